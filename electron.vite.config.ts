@@ -1,0 +1,40 @@
+import { resolve } from 'node:path'
+import tailwindcss from '@tailwindcss/vite'
+import react from '@vitejs/plugin-react'
+import { defineConfig } from 'electron-vite'
+
+const from = (path: string) => resolve(import.meta.dirname, path)
+
+export default defineConfig({
+  // One build for every process on Node: the Electron main process, the command line, the browser host and
+  // the programs the engine starts. They share chunks, so each stays quick to load.
+  main: {
+    build: {
+      outDir: 'out/main',
+      target: 'node24',
+      rollupOptions: {
+        input: {
+          index: from('src/main/index.ts'),
+          cli: from('src/cli/index.ts'),
+          supervisor: from('src/engine/dispatch/supervisor.main.ts'),
+          relay: from('src/engine/egress/relay.main.ts'),
+        },
+      },
+    },
+  },
+  preload: {
+    build: {
+      outDir: 'out/preload',
+      rollupOptions: {
+        input: { index: from('src/preload/index.ts') },
+        output: { format: 'cjs', entryFileNames: '[name].cjs' },
+      },
+    },
+  },
+  renderer: {
+    root: from('src/renderer'),
+    plugins: [react(), tailwindcss()],
+    worker: { format: 'es' },
+    build: { outDir: from('out/renderer'), rollupOptions: { input: from('src/renderer/index.html') } },
+  },
+})

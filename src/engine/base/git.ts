@@ -1,0 +1,58 @@
+import { OrangeryError } from '../../shared/errors.ts'
+import { minimalEnv, run, type RunOptions, type RunResult } from './process.ts'
+
+/**
+ * Our git calls never run the user's or the agent's hooks, filters, fsmonitor or configuration: `git status`
+ * in a repository an agent wrote ran its fsmonitor, `git diff` its external diff. (escape: git-config-*)
+ */
+const hardening = [
+  'core.hooksPath=/dev/null',
+  'core.fsmonitor=false',
+  'core.alternateRefsCommand=',
+  'core.attributesFile=/dev/null',
+  'core.excludesFile=/dev/null',
+  'protocol.allow=never',
+  'gc.auto=0',
+  'maintenance.auto=false',
+  'safe.bareRepository=explicit',
+  'safe.directory=*',
+].flatMap((setting) => ['-c', setting])
+
+const hardenedEnv: Readonly<Record<string, string>> = {
+  ...minimalEnv,
+  GIT_CONFIG_NOSYSTEM: '1',
+  GIT_CONFIG_GLOBAL: '/dev/null',
+  GIT_NO_LAZY_FETCH: '1',
+  GIT_NO_REPLACE_OBJECTS: '1',
+  GIT_TERMINAL_PROMPT: '0',
+  GIT_OPTIONAL_LOCKS: '0',
+  GIT_AUTHOR_NAME: 'Orangery',
+  GIT_AUTHOR_EMAIL: 'orangery@localhost',
+  GIT_COMMITTER_NAME: 'Orangery',
+  GIT_COMMITTER_EMAIL: 'orangery@localhost',
+}
+
+export type GitOptions = RunOptions & { readonly gitDir?: string }
+
+/** Runs git hardened and gives back whatever happened. */
+export function tryGit(args: readonly string[], options: GitOptions = {}): Promise<RunResult> {
+  const where = options.gitDir === undefined ? [] : [`--git-dir=${options.gitDir}`]
+  return run('git', [...hardening, ...where, ...args], {
+    ...options,
+    env: { ...hardenedEnv, ...options.env },
+  })
+}
+
+/** Runs git hardened; a failure is an error that says which call failed and what git said. */
+export async function git(args: readonly string[], options: GitOptions = {}): Promise<Buffer> {
+  const result = await tryGit(args, options)
+  if (result.code === 0) return result.stdout
+  const said = result.stderr.toString().trim().split('\n').at(-1) ?? ''
+  throw new OrangeryError(
+    'git.failed',
+    `git ${args[0] ?? ''}: ${said || `ended with ${result.code ?? result.signal}`}`,
+    {
+      details: { args, code: result.code, stderr: result.stderr.toString() },
+    },
+  )
+}

@@ -1,0 +1,59 @@
+import { createHash } from 'node:crypto'
+import { homedir, platform, userInfo } from 'node:os'
+import { join } from 'node:path'
+import type { DispatchId, RepoId } from '../../shared/ids.ts'
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+export function defaultDataDir(env: Environment = process.env): string {
+  if (env['ORANGERY_DATA_DIR']) return env['ORANGERY_DATA_DIR']
+  if (platform() === 'darwin') return join(homedir(), 'Library', 'Application Support', 'Orangery')
+  return join(env['XDG_DATA_HOME'] || join(homedir(), '.local', 'share'), 'orangery')
+}
+
+export function defaultConfigDir(env: Environment = process.env): string {
+  return join(env['XDG_CONFIG_HOME'] || join(homedir(), '.config'), 'orangery')
+}
+
+/**
+ * Sockets live here, not in the data folder: a socket's path ends at 108 bytes, and a data folder may be
+ * deep. The folder is ours alone (0700) and named after the data folder it serves.
+ */
+export function runtimeDir(dataDir: string, env: Environment = process.env): string {
+  const tag = createHash('sha256').update(dataDir).digest('hex').slice(0, 12)
+  const base = env['XDG_RUNTIME_DIR']
+  return base ? join(base, 'orangery', tag) : join('/tmp', `orangery-${userInfo().uid}`, tag)
+}
+
+/** Where everything lies under the data folder. Nothing else builds these paths. */
+export function layout(dataDir: string) {
+  const repo = (repoId: RepoId) => join(dataDir, 'repos', repoId)
+  return {
+    dataDir,
+    database: join(dataDir, 'orangery.db'),
+    backups: join(dataDir, 'backups'),
+    log: join(dataDir, 'orangery.log'),
+    locks: join(dataDir, 'locks'),
+    archive: join(dataDir, 'archive'),
+    homes: join(dataDir, 'homes'),
+    repos: join(dataDir, 'repos'),
+    repo,
+    /** Bare repository with the base and result trees of every changeset of the project. */
+    objects: (repoId: RepoId) => join(repo(repoId), 'objects.git'),
+    invocations: (repoId: RepoId) => join(repo(repoId), 'invocations'),
+    invocation: (repoId: RepoId, id: DispatchId) => join(repo(repoId), 'invocations', id),
+    invocationMeta: (repoId: RepoId, id: DispatchId) => join(repo(repoId), 'invocations', id, 'meta.json'),
+    events: (repoId: RepoId, id: DispatchId) => join(repo(repoId), 'invocations', id, 'events.ndjson'),
+    output: (repoId: RepoId, id: DispatchId) => join(repo(repoId), 'invocations', id, 'output.log'),
+    sandboxes: (repoId: RepoId) => join(repo(repoId), 'sandboxes'),
+    sandbox: (repoId: RepoId, id: DispatchId) => join(repo(repoId), 'sandboxes', id),
+    sandboxTree: (repoId: RepoId, id: DispatchId) => join(repo(repoId), 'sandboxes', id, 'tree'),
+    worktrees: (repoId: RepoId) => join(repo(repoId), 'worktrees'),
+  } as const
+}
+export type Layout = ReturnType<typeof layout>
+
+/** First 16 hex digits of SHA-256 of the real path of the git common dir, or of the first root. */
+export function repoIdOf(realPath: string): RepoId {
+  return createHash('sha256').update(realPath).digest('hex').slice(0, 16) as RepoId
+}

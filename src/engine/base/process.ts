@@ -1,0 +1,54 @@
+import { spawn } from 'node:child_process'
+
+export type RunOptions = {
+  readonly cwd?: string
+  /** The whole environment of the child; nothing is inherited unless it is in here. */
+  readonly env?: Readonly<Record<string, string>>
+  readonly input?: string | Uint8Array
+  readonly signal?: AbortSignal
+  readonly timeoutMs?: number
+  /** Largest output kept, in bytes; the child is stopped beyond it. */
+  readonly maxBytes?: number
+}
+export type RunResult = {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly stdout: Buffer
+  readonly stderr: Buffer
+}
+
+export const minimalEnv: Readonly<Record<string, string>> = {
+  PATH: process.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin',
+  LANG: 'C.UTF-8',
+}
+
+/** Runs a program to its end without a shell and without blocking. Rejects only if it cannot be started. */
+export function run(file: string, args: readonly string[], options: RunOptions = {}): Promise<RunResult> {
+  const limit = options.maxBytes ?? 256 * 1024 * 1024
+  return new Promise((resolve, reject) => {
+    const child = spawn(file, args, {
+      cwd: options.cwd,
+      env: options.env ?? minimalEnv,
+      stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+      signal: options.signal,
+      timeout: options.timeoutMs,
+      killSignal: 'SIGKILL',
+    })
+    const chunks = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
+    let size = 0
+    const collect = (into: Buffer[]) => (chunk: Buffer) => {
+      size += chunk.length
+      if (size > limit) child.kill('SIGKILL')
+      else into.push(chunk)
+    }
+    child.stdout?.on('data', collect(chunks.stdout))
+    child.stderr?.on('data', collect(chunks.stderr))
+    child.on('error', reject)
+    child.on('close', (code, signal) => {
+      resolve({ code, signal, stdout: Buffer.concat(chunks.stdout), stderr: Buffer.concat(chunks.stderr) })
+    })
+    // A child that exits without reading its input is not our error.
+    child.stdin?.on('error', () => {})
+    child.stdin?.end(options.input)
+  })
+}

@@ -1,0 +1,72 @@
+import type { DeclaredEqualsActual } from '../../shared/effective.ts'
+import type { DispatchId } from '../../shared/ids.ts'
+import type { SandboxLevel } from '../../shared/level.ts'
+import type { Limits } from '../../shared/spec.ts'
+import type { Workspace } from './workspace.ts'
+
+/** A host name the sandbox resolves to a relay address of its own, for programs that ignore proxy variables. */
+export type HostAlias = { readonly host: string; readonly address: string; readonly ports: readonly number[] }
+
+/** Everything the sandbox station needs to know to plan one sandbox. */
+export type SandboxRequest = {
+  readonly id: DispatchId
+  readonly level: SandboxLevel
+  readonly workspace: Workspace
+  readonly command: readonly [string, ...string[]]
+  readonly cwd: string
+  /** The agent's environment, complete but for what the sandbox itself sets (PATH, HOME, TMPDIR, LANG, TERM…). */
+  readonly env: Readonly<Record<string, string>>
+  readonly files: 'ro' | 'rw'
+  /** Files that stay writable in place while `files` is `ro` (a plan's TODO.md). */
+  readonly writableFiles: readonly string[]
+  /** `none`: only an own `lo`. `broker`: also a relay to the broker's socket. `host`: level 0 only. */
+  readonly network: 'none' | 'broker' | 'host'
+  readonly limits: Limits
+  /** Extra host paths the agent may read. */
+  readonly grants: readonly string[]
+  /** Host folder that is the agent's home inside; made and thrown away (or kept) by the corridor. */
+  readonly home: string
+  /** Globs, relative to each root, of files the agent must not see. */
+  readonly hide: readonly string[]
+  /** Our own folders, never visible inside. */
+  readonly secretDirs: readonly string[]
+  readonly terminal: boolean
+}
+
+export type LimitName = 'memory' | 'pids' | 'disk' | 'timeout'
+
+export type SandboxEnd = {
+  readonly exitCode: number | null
+  readonly signal: NodeJS.Signals | null
+  /** The limit that ended it or was run into, if any. */
+  readonly limits: readonly LimitName[]
+  readonly resources: { readonly wall_ms: number; readonly cpu_ms: number; readonly max_rss_mb: number }
+}
+
+/** How the agent's stdio is connected: the caller's own descriptors, or those of a pty's slave side. */
+export type SandboxIo = {
+  readonly stdin: number | 'ignore'
+  readonly stdout: number
+  readonly stderr: number
+}
+
+export interface RunningSandbox extends AsyncDisposable {
+  /** The process whose death ends everything inside. */
+  readonly pid: number
+  /** E.g. `bubblewrap 0.8.0`. */
+  readonly driver: string
+  /** What a probe inside the finished sandbox found, before the agent's first instruction. */
+  readonly probe: DeclaredEqualsActual
+  /** Lets the agent's first instruction go. Until then the sandbox stands and waits. */
+  release(): void
+  readonly ended: Promise<SandboxEnd>
+  /** Sends a signal to the agent itself (not to our helpers). */
+  signal(name: NodeJS.Signals): void
+  /** Ends everything inside, at once and for sure. */
+  kill(): Promise<void>
+  /** Flips the workspace of the running process tree; resolves when it has taken effect. */
+  setFiles(files: 'ro' | 'rw'): Promise<{ readonly tookMs: number; readonly note: string | null }>
+  /** Starts the relay in the sandbox's network namespace, connected to the broker's socket. */
+  startRelay(brokerSocket: string, hosts: readonly HostAlias[]): Promise<void>
+  stopRelay(): Promise<void>
+}

@@ -1,0 +1,37 @@
+import type { DispatchId, RepoId } from '../../shared/ids.ts'
+import type { WorkspaceStrategy } from '../../shared/spec.ts'
+
+/**
+ * What carries the agent's writes. `worktree` is an overlay of a sandbox worktree and of the common `.git`;
+ * `direct` is the user's own files, with no changeset.
+ */
+export type WorkspaceDriver = 'kernel-overlay' | 'fuse-overlayfs' | 'reflink-copy' | 'plain-copy' | 'direct'
+
+export type RootAccess = 'rw' | 'ro' | 'hidden'
+
+export type WorkspaceRoot = {
+  /** Real path of the user's files: what a changeset compares with and lands in. */
+  readonly path: string
+  /** Where the agent sees it: the path the user named, which may lead through a symlink to `path`. */
+  readonly target: string
+  /** Folder name of this root in a changeset, unique among the roots. */
+  readonly name: string
+  /** `git` is the common `.git` of a worktree: writable for the agent, never landed as files. */
+  readonly role: 'project' | 'git'
+  readonly access: RootAccess
+  readonly mount:
+    | { readonly kind: 'overlay'; readonly lower: string; readonly upper: string; readonly work: string }
+    | { readonly kind: 'bind'; readonly source: string }
+}
+
+export type Workspace = {
+  readonly id: DispatchId
+  readonly repoId: RepoId
+  readonly strategy: WorkspaceStrategy
+  readonly driver: WorkspaceDriver
+  /** Our folder for it: `sandboxes/<id>`. */
+  readonly dir: string
+  readonly roots: readonly WorkspaceRoot[]
+  /** Host clock when the workspace was made; a host file with a newer ctime has drifted. */
+  readonly createdAtMs: number
+}

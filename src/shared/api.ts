@@ -1,0 +1,165 @@
+import { z } from 'zod'
+import { agentCardSchema } from './card.ts'
+import { boundaryLevelSchema, phaseSchema } from './boundary.ts'
+import { applyResultSchema, changesetSchema, changesetStateSchema, verdictSchema } from './changeset.ts'
+import { changesetSummarySchema, dispatchDetailSchema, dispatchRowSchema } from './dispatch.ts'
+import { doctorReportSchema, preflightReportSchema } from './doctor.ts'
+import { loggedEventSchema } from './events.ts'
+import { dispatchIdSchema } from './ids.ts'
+
+/**
+ * The contract: every procedure and event stream of the engine, with its input and output. The window, the
+ * command line, the browser host and (later) MCP all speak exactly this, over four transports.
+ */
+function procedure<I extends z.ZodType, O extends z.ZodType>(input: I, output: O) {
+  return { kind: 'procedure', input, output } as const
+}
+function stream<I extends z.ZodType, O extends z.ZodType>(input: I, output: O) {
+  return { kind: 'stream', input, output } as const
+}
+
+const nothing = z.object({})
+/** A full id or a unique prefix of one; never a name. */
+const reference = z.object({ id: z.string().min(1) })
+const byId = z.object({ id: dispatchIdSchema })
+
+export const spawnInputSchema = z.object({
+  agent: z.string().default('command'),
+  /** For the agent `command`: what to run. */
+  command: z.array(z.string()).default([]),
+  roots: z.array(z.string()).min(1),
+  prompt: z.string().optional(),
+  system_prompt: z.string().optional(),
+  name: z.string().optional(),
+  role: z.string().optional(),
+  phase: phaseSchema.optional(),
+  parent: z.string().optional(),
+  /** Legacy string, superseded by `sandbox_spec.access_mode`. */
+  sandbox: z.string().optional(),
+  /** The contract as the caller wrote it, byte for byte; absent stays NULL. */
+  sandbox_spec: z.string().optional(),
+  /** Environment variables that pass through, with the caller's values. */
+  env: z.record(z.string(), z.string()).default({}),
+  invocation: z.string().optional(),
+  worktree: z.string().optional(),
+  size: z.object({ columns: z.number().int(), rows: z.number().int() }).optional(),
+})
+export type SpawnInput = z.input<typeof spawnInputSchema>
+export type SpawnRequest = z.output<typeof spawnInputSchema>
+
+export const api = {
+  'host.info': procedure(
+    nothing,
+    z.object({
+      version: z.string(),
+      data_dir: z.string(),
+      platform: z.string(),
+      home: z.string(),
+      host: z.enum(['desktop', 'browser', 'command-line']),
+    }),
+  ),
+  'host.doctor': procedure(nothing, doctorReportSchema),
+  'host.directories': procedure(
+    z.object({ path: z.string() }),
+    z.object({ path: z.string(), exists: z.boolean(), entries: z.array(z.string()) }),
+  ),
+  'agent.cards': procedure(nothing, z.array(agentCardSchema)),
+
+  'dispatch.preflight': procedure(spawnInputSchema, preflightReportSchema),
+  'dispatch.spawn': procedure(spawnInputSchema, byId),
+  'dispatch.list': procedure(
+    z.object({ limit: z.number().int().positive().max(1000).default(100), before: z.string().optional() }),
+    z.array(dispatchRowSchema),
+  ),
+  'dispatch.get': procedure(reference, dispatchDetailSchema),
+  'dispatch.kill': procedure(reference, byId),
+  'dispatch.input': procedure(reference.extend({ data: z.string() }), nothing),
+  'dispatch.resize': procedure(
+    reference.extend({ columns: z.number().int().positive(), rows: z.number().int().positive() }),
+    nothing,
+  ),
+  'dispatch.events': stream(
+    reference.extend({ after: z.number().int().default(0), follow: z.boolean().default(true) }),
+    loggedEventSchema,
+  ),
+  /** Terminal output from a byte offset on; `data` is base64. */
+  'dispatch.output': stream(
+    reference.extend({ from: z.number().int().default(0), follow: z.boolean().default(true) }),
+    z.object({ offset: z.number(), data: z.string() }),
+  ),
+
+  'changeset.list': procedure(nothing, z.array(changesetSummarySchema)),
+  'changeset.get': procedure(reference, changesetSchema),
+  'changeset.diff': procedure(
+    reference.extend({
+      path: z.string().optional(),
+      root: z.string().optional(),
+      stat: z.boolean().default(false),
+    }),
+    z.object({ revision: z.string(), text: z.string(), truncated: z.boolean() }),
+  ),
+  'changeset.decide': procedure(
+    reference.extend({
+      root: z.string().optional(),
+      path: z.string(),
+      hunk: z.string().optional(),
+      verdict: verdictSchema.nullable(),
+      comment: z.string().optional(),
+    }),
+    changesetSchema,
+  ),
+  'changeset.apply': procedure(
+    reference.extend({
+      all: z.boolean().default(false),
+      include_ignored: z.boolean().default(false),
+      /** The revision that was reviewed; refused when the changeset has moved since. */
+      revision: z.string().optional(),
+    }),
+    applyResultSchema,
+  ),
+  'changeset.undo': procedure(reference, applyResultSchema),
+  'changeset.reject': procedure(
+    reference.extend({ comment: z.string() }),
+    z.object({ id: dispatchIdSchema, state: changesetStateSchema }),
+  ),
+  'changeset.abandon': procedure(reference, z.object({ id: dispatchIdSchema, state: changesetStateSchema })),
+
+  'boundary.show': procedure(
+    reference,
+    z.object({
+      id: dispatchIdSchema,
+      level: boundaryLevelSchema.nullable(),
+      history: z.array(z.unknown()),
+      requests: z.array(z.unknown()),
+    }),
+  ),
+
+  /** Says which dispatches changed; whoever shows them asks again. */
+  changes: stream(nothing, z.object({ ids: z.array(z.string()) })),
+} as const
+
+export type Api = typeof api
+export type Name = keyof Api
+export type ProcedureName = { [K in Name]: Api[K]['kind'] extends 'procedure' ? K : never }[Name]
+export type StreamName = { [K in Name]: Api[K]['kind'] extends 'stream' ? K : never }[Name]
+/** What a caller passes (defaults may be left out) and what a handler receives (defaults filled in). */
+export type Input<K extends Name> = z.input<Api[K]['input']>
+export type Received<K extends Name> = z.output<Api[K]['input']>
+export type Output<K extends Name> = z.output<Api[K]['output']>
+
+/** Who is calling; written into transitions and events as `by`. */
+export type Caller = { readonly by: string }
+
+export type Handlers = {
+  [K in ProcedureName]: (input: Received<K>, caller: Caller) => Promise<Output<K>>
+} & {
+  [K in StreamName]: (input: Received<K>, signal: AbortSignal, caller: Caller) => AsyncIterable<Output<K>>
+}
+
+/** The same contract seen from the calling side, whatever lies between. */
+export interface Client {
+  call<K extends ProcedureName>(name: K, input: Input<K>): Promise<Output<K>>
+  /** Ends when the stream ends, throws when it fails; `signal` cancels it. */
+  open<K extends StreamName>(name: K, input: Input<K>, signal?: AbortSignal): AsyncIterable<Output<K>>
+  close(): void
+}

@@ -1,0 +1,31 @@
+import { z } from 'zod'
+import { sandboxLevelSchema } from './level.ts'
+
+/** How an agent is started, what it needs and how it speaks. JSON files in `resources/agents` and the user's config. */
+export const agentCardSchema = z.looseObject({
+  id: z.string().regex(/^[a-z0-9][a-z0-9._-]*$/, 'lowercase letters, digits, dot, dash and underscore'),
+  name: z.string(),
+  description: z.string().default(''),
+  /** Arguments may hold {prompt} and {system_prompt}. Empty: the caller gives the command. */
+  command: z.array(z.string()).default([]),
+  protocol: z
+    .enum(['terminal', 'acp', 'claude-stream-json', 'codex-json', 'opencode-json', 'pi-rpc'])
+    .default('terminal'),
+  sandboxLevel: sandboxLevelSchema.default(1),
+  sandboxRequirements: z
+    .looseObject({
+      hosts: z.array(z.string()).default([]),
+      env: z.array(z.string()).default([]),
+      read: z.array(z.string()).default([]),
+      home: z.enum(['fresh', 'keep']).default('fresh'),
+    })
+    .prefault({}),
+  auth: z
+    .looseObject({
+      check: z.array(z.string()).optional(),
+      file: z.string().optional(),
+      hint: z.string().optional(),
+    })
+    .optional(),
+})
+export type AgentCard = z.infer<typeof agentCardSchema>

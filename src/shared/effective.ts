@@ -1,0 +1,50 @@
+import { z } from 'zod'
+import { accessModeSchema, boundaryChangeSchema } from './boundary.ts'
+import { sandboxLevelSchema } from './level.ts'
+
+export const violationSchema = z.object({
+  kind: z.string(),
+  at: z.string(),
+  detail: z.string(),
+  /** False where the violation was inferred from what a program printed. */
+  certain: z.boolean(),
+})
+export type Violation = z.infer<typeof violationSchema>
+
+export const probeCheckSchema = z.object({
+  name: z.string(),
+  declared: z.string(),
+  actual: z.string(),
+  ok: z.boolean(),
+})
+export const declaredEqualsActualSchema = z.object({ ok: z.boolean(), checks: z.array(probeCheckSchema) })
+export type ProbeCheck = z.infer<typeof probeCheckSchema>
+export type DeclaredEqualsActual = z.infer<typeof declaredEqualsActualSchema>
+
+export const networkUseSchema = z.object({
+  allowed: z.array(z.object({ host: z.string(), connections: z.number(), bytes: z.number() })),
+  denied: z.array(z.object({ host: z.string(), connections: z.number(), why: z.string() })),
+})
+export type NetworkUse = z.infer<typeof networkUseSchema>
+
+/** What really happened; written once, with the terminal status. */
+export const sandboxEffectiveSchema = z.looseObject({
+  tools_used: z.array(z.string()),
+  access_mode: accessModeSchema,
+  turns_used: z.number(),
+  commands_used: z.number(),
+  violations: z.array(violationSchema),
+  level: sandboxLevelSchema,
+  driver: z.string(),
+  workspace: z.string(),
+  boundary_history: z.array(boundaryChangeSchema),
+  network: networkUseSchema,
+  resources: z.object({
+    wall_ms: z.number(),
+    cpu_ms: z.number(),
+    max_rss_mb: z.number(),
+    disk_mb: z.number(),
+  }),
+  declared_equals_actual: declaredEqualsActualSchema,
+})
+export type SandboxEffective = z.infer<typeof sandboxEffectiveSchema>

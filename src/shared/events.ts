@@ -1,0 +1,76 @@
+import { z } from 'zod'
+import { boundaryLevelSchema } from './boundary.ts'
+import { declaredEqualsActualSchema, violationSchema } from './effective.ts'
+import { dispatchStatusSchema } from './dispatch.ts'
+import { sandboxLevelSchema } from './level.ts'
+
+/**
+ * Everything a dispatch's log can say. The supervisor writes these outside the sandbox's reach; terminal
+ * output itself is in `output.log`, the log carries how much of it there was by then.
+ */
+export const eventBodySchema = z.discriminatedUnion('type', [
+  z.object({
+    type: z.literal('DispatchStarting'),
+    level: sandboxLevelSchema,
+    command: z.array(z.string()),
+    roots: z.array(z.string()),
+  }),
+  z.object({ type: z.literal('WorkspaceReady'), strategy: z.string(), detail: z.string() }),
+  z.object({ type: z.literal('SandboxReady'), driver: z.string(), plan: z.string() }),
+  z.object({ type: z.literal('SelfProbe'), result: declaredEqualsActualSchema }),
+  z.object({ type: z.literal('AgentStarted'), pid: z.number() }),
+  z.object({ type: z.literal('Output'), bytes: z.number() }),
+  z.object({ type: z.literal('AgentMessage'), role: z.enum(['user', 'agent', 'thought']), text: z.string() }),
+  z.object({
+    type: z.literal('ToolCall'),
+    id: z.string(),
+    tool: z.string(),
+    title: z.string(),
+    input: z.unknown().optional(),
+  }),
+  z.object({ type: z.literal('ToolResult'), id: z.string(), ok: z.boolean(), text: z.string() }),
+  z.object({
+    type: z.literal('BoundaryRequested'),
+    request: z.string(),
+    to: boundaryLevelSchema,
+    by: z.string(),
+    why: z.string(),
+    hosts: z.array(z.string()),
+  }),
+  z.object({ type: z.literal('BoundaryDenied'), request: z.string(), by: z.string(), why: z.string() }),
+  z.object({
+    type: z.literal('BoundaryEscalated'),
+    from: boundaryLevelSchema.nullable(),
+    to: boundaryLevelSchema,
+    by: z.string(),
+    why: z.string(),
+  }),
+  z.object({
+    type: z.literal('EgressDecided'),
+    host: z.string(),
+    port: z.number(),
+    allowed: z.boolean(),
+    why: z.string(),
+  }),
+  z.object({ type: z.literal('Violated'), violation: violationSchema }),
+  z.object({ type: z.literal('ChangesetCaptured'), revision: z.string(), files: z.number() }),
+  z.object({
+    type: z.literal('AgentEnded'),
+    exit_code: z.number().nullable(),
+    signal: z.string().nullable(),
+  }),
+  z.object({ type: z.literal('DispatchEnded'), status: dispatchStatusSchema, error: z.string().nullable() }),
+  z.object({ type: z.literal('Note'), text: z.string() }),
+])
+export type EventBody = z.infer<typeof eventBodySchema>
+export type EventType = EventBody['type']
+
+/** One line of the log. `hash` covers the line without itself and, through `prev`, all before it. */
+export const loggedEventSchema = z.object({
+  seq: z.number(),
+  at: z.string(),
+  prev: z.string(),
+  hash: z.string(),
+  event: eventBodySchema,
+})
+export type LoggedEvent = z.infer<typeof loggedEventSchema>
