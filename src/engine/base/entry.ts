@@ -1,0 +1,29 @@
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** Programs of ours that run in a process of their own. */
+export type Entry = 'supervisor' | 'relay'
+
+const sources: Readonly<Record<Entry, string>> = {
+  supervisor: 'dispatch/supervisor.main.ts',
+  relay: 'egress/relay.main.ts',
+}
+
+const here = dirname(fileURLToPath(import.meta.url))
+
+/**
+ * The command that starts one of our programs: the bundle beside this one, or the source itself when we run
+ * from source (tests, bench). In the packaged app `process.execPath` is Electron, which runs as Node when
+ * `entryEnv` is in its environment.
+ */
+export function entryCommand(entry: Entry): readonly [string, ...string[]] {
+  const source = join(here, '..', sources[entry])
+  if (import.meta.url.endsWith('.ts'))
+    return [process.execPath, '--disable-warning=ExperimentalWarning', source]
+  const bundle = [join(here, `${entry}.js`), join(here, '..', `${entry}.js`)].find((path) => existsSync(path))
+  return [process.execPath, bundle ?? join(here, `${entry}.js`)]
+}
+
+export const entryEnv: Readonly<Record<string, string>> =
+  'electron' in process.versions ? { ELECTRON_RUN_AS_NODE: '1' } : {}
