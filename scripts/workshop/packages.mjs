@@ -1,0 +1,62 @@
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { runQuietly } from './command.mjs'
+import { withLock } from './lock.mjs'
+import { projectNode, root } from './places.mjs'
+import { say, SetupError } from './say.mjs'
+
+function readLock(...path) {
+  try {
+    return JSON.parse(readFileSync(join(root, ...path), 'utf8')).packages ?? {}
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * npm writes `node_modules/.package-lock.json` last, so its absence also means an install that was cut
+ * short. What is there must have the versions the lockfile names; optional packages may be missing.
+ */
+function isInstalled() {
+  const wanted = readLock('package-lock.json')
+  const installed = readLock('node_modules', '.package-lock.json')
+  if (wanted === undefined || installed === undefined) return false
+  const entries = Object.entries(wanted).filter(([path]) => path !== '')
+  return entries.every(([path, { version, optional, devOptional, peer }]) => {
+    const found = installed[path]
+    if (found === undefined) return optional === true || devOptional === true || peer === true
+    return found.version === version
+  })
+}
+
+function npmCommand() {
+  const script = process.env.npm_execpath
+  if (script?.endsWith('.js')) return [process.execPath, script]
+  const beside = join(dirname(process.execPath), 'npm')
+  return process.platform === 'win32' ? ['npm.cmd'] : [process.env.PATH ? 'npm' : beside]
+}
+
+export async function ensurePackages() {
+  if (isInstalled() && projectNode() !== undefined) return
+  await withLock('packages', async () => {
+    if (isInstalled() && projectNode() !== undefined) return
+    say('installing npm packages (about a minute, once)')
+    const [file, ...before] = npmCommand()
+    const args = [...before, 'ci', '--no-audit', '--no-fund', '--no-progress', '--loglevel=error']
+    const { code, output } = await runQuietly(file, args, { cwd: root })
+    if (code !== 0) {
+      const lines = output.trim().split('\n')
+      const why = lines.find((line) => /npm (error|ERR!)/.test(line)) ?? lines.at(-1) ?? ''
+      throw new SetupError(
+        `npm ci: ${why.replace(/^npm (error|ERR!)\s*/, '') || `ended with ${code}`}`,
+        'Check that this machine reaches its npm registry, then run `npm ci` to see everything npm says.',
+      )
+    }
+    if (projectNode() === undefined) {
+      throw new SetupError(
+        'npm ci: the package `node` brought no binary, and this machine has no Node 24',
+        'npm may be set to skip install scripts; run `npm ci --ignore-scripts=false`, or install Node 24.',
+      )
+    }
+  })
+}

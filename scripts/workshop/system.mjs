@@ -1,0 +1,63 @@
+import { existsSync } from 'node:fs'
+import { isOnPath, runQuietly } from './command.mjs'
+import { say } from './say.mjs'
+
+// What each part needs of a Debian or Ubuntu, told by a program it brings.
+const forStart = [
+  { program: 'bwrap', package: 'bubblewrap' },
+  { program: 'getfattr', package: 'attr' },
+  { program: 'unshare', package: 'util-linux' },
+  { program: 'git', package: 'git' },
+]
+const forTests = [
+  ...forStart,
+  { program: 'chromium', package: 'chromium', instead: ['chromium-browser', 'google-chrome'] },
+  { program: 'fuse-overlayfs', package: 'fuse-overlayfs' },
+  { program: 'curl', package: 'curl' },
+  { program: 'python3', package: 'python3' },
+  { program: 'ps', package: 'procps' },
+  { program: 'script', package: 'bsdutils' },
+]
+
+function missing(needs) {
+  return needs.filter(({ program, instead = [] }) => ![program, ...instead].some(isOnPath))
+}
+
+async function administrator() {
+  if (process.getuid?.() === 0) return []
+  if (isOnPath('sudo') && (await runQuietly('sudo', ['-n', 'true'])).code === 0) return ['sudo', '-n']
+  return undefined
+}
+
+/** Installs what is missing where that is allowed, and otherwise says in one line what a person can do. */
+export async function ensureSystemPackages(purpose) {
+  if (process.platform !== 'linux') return
+  const lacking = missing(purpose === 'test' ? forTests : forStart)
+  if (lacking.length === 0) return
+  const names = lacking.map((need) => need.package).join(' ')
+  if (!existsSync('/usr/bin/apt-get')) {
+    say(`missing on this machine: ${names}. Install them with your package manager.`)
+    return
+  }
+  const prefix = await administrator()
+  if (prefix === undefined) {
+    say(`missing on this machine: ${names}. Run: sudo apt-get install ${names}`)
+    return
+  }
+  say(`installing system packages: ${names}`)
+  const apt = (...args) => {
+    const [file, ...rest] = [...prefix, 'env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get', '-qq']
+    return runQuietly(file, [...rest, '-o', 'DPkg::Lock::Timeout=120', ...args])
+  }
+  const install = () => apt('install', '-y', '--no-install-recommends', ...names.split(' '))
+  // The package lists of a fresh machine are empty or old: refresh them only when the first try fails.
+  let result = await install()
+  if (result.code !== 0) {
+    await apt('update')
+    result = await install()
+  }
+  if (result.code !== 0) {
+    const why = result.output.trim().split('\n').at(-1) ?? ''
+    say(`could not install ${names} (${why}). Run: sudo apt-get install ${names}`)
+  }
+}
