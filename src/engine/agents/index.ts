@@ -1,0 +1,2 @@
+export { loadCards, findCard } from './cards.ts'
+export { commandLine } from './commandLine.ts'

@@ -1,0 +1,38 @@
+import { access, constants, readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { CheckResult } from '../../../shared/doctor.ts'
+
+/** The roots are there, are folders and can be read. */
+export async function checkReachable(root: string): Promise<CheckResult> {
+  const name = `root ${root}`
+  try {
+    const facts = await stat(root)
+    if (!facts.isDirectory()) {
+      return { name, ok: false, detail: 'it is not a folder', fix: 'Name the folder that holds it.' }
+    }
+    await access(root, constants.R_OK | constants.X_OK)
+    return { name, ok: true, detail: 'reachable', fix: null }
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code
+    if (code === 'ENOENT')
+      return { name, ok: false, detail: 'it does not exist', fix: 'Check the spelling of --dir.' }
+    if (code === 'EACCES')
+      return { name, ok: false, detail: 'you may not read it', fix: `chmod u+rx '${root}'` }
+    return { name, ok: false, detail: (error as Error).message, fix: null }
+  }
+}
+
+/** `changeset: none` writes the real files: never on a tree that agents must not write. */
+export async function checkNoIntegrationMarker(root: string): Promise<CheckResult> {
+  const marker = join(root, '.agency', 'INTEGRATION_MARKER')
+  const found = await readFile(marker).then(
+    () => true,
+    () => false,
+  )
+  return {
+    name: `integration marker ${root}`,
+    ok: !found,
+    detail: found ? 'this is an integration tree: agents never write it directly' : 'none',
+    fix: found ? 'Use --changeset overlay or worktree.' : null,
+  }
+}

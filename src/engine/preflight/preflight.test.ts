@@ -1,0 +1,67 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { agentCardSchema } from '../../shared/card.ts'
+import { checkAuth, checkDisk, checkNoIntegrationMarker, checkReachable, runChecks } from './index.ts'
+
+let dir: string
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'orangery-preflight-'))
+})
+afterEach(() => rm(dir, { recursive: true }))
+
+const good = { name: 'good', ok: true, detail: '', fix: null }
+
+test('every check runs and every failure is reported when one fails', async () => {
+  const report = await runChecks({
+    one: async () => ({ ...good, name: 'one', ok: false }),
+    two: async () => good,
+    three: async () => [{ ...good, name: 'three', ok: false }],
+  })
+  expect(report.ok).toBe(false)
+  expect(report.checks.filter((check) => !check.ok).map((check) => check.name)).toEqual(['one', 'three'])
+})
+
+test('a check that breaks has failed, with the reason', async () => {
+  const report = await runChecks({
+    broken: async () => {
+      throw new Error('no such thing')
+    },
+  })
+  expect(report).toMatchObject({
+    ok: false,
+    checks: [{ name: 'broken', ok: false, detail: 'no such thing' }],
+  })
+})
+
+test('a root must exist and be a folder', async () => {
+  await writeFile(join(dir, 'file'), '')
+  expect(await checkReachable(dir)).toMatchObject({ ok: true })
+  expect(await checkReachable(join(dir, 'file'))).toMatchObject({ ok: false, detail: 'it is not a folder' })
+  expect(await checkReachable(join(dir, 'gone'))).toMatchObject({ ok: false, detail: 'it does not exist' })
+})
+
+test('a tree with an integration marker is never written directly', async () => {
+  expect(await checkNoIntegrationMarker(dir)).toMatchObject({ ok: true })
+  await mkdir(join(dir, '.agency'))
+  await writeFile(join(dir, '.agency', 'INTEGRATION_MARKER'), '')
+  expect(await checkNoIntegrationMarker(dir)).toMatchObject({ ok: false })
+})
+
+test('more disk than there is fails before anything starts', async () => {
+  expect(await checkDisk(dir, undefined)).toMatchObject({ ok: true })
+  expect(await checkDisk(dir, 1e12)).toMatchObject({
+    ok: false,
+    fix: expect.stringContaining('ORANGERY_DATA_DIR'),
+  })
+})
+
+test('an account that is not signed in fails with the hint of its card', async () => {
+  const card = (auth: object) => agentCardSchema.parse({ id: 'a', name: 'A', auth })
+  expect(await checkAuth(card({ check: ['true'] }))).toMatchObject([{ ok: true }])
+  expect(await checkAuth(card({ check: ['false'], hint: 'Sign in.' }))).toMatchObject([
+    { ok: false, fix: 'Sign in.' },
+  ])
+  expect(await checkAuth(card({ check: ['no-such-program-here'] }))).toMatchObject([{ ok: false }])
+})
