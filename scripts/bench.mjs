@@ -1,0 +1,16 @@
+// `npm run bench`: set-up, then the benchmark on the project's own Node.
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { ensureBuild } from './workshop/build.mjs'
+import { ensurePackages } from './workshop/packages.mjs'
+import { projectEnv, projectNode, root } from './workshop/places.mjs'
+import { main } from './workshop/say.mjs'
+import { ensureSystemPackages } from './workshop/system.mjs'
+
+await main(async () => {
+  await ensurePackages()
+  await ensureSystemPackages('start')
+  await ensureBuild()
+  const args = [join(root, 'bench', 'run.ts'), ...process.argv.slice(2)]
+  return spawnSync(projectNode(), args, { cwd: root, stdio: 'inherit', env: projectEnv() }).status ?? 1
+})
