@@ -1,0 +1,9 @@
+import type { Database } from 'better-sqlite3'
+import type { BetterSQLite3Database } from 'drizzle-orm/better-sqlite3'
+import type * as schema from './schema.ts'
+
+/** One connection in two forms: queries are written with `orm`, transactions and pragmas with `sqlite`. */
+export type StoreDatabase = {
+  readonly sqlite: Database
+  readonly orm: BetterSQLite3Database<typeof schema>
+}

@@ -1,0 +1,115 @@
+import { watch } from 'node:fs'
+import { open, type FileHandle } from 'node:fs/promises'
+import { basename, dirname } from 'node:path'
+import type { LoggedEvent } from '../../../shared/events.ts'
+import { LineReader } from './lines.ts'
+
+export type ReadOptions = {
+  /** Events with a greater `seq` than this. */
+  readonly after: number
+  /** Wait for more, up to the dispatch's end. */
+  readonly follow: boolean
+  readonly signal?: AbortSignal | undefined
+}
+
+const pollMs = 1_000
+
+/**
+ * The events of a log, in order. Following ends with `DispatchEnded` or the signal. A line that cannot be
+ * read is shown as such in its place, never skipped over in silence; proof is `verifyEvents`.
+ */
+export async function* readEvents(path: string, options: ReadOptions): AsyncGenerator<LoggedEvent> {
+  const { after, follow, signal } = options
+  const stopped = () => signal?.aborted === true
+  using growth = follow ? watchGrowth(path) : undefined
+  let file: FileHandle | undefined
+  try {
+    file = await openWhenThere(path, growth, signal)
+    if (file === undefined) return
+    const reader = new LineReader(file)
+    let seq = 0
+    while (!stopped()) {
+      for await (const line of reader.lines()) {
+        const event = parseLine(line, seq + 1)
+        seq = event.seq
+        if (event.seq > after) yield event
+        if (stopped() || (follow && event.event.type === 'DispatchEnded')) return
+      }
+      if (growth === undefined) return
+      await growth.next(signal)
+    }
+  } finally {
+    await file?.close()
+  }
+}
+
+function parseLine(line: string, expectedSeq: number): LoggedEvent {
+  try {
+    const parsed = JSON.parse(line) as LoggedEvent
+    if (Number.isInteger(parsed.seq) && typeof parsed.event?.type === 'string') return parsed
+  } catch {
+    // Told below.
+  }
+  return {
+    seq: expectedSeq,
+    at: '',
+    prev: '',
+    hash: '',
+    event: { type: 'Note', text: `line ${expectedSeq} of the event log is damaged and cannot be shown` },
+  }
+}
+
+type Growth = Disposable & { next(signal: AbortSignal | undefined): Promise<void> }
+
+async function openWhenThere(
+  path: string,
+  growth: Growth | undefined,
+  signal: AbortSignal | undefined,
+): Promise<FileHandle | undefined> {
+  for (;;) {
+    try {
+      return await open(path, 'r')
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+      if (growth === undefined || signal?.aborted === true) return undefined
+      await growth.next(signal)
+    }
+  }
+}
+
+/** Wakes when the folder's watcher says the file may have grown, and once a second in any case. */
+function watchGrowth(path: string): Growth {
+  let grown = false
+  let wake: (() => void) | undefined
+  const hint = () => {
+    grown = true
+    wake?.()
+  }
+  let watcher: ReturnType<typeof watch> | undefined
+  try {
+    watcher = watch(dirname(path), { persistent: false }, (_, file) => {
+      if (file === null || file === basename(path)) hint()
+    })
+    watcher.on('error', () => watcher?.close())
+  } catch {
+    // No folder yet, or out of watches: the second's poll carries on alone.
+  }
+  return {
+    next: async (signal) => {
+      if (!grown && !signal?.aborted) {
+        await new Promise<void>((resolve) => {
+          const timer = setTimeout(resolve, pollMs)
+          const end = () => {
+            clearTimeout(timer)
+            resolve()
+          }
+          wake = end
+          signal?.addEventListener('abort', end, { once: true })
+        })
+      }
+      wake = undefined
+      grown = false
+    },
+    [Symbol.dispose]: () => watcher?.close(),
+  }
+}

@@ -1,0 +1,98 @@
+import Sqlite, { type Database } from 'better-sqlite3'
+import { open, rename, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { OrangeryError } from '../../shared/errors.ts'
+import { syncDir } from '../base/files.ts'
+import { corrupt } from './failures.ts'
+import { migrations as allMigrations, type Migration } from './migrations/index.ts'
+
+export const userVersion = (database: Database): number =>
+  database.pragma('user_version', { simple: true }) as number
+
+const newestOf = (steps: readonly Migration[]): number => Math.max(...steps.map((step) => step.version))
+
+/** A database written by a newer release is not ours to touch: we would not know what we break. */
+export function refuseNewer(
+  path: string,
+  version: number,
+  steps: readonly Migration[] = allMigrations,
+): void {
+  const newest = newestOf(steps)
+  if (version <= newest) return
+  throw new OrangeryError(
+    'store.newer_version',
+    `${path}: written by a newer Orangery (version ${version}, this one knows ${newest})`,
+    { kind: 'refused', hint: 'Update Orangery, or name another data folder with ORANGERY_DATA_DIR.' },
+  )
+}
+
+/**
+ * Brings the database to the newest version, one transaction and one backup per step. The write lock is held
+ * from before the backup to the commit, so the copy is exactly what the step starts from and no second
+ * process migrates at the same time.
+ */
+export async function migrate(
+  database: Database,
+  path: string,
+  steps: readonly Migration[] = allMigrations,
+): Promise<void> {
+  const newest = newestOf(steps)
+  while (userVersion(database) < newest) {
+    database.exec('BEGIN IMMEDIATE')
+    try {
+      const version = userVersion(database)
+      refuseNewer(path, version, steps)
+      const due = steps.filter((step) => step.version > version)
+      if (!hasTables(database)) {
+        for (const step of due) take(database, step)
+      } else if (due[0] !== undefined) {
+        checkWhole(database, path)
+        await backUp(path, version)
+        take(database, due[0])
+      }
+      database.exec('COMMIT')
+    } catch (error) {
+      if (database.inTransaction) database.exec('ROLLBACK')
+      throw error
+    }
+  }
+}
+
+function take(database: Database, step: Migration): void {
+  step.up(database)
+  database.pragma(`user_version = ${step.version}`)
+}
+
+const hasTables = (database: Database): boolean =>
+  database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() !== undefined
+
+function checkWhole(database: Database, path: string): void {
+  const found = database.pragma('quick_check(1)', { simple: true }) as string
+  if (found !== 'ok') throw corrupt(path, found)
+}
+
+/** Copies the database as committed. The name says the version and when; nothing ever overwrites a backup. */
+async function backUp(path: string, version: number): Promise<void> {
+  const stamp = new Date().toISOString().replaceAll(/[-:.]/g, '')
+  const target = `${path}.v${version}.${stamp}.bak`
+  const unfinished = `${target}.${process.pid}.tmp`
+  // Its own connection: the migrating one holds the write lock, which a reader does not mind.
+  const source = new Sqlite(path, { readonly: true })
+  try {
+    await (await open(unfinished, 'wx', 0o600)).close()
+    await source.backup(unfinished)
+    const copy = await open(unfinished, 'r+')
+    try {
+      await copy.sync()
+    } finally {
+      await copy.close()
+    }
+    await rename(unfinished, target)
+    await syncDir(dirname(path))
+  } catch (error) {
+    await rm(unfinished, { force: true })
+    throw error
+  } finally {
+    source.close()
+  }
+}

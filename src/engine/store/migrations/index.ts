@@ -1,0 +1,18 @@
+import { dispatchesMigration } from './002-dispatches.ts'
+import { dispatchLifeMigration } from './017-dispatch-life.ts'
+import { sandboxContractMigration } from './018-sandbox-contract.ts'
+import { dispatchRecordsMigration } from './019-dispatch-records.ts'
+import { changesetsMigration } from './020-changesets.ts'
+import type { Migration } from './migration.ts'
+
+/** Every step there is, in order. Numbers without a file never were a version of their own. */
+export const migrations: readonly Migration[] = [
+  dispatchesMigration,
+  dispatchLifeMigration,
+  sandboxContractMigration,
+  dispatchRecordsMigration,
+  changesetsMigration,
+]
+
+export const schemaVersion = Math.max(...migrations.map((migration) => migration.version))
+export type { Migration } from './migration.ts'

@@ -1,0 +1,66 @@
+import Sqlite, { type Database } from 'better-sqlite3'
+import { open } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ensurePrivateDir } from '../base/files.ts'
+import { layout } from '../base/paths.ts'
+import { isBusy, storeFailure } from './failures.ts'
+import { migrate, refuseNewer, userVersion } from './migrate.ts'
+
+const busyTimeoutMs = 10_000
+
+/** Opens the database of a data folder, creating and migrating as needed. Failures are told in our words. */
+export async function openDatabase(dataDir: string): Promise<{ sqlite: Database; path: string }> {
+  const path = layout(dataDir).database
+  try {
+    await ensurePrivateDir(dataDir)
+    await createPrivately(path)
+    return { sqlite: await untilNotBusy(() => openAndMigrate(path)), path }
+  } catch (error) {
+    throw storeFailure(path, error)
+  }
+}
+
+/** The prompts and specs in it are nobody else's business; SQLite gives `-wal` and `-shm` the same mode. */
+async function createPrivately(path: string): Promise<void> {
+  const handle = await open(path, 'a', 0o600)
+  await handle.close()
+}
+
+async function openAndMigrate(path: string): Promise<Database> {
+  // Looked at through a read-only connection first: opening for writing would already recover or
+  // checkpoint the log of a database that turns out to be damaged or too new for us.
+  const probe = new Sqlite(path, { readonly: true, timeout: busyTimeoutMs })
+  try {
+    refuseNewer(path, userVersion(probe))
+    probe.prepare('SELECT count(*) FROM sqlite_schema').get()
+  } finally {
+    probe.close()
+  }
+  const database = new Sqlite(path, { timeout: busyTimeoutMs })
+  try {
+    database.pragma('journal_mode = WAL')
+    // An audit record outlives a power cut: each commit is on disk when it returns.
+    database.pragma('synchronous = FULL')
+    database.pragma('foreign_keys = ON')
+    // Deletes done by REPLACE then fire the delete triggers too.
+    database.pragma('recursive_triggers = ON')
+    await migrate(database, path)
+    return database
+  } catch (error) {
+    database.close()
+    throw error
+  }
+}
+
+/** Two processes that create or switch to WAL at the same moment see "busy" without SQLite's own waiting. */
+async function untilNotBusy<T>(attempt: () => Promise<T>): Promise<T> {
+  const deadline = Date.now() + busyTimeoutMs
+  for (;;) {
+    try {
+      return await attempt()
+    } catch (error) {
+      if (!isBusy(error) || Date.now() > deadline) throw error
+      await sleep(10 + Math.random() * 40)
+    }
+  }
+}
