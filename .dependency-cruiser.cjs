@@ -1,4 +1,15 @@
 // shared ← engine ← { main, cli, serve, mcp } and shared ← preload ← renderer. Data goes one way.
+const { Visitor } = require('@swc/core/Visitor.js')
+
+// swc parses `using` and `await using`, but the visitor that comes with it does not know them and would end the
+// whole check. What they declare is visited like any `const`.
+const visitStatement = Visitor.prototype.visitStatement
+Visitor.prototype.visitStatement = function (statement) {
+  if (statement.type !== 'UsingDeclaration') return visitStatement.call(this, statement)
+  statement.decls = this.visitVariableDeclarators(statement.decls)
+  return statement
+}
+
 const stations = ['store', 'policy', 'preflight', 'workspace', 'sandbox', 'egress', 'agents', 'changeset']
 const hosts = '^src/(main|cli|serve|mcp)/'
 
