@@ -1,0 +1,71 @@
+import { readFile, realpath, stat } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+
+/** How one folder belongs to a git repository, found without running git or reading any configuration. */
+export type GitPlace = {
+  /** Where `.git` was found: the top of the checkout (or the bare repository itself). */
+  readonly top: string
+  /** This checkout's own git folder; differs from `commonDir` in a linked worktree. */
+  readonly gitDir: string
+  /** Real path of the repository that all its worktrees share. */
+  readonly commonDir: string
+  /** `.git` is a file that names a folder elsewhere (a linked worktree or a submodule). */
+  readonly linked: boolean
+  /** A linked checkout whose git folder points back at it: nobody can claim a repository that is not theirs. */
+  readonly confirmed: boolean
+}
+
+export async function findGit(folder: string): Promise<GitPlace | null> {
+  for (let top = folder; ; top = dirname(top)) {
+    const place = (await readDotGit(top)) ?? (await readBare(top))
+    if (place !== null) return place
+    if (top === dirname(top)) return null
+  }
+}
+
+async function readDotGit(top: string): Promise<GitPlace | null> {
+  const path = join(top, '.git')
+  const info = await stat(path).catch(() => null)
+  if (info === null) return null
+  if (info.isDirectory()) {
+    if (!(await looksLikeGit(path))) return null
+    const real = await realpath(path)
+    return { top, gitDir: real, commonDir: await commonDirOf(real), linked: false, confirmed: true }
+  }
+  if (!info.isFile() || info.size > 4096) return null
+  const named = /^gitdir: (.+?)\n*$/s.exec(await readFile(path, 'utf8'))?.[1]
+  if (named === undefined) return null
+  const gitDir = await realpath(resolve(top, named)).catch(() => null)
+  if (gitDir === null) return null
+  const commonDir = await commonDirOf(gitDir)
+  if (!(await looksLikeGit(commonDir))) return null
+  return { top, gitDir, commonDir, linked: true, confirmed: await pointsBack(gitDir, commonDir, top) }
+}
+
+async function readBare(top: string): Promise<GitPlace | null> {
+  if (!(await looksLikeGit(top))) return null
+  return { top, gitDir: top, commonDir: top, linked: false, confirmed: true }
+}
+
+async function commonDirOf(gitDir: string): Promise<string> {
+  const named = await readFile(join(gitDir, 'commondir'), 'utf8').catch(() => null)
+  if (named === null) return gitDir
+  return realpath(resolve(gitDir, named.replace(/\n+$/, ''))).catch(() => gitDir)
+}
+
+async function looksLikeGit(path: string): Promise<boolean> {
+  const [head, objects, refs] = await Promise.all(
+    ['HEAD', 'objects', 'refs'].map((name) => stat(join(path, name)).catch(() => null)),
+  )
+  return head?.isFile() === true && objects?.isDirectory() === true && refs?.isDirectory() === true
+}
+
+// A hostile checkout could name any repository of the user in its `.git` file and so see it from inside.
+// (escape: worktree-gitdir)
+async function pointsBack(gitDir: string, commonDir: string, top: string): Promise<boolean> {
+  if (gitDir === commonDir) return false
+  const named = await readFile(join(gitDir, 'gitdir'), 'utf8').catch(() => null)
+  if (named === null) return false
+  const back = await realpath(dirname(resolve(gitDir, named.replace(/\n+$/, '')))).catch(() => null)
+  return back === (await realpath(top))
+}

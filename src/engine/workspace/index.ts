@@ -1,0 +1,6 @@
+export { chooseDriver, describeDriver, type WorkspaceFacts } from './driver.ts'
+export { disposeWorkspace, type DisposeOptions } from './dispose.ts'
+export { readInvocationMeta, updateInvocation } from './invocation.ts'
+export { loadWorkspace, planRoots, prepareWorkspace, type PrepareOptions } from './prepare.ts'
+export { identifyProject, type Project, type ProjectRoot } from './project.ts'
+export { checkRoots } from './roots.ts'

@@ -1,0 +1,78 @@
+import { mkdir, readFile } from 'node:fs/promises'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { DispatchId, RepoId } from '../../shared/ids.ts'
+import { ensurePrivateDir, writeFileAtomically } from '../base/files.ts'
+import { invocationMetaSchema, type InvocationMeta, type InvocationPatch } from '../base/invocation.ts'
+import { createRepoLock } from '../base/lock.ts'
+import type { Layout } from '../base/paths.ts'
+
+/** Makes `invocations/<id>` and fails if it is there: an id is used once. */
+export async function ensureInvocationDir(layout: Layout, repoId: RepoId, id: DispatchId): Promise<void> {
+  await ensurePrivateDir(layout.invocations(repoId))
+  try {
+    await mkdir(layout.invocation(repoId, id), { mode: 0o700 })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    throw new OrangeryError('workspace.invocation_exists', `invocation ${id}: it is there already`, {
+      kind: 'cannot_create',
+      hint: 'Try again; a new id is made each time.',
+      cause: error,
+    })
+  }
+}
+
+export async function writeInvocationMeta(
+  layout: Layout,
+  repoId: RepoId,
+  meta: InvocationMeta,
+): Promise<void> {
+  const path = layout.invocationMeta(repoId, meta.invocation_id)
+  await writeFileAtomically(path, `${JSON.stringify(meta, null, 2)}\n`)
+}
+
+export async function readInvocationMeta(
+  layout: Layout,
+  repoId: RepoId,
+  id: DispatchId,
+): Promise<InvocationMeta> {
+  const path = layout.invocationMeta(repoId, id)
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new OrangeryError(
+      'workspace.meta_missing',
+      `invocation ${id}: its meta.json cannot be read (${error.code})`,
+      {
+        kind: 'not_found',
+        hint: `Look at ${layout.invocation(repoId, id)}; nothing there was changed.`,
+        cause: error,
+      },
+    )
+  })
+  return parseMeta(text, id)
+}
+
+function parseMeta(text: string, id: DispatchId): InvocationMeta {
+  let why: string
+  try {
+    const parsed = invocationMetaSchema.safeParse(JSON.parse(text))
+    if (parsed.success && parsed.data.invocation_id === id) return parsed.data
+    why = parsed.success ? `it belongs to ${parsed.data.invocation_id}` : 'fields are missing or wrong'
+  } catch {
+    why = 'not JSON'
+  }
+  throw new OrangeryError('workspace.meta_unreadable', `invocation ${id}: its meta.json is broken (${why})`, {
+    kind: 'input',
+    hint: 'It is shown by `agent ls --all` and left as it is.',
+  })
+}
+
+/** Reads, changes and replaces `meta.json` as one step, also between processes; unknown fields stay. */
+export async function updateInvocation(
+  layout: Layout,
+  repoId: RepoId,
+  id: DispatchId,
+  patch: InvocationPatch,
+): Promise<void> {
+  await using _lock = await createRepoLock(layout).acquire(`meta-${id}`)
+  const meta = await readInvocationMeta(layout, repoId, id)
+  await writeInvocationMeta(layout, repoId, { ...meta, ...patch })
+}

@@ -1,0 +1,128 @@
+import { homedir } from 'node:os'
+import type { CheckResult } from '../../shared/doctor.ts'
+import type { WorkspaceStrategy } from '../../shared/spec.ts'
+import { isInside, overlaps } from './pathSafety.ts'
+import type { Project } from './project.ts'
+
+/** Folders of the system: one of them, or anything that contains one, is no project. */
+const systemDirs = [
+  '/bin',
+  '/boot',
+  '/dev',
+  '/etc',
+  '/home',
+  '/lib',
+  '/lib32',
+  '/lib64',
+  '/libx32',
+  '/proc',
+  '/root',
+  '/run',
+  '/sbin',
+  '/sys',
+  '/tmp',
+  '/usr',
+  '/var',
+  '/Applications',
+  '/Library',
+  '/System',
+  '/Users',
+  '/private',
+]
+/** Folders of the system in which nothing at all is a project. */
+const sealedDirs = [
+  '/bin',
+  '/boot',
+  '/dev',
+  '/etc',
+  '/lib',
+  '/lib64',
+  '/proc',
+  '/run',
+  '/sbin',
+  '/sys',
+  '/System',
+]
+
+export type CheckRootsOptions = { readonly strategy?: WorkspaceStrategy; readonly home?: string }
+
+/** Whether the roots can carry a workspace at all. Pure: the caller reads mountinfo (empty where there is none). */
+export function checkRoots(
+  project: Project,
+  dataDir: string,
+  mountinfoText: string,
+  options: CheckRootsOptions = {},
+): CheckResult[] {
+  const home = options.home ?? homedir()
+  const mounts = mountPoints(mountinfoText)
+  const results: CheckResult[] = []
+  for (const { path, target } of project.roots) {
+    // The upper layer would lie inside the lower one, and the agent would see our records.
+    const holdsData = isInside(dataDir, path)
+    results.push({
+      name: 'workspace.root_contains_data_dir',
+      ok: !holdsData,
+      detail: holdsData
+        ? `${target} contains Orangery's data folder ${dataDir}`
+        : `${target} is apart from the data folder`,
+      fix: holdsData ? 'Name a narrower folder, or set ORANGERY_DATA_DIR to a folder outside of it.' : null,
+    })
+    const insideData = !holdsData && isInside(path, dataDir) && !isSandboxTree(path, dataDir)
+    results.push({
+      name: 'workspace.root_inside_data_dir',
+      ok: !insideData,
+      detail: insideData
+        ? `${target} lies in Orangery's data folder`
+        : `${target} is not one of our own folders`,
+      fix: insideData ? 'Name a folder of your own.' : null,
+    })
+    const system = systemReason(path, home)
+    results.push({
+      name: 'workspace.root_is_system_dir',
+      ok: system === null,
+      detail: system === null ? `${target} is no system folder` : `${target} ${system}`,
+      fix: system === null ? null : 'Name the folder of one project.',
+    })
+    const inner =
+      options.strategy === 'none' ? [] : mounts.filter((mount) => mount !== path && isInside(mount, path))
+    results.push({
+      name: 'workspace.mount_inside_root',
+      ok: inner.length === 0,
+      detail:
+        inner.length === 0
+          ? `${target} has no other filesystem mounted inside`
+          : `${target} has ${inner.slice(0, 3).join(', ')} mounted inside, which an overlay cannot carry`,
+      fix: inner.length === 0 ? null : 'Name a narrower folder, or unmount it first.',
+    })
+  }
+  return results
+}
+
+function systemReason(path: string, home: string): string | null {
+  if (path === '/') return 'is the whole system'
+  if (isInside(home, path)) return path === home ? 'is your home folder' : 'contains your home folder'
+  if (systemDirs.some((dir) => isInside(dir, path))) return 'is a folder of the system'
+  if (sealedDirs.some((dir) => isInside(path, dir))) return 'lies in a folder of the system'
+  return null
+}
+
+/** Integration trees and sandbox trees live in the data folder and are projects all the same. */
+function isSandboxTree(path: string, dataDir: string): boolean {
+  return /^\/repos\/[0-9a-f]{16}\/(sandboxes|worktrees)\/[^/]+\/tree(\/|$)/.test(path.slice(dataDir.length))
+}
+
+/** Mount points of /proc/self/mountinfo, with the kernel's octal escapes undone. */
+export function mountPoints(mountinfoText: string): string[] {
+  return mountinfoText
+    .split('\n')
+    .map((line) => line.split(' ')[4])
+    .filter((field) => field !== undefined)
+    .map((field) =>
+      field.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(parseInt(octal, 8))),
+    )
+}
+
+/** Whether the data folder and a root are tangled in either direction. */
+export function isTangled(root: string, dataDir: string): boolean {
+  return overlaps(root, dataDir) && !isSandboxTree(root, dataDir)
+}

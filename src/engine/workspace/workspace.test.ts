@@ -1,0 +1,250 @@
+import { randomBytes } from 'node:crypto'
+import {
+  chmod,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  realpath,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { makeDispatchId } from '../../shared/ids.ts'
+import { layout as layoutAt, repoIdOf, type Layout } from '../base/paths.ts'
+import { git } from '../base/git.ts'
+import {
+  checkRoots,
+  chooseDriver,
+  describeDriver,
+  disposeWorkspace,
+  identifyProject,
+  loadWorkspace,
+  prepareWorkspace,
+  readInvocationMeta,
+  updateInvocation,
+} from './index.ts'
+import { mountPoints } from './roots.ts'
+import { uniqueNames } from './project.ts'
+
+let base: string
+let layout: Layout
+beforeEach(async () => {
+  base = await realpath(await mkdtemp(join(tmpdir(), 'orangery-workspace-')))
+  layout = layoutAt(join(base, 'data'))
+})
+afterEach(() => rm(base, { recursive: true, force: true }))
+
+const newId = () => makeDispatchId(new Date(), randomBytes(2))
+async function folder(...parts: string[]): Promise<string> {
+  const path = join(base, ...parts)
+  await mkdir(path, { recursive: true })
+  return path
+}
+async function prepare(paths: string[], over: Partial<Parameters<typeof prepareWorkspace>[0]> = {}) {
+  const project = await identifyProject(paths)
+  return prepareWorkspace({
+    id: newId(),
+    project,
+    strategy: 'overlay',
+    driver: 'kernel-overlay',
+    access: 'rw',
+    layout,
+    name: null,
+    runner: 'command',
+    mode: 'headless',
+    ...over,
+  })
+}
+
+test('a project without git is known by the real path of its first root', async () => {
+  const plain = await folder('plain')
+  const link = join(base, 'link')
+  await symlink(plain, link)
+  const project = await identifyProject([link])
+  expect(project).toMatchObject({
+    repoId: repoIdOf(plain),
+    commonDir: null,
+    roots: [{ path: plain, target: link, name: 'link' }],
+  })
+})
+
+test('every worktree and subfolder of a repository belongs to the same project', async () => {
+  const repo = await folder('repo')
+  await folder('repo', 'src', 'deep')
+  await git(['init', '-q', repo])
+  await git(['-C', repo, 'commit', '-q', '--allow-empty', '-m', 'first'])
+  await git(['-C', repo, 'worktree', 'add', '-q', join(base, 'linked')])
+  const expected = repoIdOf(join(repo, '.git'))
+  for (const path of [repo, join(repo, 'src', 'deep'), join(base, 'linked')]) {
+    expect((await identifyProject([path])).repoId).toBe(expected)
+  }
+})
+
+test.each([
+  ['missing', 'workspace.root_missing'],
+  ['file', 'workspace.root_not_directory'],
+])('a root that is %s is refused as bad input', async (name, code) => {
+  await writeFile(join(base, 'file'), '')
+  await expect(identifyProject([join(base, name)])).rejects.toMatchObject({ code, kind: 'input' })
+})
+
+test('roots inside each other are refused, also through symlinks', async () => {
+  const outer = await folder('outer')
+  const inner = await folder('outer', 'inner')
+  await symlink(inner, join(base, 'alias'))
+  for (const pair of [
+    [outer, inner],
+    [inner, outer],
+    [outer, join(base, 'alias')],
+    [inner, join(base, 'alias')],
+  ]) {
+    await expect(identifyProject(pair)).rejects.toMatchObject({ code: 'workspace.root_inside_root' })
+  }
+  expect((await identifyProject([outer, outer])).roots).toHaveLength(1)
+})
+
+test('folder names stay unique where case does not count and where a name has no room for a number', () => {
+  expect(uniqueNames(['/a/App', '/b/app', '/c/app'])).toEqual(['App', 'app-2', 'app-3'])
+  const long = 'ä'.repeat(127)
+  const names = uniqueNames([`/a/${long}`, `/b/${long}`])
+  expect(new Set(names).size).toBe(2)
+  for (const name of names) expect(Buffer.byteLength(name)).toBeLessThanOrEqual(255)
+})
+
+test('an overlay workspace is a record and empty folders beside the untouched roots', async () => {
+  const one = await folder('one')
+  const two = await folder('two')
+  await chmod(two, 0o750)
+  const workspace = await prepare([one, two], { name: 'arch-agent' })
+  expect(workspace.roots.map((root) => root.mount)).toEqual(
+    [one, two].map((lower, index) => ({
+      kind: 'overlay',
+      lower,
+      upper: join(workspace.dir, 'roots', String(index), 'upper'),
+      work: join(workspace.dir, 'roots', String(index), 'work'),
+    })),
+  )
+  for (const root of workspace.roots) {
+    if (root.mount.kind !== 'overlay') throw new Error('expected an overlay')
+    expect(await readdir(root.mount.upper)).toEqual([])
+    expect((await stat(root.mount.upper)).mode & 0o777).toBe((await stat(root.path)).mode & 0o777)
+  }
+  const meta = await readInvocationMeta(layout, workspace.repoId, workspace.id)
+  expect(meta).toMatchObject({
+    schema_version: '1.0',
+    invocation_id: workspace.id,
+    invocation_name: 'arch-agent',
+    status: 'starting',
+    strategy: 'overlay',
+    driver: 'kernel-overlay',
+  })
+  expect(meta.started_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/)
+  expect(await loadWorkspace(layout, workspace.repoId, workspace.id)).toEqual(workspace)
+})
+
+test('an id is used once, and the second attempt leaves the first as it was', async () => {
+  const root = await folder('root')
+  const workspace = await prepare([root])
+  await expect(prepare([root], { id: workspace.id })).rejects.toMatchObject({
+    code: 'workspace.invocation_exists',
+    kind: 'cannot_create',
+  })
+  expect(await loadWorkspace(layout, workspace.repoId, workspace.id)).toEqual(workspace)
+})
+
+test('a data folder inside a root is refused before anything is made', async () => {
+  const root = await folder('root')
+  layout = layoutAt(join(root, '.data'))
+  await expect(prepare([root])).rejects.toMatchObject({ code: 'workspace.root_contains_data_dir' })
+  expect(await readdir(layout.dataDir)).toEqual([])
+})
+
+test('a workspace that cannot be made leaves neither record nor folder', async () => {
+  const root = await folder('root')
+  const id = newId()
+  const { repoId } = await identifyProject([root])
+  await mkdir(layout.sandboxes(repoId), { recursive: true })
+  await mkdir(layout.sandbox(repoId, id))
+  await expect(prepare([root], { id })).rejects.toMatchObject({ code: 'workspace.sandbox_exists' })
+  expect(await readdir(layout.invocations(repoId))).toEqual([])
+  expect(await readdir(layout.sandboxes(repoId))).toEqual([id])
+})
+
+test('concurrent updates of one record lose nothing and keep fields they do not know', async () => {
+  const workspace = await prepare([await folder('root')])
+  const path = layout.invocationMeta(workspace.repoId, workspace.id)
+  const text = JSON.parse(await readFile(path, 'utf8')) as object
+  await writeFile(path, JSON.stringify({ ...text, later_field: 7 }))
+  await Promise.all([
+    updateInvocation(layout, workspace.repoId, workspace.id, { status: 'running' }),
+    updateInvocation(layout, workspace.repoId, workspace.id, { runner: 'claude' }),
+    updateInvocation(layout, workspace.repoId, workspace.id, { mode: 'headed' }),
+  ])
+  expect(await readInvocationMeta(layout, workspace.repoId, workspace.id)).toMatchObject({
+    status: 'running',
+    runner: 'claude',
+    mode: 'headed',
+    later_field: 7,
+  })
+})
+
+test('taking a workspace down keeps work that has not landed, whatever the agent did to its folders', async () => {
+  const workspace = await prepare([await folder('root')])
+  const mount = workspace.roots[0]!.mount
+  if (mount.kind !== 'overlay') throw new Error('expected an overlay')
+  await mkdir(join(mount.upper, 'locked'))
+  await writeFile(join(mount.upper, 'locked', 'work.txt'), 'precious')
+  await chmod(join(mount.upper, 'locked'), 0)
+  await mkdir(join(mount.work, 'work'), { mode: 0 })
+  await disposeWorkspace(workspace, { archive: false })
+  const meta = await readInvocationMeta(layout, workspace.repoId, workspace.id)
+  expect(meta.archive).toBe(join(layout.archive, workspace.id))
+  const kept = join(meta.archive!, 'sandbox', 'roots', '0', 'upper', 'locked')
+  await chmod(kept, 0o700)
+  expect(await readFile(join(kept, 'work.txt'), 'utf8')).toBe('precious')
+})
+
+test('a workspace in which nothing was written goes without a trace', async () => {
+  const workspace = await prepare([await folder('root')])
+  await disposeWorkspace(workspace, { archive: false })
+  await expect(stat(workspace.dir)).rejects.toMatchObject({ code: 'ENOENT' })
+  await expect(stat(layout.archive)).rejects.toMatchObject({ code: 'ENOENT' })
+})
+
+test('the driver follows the ladder, and every step down is said', async () => {
+  const project = await identifyProject([await folder('root')])
+  const none = { kernelOverlay: false, fuseOverlayfs: false, reflink: false }
+  const choose = (facts: object) => chooseDriver(project, 'overlay', { ...none, ...facts })
+  expect(choose({ kernelOverlay: true, fuseOverlayfs: true })).toBe('kernel-overlay')
+  expect(choose({ fuseOverlayfs: true, reflink: true })).toBe('fuse-overlayfs')
+  expect(choose({ reflink: true })).toBe('reflink-copy')
+  expect(choose({})).toBe('plain-copy')
+  expect(describeDriver('plain-copy', 'overlay')).toContain('because this host allows no overlay')
+  expect(chooseDriver(project, 'none', none)).toBe('direct')
+  expect(() => chooseDriver(project, 'worktree', none)).toThrow('not in a git repository')
+})
+
+test('system folders, the home folder, the data folder and mounts inside a root are found before a start', async () => {
+  const root = await folder('root')
+  const project = await identifyProject([root])
+  const at = (path: string) => ({ ...project, roots: [{ ...project.roots[0], path, target: path }] as const })
+  const failures = (path: string, mountinfo = '') =>
+    checkRoots(at(path), '/home/ann/.local/share/orangery', mountinfo, { home: '/home/ann' })
+      .filter((check) => !check.ok)
+      .map((check) => check.name)
+  expect(failures('/home/ann/work')).toEqual([])
+  expect(failures('/srv/work')).toEqual([])
+  expect(failures('/')).toContain('workspace.root_is_system_dir')
+  expect(failures('/home/ann')).toEqual(['workspace.root_contains_data_dir', 'workspace.root_is_system_dir'])
+  expect(failures('/etc/nginx')).toEqual(['workspace.root_is_system_dir'])
+  expect(failures('/usr')).toEqual(['workspace.root_is_system_dir'])
+  expect(failures('/home/ann/.local/share/orangery/backups')).toEqual(['workspace.root_inside_data_dir'])
+  const mountinfo = '36 35 98:0 / /home/ann/work/my\\040disk rw,noatime shared:1 - ext3 /dev/root rw\n'
+  expect(mountPoints(mountinfo)).toEqual(['/home/ann/work/my disk'])
+  expect(failures('/home/ann/work', mountinfo)).toEqual(['workspace.mount_inside_root'])
+})
