@@ -15,6 +15,7 @@ export type WorkspaceStrategy = (typeof workspaceStrategies)[number]
 export const workspaceStrategySchema = z.enum(workspaceStrategies)
 
 export const platforms = ['mac', 'linux', 'container', 'cloud', 'hybrid'] as const
+export type Platform = (typeof platforms)[number]
 export const outputModes = ['none', 'restricted', 'open'] as const
 export type OutputMode = (typeof outputModes)[number]
 

@@ -1,0 +1,50 @@
+import type { BoundaryLevel, Phase } from '../../shared/boundary.ts'
+import type { SandboxLevel } from '../../shared/level.ts'
+import type { Limits, OutputMode, Platform, WorkspaceStrategy } from '../../shared/spec.ts'
+
+export type ContractOutputs = {
+  readonly mode: OutputMode
+  /** Hosts the contract names; they hold from boundary `network` on. */
+  readonly allow: readonly string[]
+  /** Wins over everything else, at every boundary. */
+  readonly deny: readonly string[]
+  /** `host[:port]` → `address:port` the user chose; the one way to reach loopback or the LAN. */
+  readonly pins: Readonly<Record<string, string>>
+  /** Hosts that hold at every boundary: what the agent's card needs to think at all. */
+  readonly always: readonly string[]
+  /** False where nobody said anything about outputs: then `full` may open them. */
+  readonly declared: boolean
+}
+
+/** The contract one dispatch runs under: the spec with every default, policy and parent's limit worked in. */
+export type Contract = {
+  readonly level: SandboxLevel
+  readonly strategy: WorkspaceStrategy
+  /** Null: this machine. */
+  readonly platform: Platform | null
+  readonly outputs: ContractOutputs
+  readonly software: string | null
+  readonly boundary: BoundaryLevel
+  readonly phase: Phase | null
+  readonly roots: readonly string[]
+  readonly workingDir: string | null
+  /** Globs, relative to each root, of files the agent must not see. */
+  readonly hide: readonly string[]
+  /** Absolute paths that stay writable in place while the boundary is `readonly`: a plan's TODO.md. */
+  readonly writableFiles: readonly string[]
+  readonly limits: Limits
+  readonly onLimit: 'record' | 'stop'
+  /** Null: unconstrained. */
+  readonly toolsAllowed: readonly string[] | null
+  readonly toolsDenied: readonly string[]
+  readonly maxTurns: number | null
+  readonly maxCommands: number | null
+}
+
+/** What the broker lets through right now. */
+export type NetworkPolicy = {
+  readonly mode: OutputMode
+  readonly allow: readonly string[]
+  readonly deny: readonly string[]
+  readonly pins: Readonly<Record<string, string>>
+}

@@ -1,0 +1,90 @@
+import { boundaryLevels, boundaryRank, type BoundaryLevel, type Phase } from '../../shared/boundary.ts'
+import type { EffectiveConfig, ResolvedLevel } from '../../shared/config.ts'
+import { someHostCovers } from '../../shared/hosts.ts'
+import type { Contract, NetworkPolicy } from '../base/contract.ts'
+import { narrowerBoundary, unique } from './config/narrow.ts'
+
+/** What a running agent may do at a boundary. */
+export type Capabilities = {
+  readonly level: BoundaryLevel
+  readonly files: {
+    /** `workspace`: every root of the dispatch, through its changeset. */
+    readonly write: 'none' | 'workspace'
+    /** Relative to the first root; writable in place where `write` is `none`. */
+    readonly writable: readonly string[]
+    readonly hide: readonly string[]
+  }
+  readonly network: {
+    /** `named`: what the contract names and what was approved. `open`: any public host. */
+    readonly reach: 'none' | 'named' | 'open'
+    readonly hosts: readonly string[]
+    readonly deniedHosts: readonly string[]
+  }
+  readonly tools: ResolvedLevel['tools']
+  readonly commands: ResolvedLevel['commands']
+}
+
+function reachOf(level: BoundaryLevel, hosts: readonly string[] | null): Capabilities['network']['reach'] {
+  if (level === 'full') return hosts === null ? 'open' : 'named'
+  if (level === 'network') return 'named'
+  return hosts === null || hosts.length === 0 ? 'none' : 'named'
+}
+
+export function capabilitiesOf(level: BoundaryLevel, config: EffectiveConfig): Capabilities {
+  const resolved = config.sandboxLevels[level]
+  // A denial at a lower level holds above it too: escalating must not lift what nobody looked at.
+  const below = boundaryLevels.slice(0, boundaryRank(level) + 1).map((lower) => config.sandboxLevels[lower])
+  return {
+    level,
+    files: {
+      write: level === 'readonly' ? 'none' : 'workspace',
+      writable: level === 'readonly' ? resolved.writable : [],
+      hide: resolved.hide,
+    },
+    network: {
+      reach: reachOf(level, resolved.hosts),
+      hosts: resolved.hosts ?? [],
+      deniedHosts: unique(below.flatMap((lower) => lower.deniedHosts)),
+    },
+    tools: resolved.tools,
+    commands: resolved.commands,
+  }
+}
+
+/** The boundary a phase starts with; no phase is a build without the name. */
+export function phaseBoundary(phase: Phase | null, config: EffectiveConfig): BoundaryLevel {
+  const level = phase === null ? 'readwrite' : config.sandboxBoundaries[phase]
+  return narrowerBoundary(level, config.sandboxMaximumBoundary)
+}
+
+/**
+ * What the broker lets through at a boundary. `granted` are hosts someone approved for this dispatch: they
+ * hold at the boundary they were approved for, which the caller knows.
+ */
+export function networkAt(
+  contract: Contract,
+  level: BoundaryLevel,
+  granted: readonly string[],
+  config: EffectiveConfig,
+): NetworkPolicy {
+  const { network } = capabilitiesOf(level, config)
+  const { outputs } = contract
+  const reaches = boundaryRank(level) >= boundaryRank('network')
+  const deny = unique([...outputs.deny, ...network.deniedHosts])
+  const closed = outputs.declared && outputs.mode === 'none'
+  const open = reaches && !closed && (outputs.declared ? outputs.mode === 'open' : network.reach === 'open')
+  const allow = unique([
+    ...outputs.always,
+    ...granted,
+    ...(reaches ? outputs.allow : []),
+    ...(closed ? [] : network.hosts),
+  ])
+  const pins = Object.fromEntries(
+    Object.entries(outputs.pins).filter(([host]) => open || someHostCovers(allow, host)),
+  )
+  const mode = open ? 'open' : allow.length === 0 ? 'none' : 'restricted'
+  return { mode, allow, deny, pins }
+}
+
+/** The file part of a boundary, in the words of the sandbox station. */
+export const filesAt = (level: BoundaryLevel): 'ro' | 'rw' => (level === 'readonly' ? 'ro' : 'rw')

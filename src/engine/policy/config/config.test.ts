@@ -1,0 +1,224 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtemp, mkdir, realpath, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { ConfigFile, EffectiveConfig } from '../../../shared/config.ts'
+import { OrangeryError } from '../../../shared/errors.ts'
+import { loadConfig } from './load.ts'
+import { readConfigText } from './read.ts'
+import { writeTrust } from './trust.ts'
+
+let home: string
+let project: string
+let userConfigDir: string
+
+beforeEach(async () => {
+  home = await realpath(await mkdtemp(join(tmpdir(), 'orangery-config-')))
+  project = join(home, 'project')
+  userConfigDir = join(home, 'config')
+  await mkdir(project)
+  await mkdir(userConfigDir)
+})
+afterEach(() => rm(home, { recursive: true, force: true }))
+
+const load = (roots: readonly string[] = [project]): Promise<EffectiveConfig> =>
+  loadConfig({ userConfigDir, roots })
+const user = (config: ConfigFile | string) => writeFile(join(userConfigDir, 'config.json'), text(config))
+const own = (config: ConfigFile | string, folder = project) =>
+  writeFile(join(folder, '.orangery.json'), text(config))
+const text = (config: ConfigFile | string): string =>
+  typeof config === 'string' ? config : JSON.stringify(config, null, 2)
+
+async function trust(folder = project): Promise<void> {
+  const source = await readConfigText(join(folder, '.orangery.json'))
+  const entry = {
+    sha256: source!.sha256,
+    text: source!.text,
+    at: '2026-01-01T00:00:00Z',
+    by: 'test',
+    approvals: [],
+  }
+  await writeTrust(userConfigDir, { version: 1, projects: { [folder]: entry } })
+}
+
+async function failure(promise: Promise<unknown>): Promise<OrangeryError> {
+  const error = await promise.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  expect(error).toBeInstanceOf(OrangeryError)
+  return error as OrangeryError
+}
+
+describe('reading', () => {
+  test('with no file at all the defaults hold, and every value says so', async () => {
+    const config = await load()
+    expect(config).toMatchObject({
+      sandboxEnabled: true,
+      sandboxBoundaries: { plan: 'readonly', build: 'readwrite', learn: 'readonly' },
+      sandboxEscalationPolicy: 'prompt',
+      sandboxApprovedEscalations: [],
+      projects: [{ root: project, trust: 'absent' }],
+    })
+    expect(
+      new Set(Object.values(config.provenance).flatMap((list) => list.map((one) => one.source))),
+    ).toEqual(new Set(['default']))
+  })
+
+  test('an invalid level is refused with file, line and the allowed values', async () => {
+    await own('{\n  // comment\n  "sandboxBoundaries": {\n    "plan": "readable"\n  }\n}\n')
+    const error = await failure(load())
+    expect(error.kind).toBe('input')
+    expect(error.message).toContain(`${join(project, '.orangery.json')}:4: sandboxBoundaries.plan`)
+    for (const level of ['readonly', 'readwrite', 'network', 'full']) expect(error.message).toContain(level)
+  })
+
+  test('a syntax error names its line', async () => {
+    await user('{\n  "sandboxEnabled": true,\n  oops\n}')
+    expect((await failure(load())).message).toContain(`${join(userConfigDir, 'config.json')}:3: not JSON`)
+  })
+
+  test('an unknown key is warned about with its line and does not stop anything', async () => {
+    await user(
+      '{\n  "sandboxEnabled": true,\n  "sandboxEnabeld": false,\n  "sandboxBoundaries": { "paln": "full" }\n}',
+    )
+    const config = await load()
+    expect(config.warnings.map(({ key, line }) => [key, line])).toEqual([
+      ['sandboxEnabeld', 3],
+      ['sandboxBoundaries.paln', 4],
+    ])
+  })
+
+  test('an unknown key inside an approval is an error, because dropping it could make the approval wider', async () => {
+    await user(
+      '{ "sandboxApprovedEscalations": [\n{ "level": "network", "expiers": "2026-01-01T00:00:00Z" }] }',
+    )
+    expect((await failure(load())).message).toContain('config.json:2: sandboxApprovedEscalations.0')
+  })
+
+  test('a fifo, a symlink and a huge file where the config should be are refused without blocking', async () => {
+    const file = join(project, '.orangery.json')
+    execFileSync('mkfifo', [file])
+    expect((await failure(load())).message).toContain('not a regular file')
+    await rm(file)
+    await symlink('/dev/zero', file)
+    expect((await failure(load())).message).toContain('symbolic link')
+    await rm(file)
+    await writeFile(file, ' '.repeat(600_000))
+    expect((await failure(load())).message).toContain('larger')
+  })
+
+  test('the file at the top of the repository holds for a folder inside it, one above it does not', async () => {
+    const inner = join(project, 'packages', 'one')
+    await mkdir(inner, { recursive: true })
+    await own({ sandboxBoundaries: { build: 'readonly' } })
+    expect((await load([inner])).sandboxBoundaries.build).toBe('readwrite')
+    await mkdir(join(project, '.git'))
+    expect((await load([inner])).sandboxBoundaries.build).toBe('readonly')
+    await mkdir(join(project, 'packages', '.git'))
+    expect((await load([inner])).sandboxBoundaries.build).toBe('readwrite')
+  })
+})
+
+describe('trust', () => {
+  const wide: ConfigFile = {
+    sandboxEnabled: false,
+    sandboxBoundaries: { build: 'full', plan: 'readwrite' },
+    sandboxEscalationPolicy: 'auto',
+    sandboxAutoEscalation: { hosts: ['*'], roots: ['/'] },
+    sandboxLevels: { network: { hosts: ['evil.test'] }, readonly: { writable: ['x'], hosts: ['evil.test'] } },
+    sandboxPhaseFiles: { plan: ['src/x.ts'] },
+    sandboxSelection: [{ agent: '*', role: '*', level: 0 }],
+    sandboxApprovedEscalations: [{ agent: '*', level: 'full', hosts: [] }],
+    agentForbiddenTools: [],
+    agentInactivityTimeout: 0,
+  }
+
+  test('a repository’s file that is not trusted widens nothing at all', async () => {
+    const before = await load()
+    await own(wide)
+    const after = await load()
+    const { provenance: _p, heldBack, warnings: _w, projects, ...values } = after
+    const { provenance: _q, heldBack: _h, warnings: _v, projects: _r, ...expected } = before
+    expect(values).toEqual({ ...expected, sandboxPhaseFiles: { ...expected.sandboxPhaseFiles, plan: [] } })
+    expect(projects[0]?.trust).toBe('untrusted')
+    expect(heldBack.map(({ key }) => key)).toEqual(
+      expect.arrayContaining(['sandboxEnabled', 'sandboxBoundaries.build', 'sandboxApprovedEscalations']),
+    )
+  })
+
+  test('a repository’s file that is not trusted narrows', async () => {
+    await user({ agentInactivityTimeout: 600, sandboxLevels: { network: { hosts: ['*.a.test', 'b.test'] } } })
+    await own({
+      sandboxBoundaries: { build: 'readonly' },
+      sandboxMaximumBoundary: 'readwrite',
+      agentForbiddenTools: ['Question'],
+      agentInactivityTimeout: 60,
+      sandboxLevels: { network: { hosts: ['x.a.test'], deniedHosts: ['c.test'], tools: { deny: ['Web'] } } },
+      sandboxSelection: [{ agent: '*', role: '*', level: 0, minimum: 2 }],
+    })
+    expect(await load()).toMatchObject({
+      sandboxBoundaries: { build: 'readonly' },
+      sandboxMaximumBoundary: 'readwrite',
+      agentForbiddenTools: ['AskUserQuestion', 'Question'],
+      agentInactivityTimeout: 60,
+      sandboxLevels: { network: { hosts: ['x.a.test'], deniedHosts: ['c.test'], tools: { deny: ['Web'] } } },
+      sandboxSelection: [{ agent: '*', role: '*', minimum: 2 }],
+    })
+  })
+
+  test('once trusted it goes over the user’s, except for what only the user can say', async () => {
+    await user({ sandboxBoundaries: { build: 'readonly' }, sandboxMaximumBoundary: 'network' })
+    await own({ ...wide, sandboxMaximumBoundary: 'full' })
+    await trust()
+    const config = await load()
+    expect(config).toMatchObject({
+      sandboxEnabled: true,
+      sandboxBoundaries: { build: 'full', plan: 'readwrite' },
+      sandboxEscalationPolicy: 'auto',
+      sandboxAutoEscalation: { hosts: [], roots: [] },
+      sandboxMaximumBoundary: 'network',
+      projects: [{ trust: 'trusted' }],
+    })
+    expect(config.provenance['sandboxBoundaries.build']).toEqual([
+      { source: 'project', file: join(project, '.orangery.json'), line: expect.any(Number) },
+    ])
+    expect(config.heldBack.map(({ key }) => key)).toEqual(['sandboxEnabled', 'sandboxAutoEscalation'])
+  })
+
+  test('a trusted file that changed by one byte is untrusted again', async () => {
+    await own(wide)
+    await trust()
+    await own(`${text(wide)} `)
+    const config = await load()
+    expect(config.projects[0]?.trust).toBe('changed')
+    expect(config.sandboxBoundaries.build).toBe('readwrite')
+    expect(config.sandboxApprovedEscalations).toEqual([])
+  })
+
+  test('with several roots only what all their files allow holds', async () => {
+    const other = join(home, 'other')
+    await mkdir(other)
+    await own({
+      sandboxBoundaries: { build: 'full' },
+      sandboxApprovedEscalations: [{ agent: '*', level: 'full', hosts: [] }],
+    })
+    await trust()
+    await own({ agentForbiddenTools: ['Other'] }, other)
+    const config = await load([project, other])
+    expect(config.sandboxBoundaries.build).toBe('readwrite')
+    expect(config.agentForbiddenTools).toContain('Other')
+    expect(config.sandboxApprovedEscalations.map(({ covers }) => covers)).toEqual([[project]])
+  })
+
+  test('an approval in a project’s file cannot name folders outside the project', async () => {
+    await own({
+      sandboxApprovedEscalations: [
+        { agent: '*', level: 'network', hosts: [], roots: ['../other', '/etc', 'sub', 'sub/../..'] },
+      ],
+    })
+    await trust()
+    expect((await load()).sandboxApprovedEscalations[0]?.covers).toEqual([join(project, 'sub')])
+  })
+})

@@ -1,0 +1,153 @@
+import { createHash } from 'node:crypto'
+import { constants } from 'node:fs'
+import { open } from 'node:fs/promises'
+import {
+  findNodeAtLocation,
+  getNodeValue,
+  parseTree,
+  printParseErrorCode,
+  type Node,
+  type ParseError,
+} from 'jsonc-parser'
+import { OrangeryError } from '../../../shared/errors.ts'
+import { configFileSchema, type ConfigFile, type ConfigNotice } from '../../../shared/config.ts'
+
+/** Far above any real config; a repository must not make the host read without end. */
+const largestConfigBytes = 512 * 1024
+
+export type ConfigText = {
+  readonly file: string
+  readonly text: string
+  readonly sha256: string
+}
+
+export type ConfigLayer = ConfigText & {
+  readonly values: ConfigFile
+  readonly warnings: readonly ConfigNotice[]
+  /** Line, counted from 1, of a key given as a path; of its nearest parent where it is not there. */
+  lineOf(path: readonly (string | number)[]): number
+}
+
+function unreadable(file: string, why: string, hint: string): OrangeryError {
+  return new OrangeryError('config.unreadable', `${file}: ${why}`, { kind: 'input', hint })
+}
+
+/** Null where there is no such file. */
+export async function readConfigText(file: string): Promise<ConfigText | null> {
+  // A repository may hold a fifo, a device or a link to one: never block on it, never follow it. (escape: config-fifo)
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+  let handle
+  try {
+    handle = await open(file, flags)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ENOTDIR') return null
+    if (code === 'ELOOP') {
+      throw unreadable(file, 'is a symbolic link', 'Put the file itself there; a linked config is not read.')
+    }
+    throw unreadable(
+      file,
+      `cannot be read (${code ?? 'unknown'})`,
+      'Make the file readable, or move it away.',
+    )
+  }
+  try {
+    const stat = await handle.stat()
+    if (!stat.isFile()) throw unreadable(file, 'is not a regular file', 'Replace it by a JSON file.')
+    if (stat.size > largestConfigBytes) {
+      throw unreadable(file, `is larger than ${largestConfigBytes} bytes`, 'Make it shorter.')
+    }
+    const bytes = await handle.readFile()
+    const text = bytes.toString('utf8')
+    return { file, text, sha256: createHash('sha256').update(bytes).digest('hex') }
+  } finally {
+    await handle.close()
+  }
+}
+
+function lineAt(text: string, offset: number): number {
+  let line = 1
+  for (let index = text.indexOf('\n'); index >= 0 && index < offset; index = text.indexOf('\n', index + 1)) {
+    line += 1
+  }
+  return line
+}
+
+function nearestNode(tree: Node | undefined, path: readonly (string | number)[]): Node | undefined {
+  if (tree === undefined) return undefined
+  for (let length = path.length; length >= 0; length -= 1) {
+    const node = findNodeAtLocation(tree, path.slice(0, length))
+    if (node !== undefined) return node
+  }
+  return tree
+}
+
+const keyText = (path: readonly PropertyKey[]): string => path.map(String).join('.')
+
+function withoutKeys(value: unknown, path: readonly PropertyKey[], keys: readonly string[]): void {
+  let target = value as Record<PropertyKey, unknown> | undefined
+  for (const step of path) target = target?.[step] as Record<PropertyKey, unknown> | undefined
+  if (target !== undefined) for (const key of keys) delete target[key]
+}
+
+/** Reads a config's text into checked values. Unknown keys are warned about, wrong values are errors with their line. */
+export function parseConfig(source: ConfigText): ConfigLayer {
+  const { file } = source
+  const text = source.text.replace(/^\uFEFF/, ' ')
+  const errors: ParseError[] = []
+  const tree = parseTree(text, errors, { allowTrailingComma: true, disallowComments: false })
+  const first = errors[0]
+  if (first !== undefined && !(tree === undefined && text.trim() === '')) {
+    const line = lineAt(text, first.offset)
+    throw new OrangeryError(
+      'config.syntax',
+      `${file}:${line}: not JSON (${printParseErrorCode(first.error)})`,
+      {
+        kind: 'input',
+        hint: 'Comments and trailing commas are fine; check the quotes and brackets on that line.',
+        details: { file, line },
+      },
+    )
+  }
+  const lineOf = (path: readonly (string | number)[]): number => {
+    const node = nearestNode(tree, path)
+    // The line of the key, not of a value that may start further down.
+    return node === undefined
+      ? 1
+      : lineAt(text, node.parent?.type === 'property' ? node.parent.offset : node.offset)
+  }
+  const value: unknown = tree === undefined ? {} : getNodeValue(tree)
+  const warnings: ConfigNotice[] = []
+  let parsed = configFileSchema.safeParse(value)
+  if (!parsed.success) {
+    for (const issue of parsed.error.issues) {
+      // A misspelt "expires" that is dropped would make an approval last for ever: inside rules it is an error.
+      if (issue.code !== 'unrecognized_keys' || issue.path.some((step) => typeof step === 'number')) continue
+      for (const key of issue.keys) {
+        const path = [...(issue.path as (string | number)[]), key]
+        warnings.push({ file, line: lineOf(path), key: keyText(path), message: 'unknown key, ignored' })
+      }
+      withoutKeys(value, issue.path, issue.keys)
+    }
+    warnings.sort((a, b) => a.line - b.line)
+    if (warnings.length > 0) parsed = configFileSchema.safeParse(value)
+  }
+  if (!parsed.success) {
+    const problems = parsed.error.issues.map((issue) => {
+      const line = lineOf(issue.path as (string | number)[])
+      return { file, line, key: keyText(issue.path), message: issue.message }
+    })
+    const [one] = problems
+    const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : ''
+    throw new OrangeryError(
+      'config.invalid',
+      `${file}:${one?.line ?? 1}: ${one?.key === '' ? '' : `${one?.key}: `}${one?.message ?? ''}${more}`,
+      {
+        kind: 'input',
+        hint: 'The keys and their values are listed in docs/configuration.md.',
+        details: problems,
+      },
+    )
+  }
+  return { ...source, values: parsed.data, warnings, lineOf }
+}

@@ -1,0 +1,73 @@
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import { z } from 'zod'
+import type { SavedApproval, TrustState } from '../../../shared/config.ts'
+import { OrangeryError } from '../../../shared/errors.ts'
+import { ensurePrivateDir, writeFileAtomically } from '../../base/files.ts'
+import { readConfigText, type ConfigText } from './read.ts'
+
+/**
+ * Which repositories' own config the user has trusted. Trust is in a text, not in a path: a file that has
+ * changed since asks again, and the text that was trusted is kept to show the difference.
+ */
+const trustFileSchema = z.object({
+  version: z.literal(1),
+  projects: z.record(
+    z.string(),
+    z.object({
+      /** Null: only the approvals below are trusted. */
+      sha256: z.string().nullable(),
+      text: z.string(),
+      at: z.string(),
+      by: z.string(),
+      /** Digests of approvals the user saved into the file from here. */
+      approvals: z.array(z.string()).default([]),
+    }),
+  ),
+})
+export type TrustFile = z.infer<typeof trustFileSchema>
+export type ProjectTrust = TrustFile['projects'][string]
+
+export const trustFilePath = (userConfigDir: string): string => join(userConfigDir, 'trust.json')
+
+export async function readTrust(userConfigDir: string): Promise<TrustFile> {
+  const file = trustFilePath(userConfigDir)
+  const source = await readConfigText(file)
+  if (source === null) return { version: 1, projects: {} }
+  let value: unknown
+  try {
+    value = JSON.parse(source.text)
+  } catch {
+    value = undefined
+  }
+  const parsed = trustFileSchema.safeParse(value)
+  if (parsed.success) return parsed.data
+  throw new OrangeryError('config.trust_damaged', `${file}: not a list of trusted projects`, {
+    kind: 'input',
+    hint: 'Move it away; projects will ask for trust again.',
+  })
+}
+
+export async function writeTrust(userConfigDir: string, trust: TrustFile): Promise<void> {
+  await ensurePrivateDir(userConfigDir)
+  await writeFileAtomically(trustFilePath(userConfigDir), `${JSON.stringify(trust, null, 2)}\n`, 0o600)
+}
+
+export function trustStateOf(source: ConfigText | null, trust: ProjectTrust | undefined): TrustState {
+  if (source === null) return 'absent'
+  if (trust?.sha256 === undefined || trust.sha256 === null) return 'untrusted'
+  return trust.sha256 === source.sha256 ? 'trusted' : 'changed'
+}
+
+/** Names an approval by what it allows, so that editing it is a new approval. */
+export function approvalDigest(approval: SavedApproval): string {
+  const meaning = [
+    approval.agent,
+    approval.level,
+    [...approval.hosts].sort(),
+    approval.roots === undefined ? null : [...approval.roots].sort(),
+    approval.phase ?? null,
+    approval.expires ?? null,
+  ]
+  return createHash('sha256').update(JSON.stringify(meaning)).digest('hex').slice(0, 12)
+}

@@ -1,0 +1,227 @@
+import { describe, expect, test } from 'vitest'
+import { agentCardSchema, type AgentCard } from '../../shared/card.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { SandboxSpec } from '../../shared/spec.ts'
+import type { Contract } from '../base/contract.ts'
+import { networkAt, phaseBoundary } from './capabilities.ts'
+import { defaultConfig } from './config/merge.ts'
+import { resolveContract, type ContractInput } from './contract.ts'
+
+const card = (more: Partial<AgentCard> = {}): AgentCard =>
+  agentCardSchema.parse({ id: 'command', name: 'Command', ...more })
+
+function resolve(spec: SandboxSpec | null, more: Partial<ContractInput> = {}): Contract {
+  return resolveContract({
+    spec,
+    legacySandbox: null,
+    card: card(),
+    phase: null,
+    role: null,
+    roots: ['/work/a'],
+    config: defaultConfig(),
+    parent: null,
+    ...more,
+  })
+}
+
+function refusal(act: () => unknown): { kind: string; message: string } {
+  try {
+    act()
+  } catch (error) {
+    if (error instanceof OrangeryError) return { kind: error.kind, message: error.message }
+    throw error
+  }
+  return { kind: 'accepted', message: '' }
+}
+
+describe('defaults', () => {
+  test('a dispatch that says nothing runs at level 1, on an overlay, readwrite, with no outputs', () => {
+    expect(resolve(null)).toEqual({
+      level: 1,
+      strategy: 'overlay',
+      platform: null,
+      outputs: { mode: 'none', allow: [], deny: [], pins: {}, always: [], declared: false },
+      software: null,
+      boundary: 'readwrite',
+      phase: null,
+      roots: ['/work/a'],
+      workingDir: null,
+      hide: [],
+      writableFiles: [],
+      limits: {},
+      onLimit: 'record',
+      toolsAllowed: null,
+      toolsDenied: [],
+      maxTurns: null,
+      maxCommands: null,
+    })
+  })
+
+  test.each([
+    ['plan', 'readonly', ['/work/a/TODO.md']],
+    ['build', 'readwrite', []],
+    ['learn', 'readonly', ['/work/a/AGENTS.md']],
+  ] as const)('the phase %s starts at %s and may write %j in place', (phase, boundary, files) => {
+    expect(phaseBoundary(phase, defaultConfig())).toBe(boundary)
+    expect(resolve(null, { phase })).toMatchObject({ boundary, writableFiles: files, phase })
+    expect(resolve({ phase })).toMatchObject({ boundary, writableFiles: files, phase })
+  })
+
+  test('the level is the spec’s, else the policy’s rule, else the card’s, and bare where the user said so', () => {
+    const config = defaultConfig()
+    config.sandboxSelection = [{ agent: 'command', role: 'reviewer', level: 2 }]
+    expect(resolve(null, { card: card({ sandboxLevel: 3 }) }).level).toBe(3)
+    expect(resolve(null, { config, role: 'reviewer' }).level).toBe(2)
+    expect(resolve(null, { config, role: 'author' }).level).toBe(1)
+    expect(resolve({ isolation: 'vm' }, { config, role: 'reviewer' }).level).toBe(3)
+    expect(resolve(null, { config: { ...config, sandboxEnabled: false } }).level).toBe(0)
+    expect(resolve({ isolation: 'os' }, { config: { ...config, sandboxEnabled: false } }).level).toBe(1)
+    expect(resolve({ software: 'node:24' }).level).toBe(2)
+    expect(resolve({ software: 'linux' }).level).toBe(1)
+  })
+
+  test('the legacy string counts only where the spec says nothing', () => {
+    expect(resolve(null, { legacySandbox: 'read-only' }).boundary).toBe('readonly')
+    expect(resolve({ access_mode: 'full' }, { legacySandbox: 'read-only' }).boundary).toBe('full')
+    expect(refusal(() => resolve(null, { legacySandbox: 'read-ony' })).kind).toBe('input')
+  })
+})
+
+describe('contradictions and refusals', () => {
+  test.each<[string, SandboxSpec, Partial<ContractInput>]>([
+    ['two phases', { phase: 'plan' }, { phase: 'build' }],
+    ['an image without a container', { isolation: 'os', software: 'node:24' }, {}],
+    ['freebsd without a vm', { isolation: 'container', software: 'freebsd' }, {}],
+    ['a container platform without a container', { isolation: 'os', platform: 'container' }, {}],
+    ['hosts with outputs none', { outputs: { mode: 'none', allow: ['a.test'] } }, {}],
+    ['a host that is none', { outputs: { allow: ['http://a.test/'] } }, {}],
+    ['a pin of a wildcard', { outputs: { pins: { '*.a.test': '127.0.0.1:1' } } }, {}],
+    ['a pin to a name', { outputs: { pins: { 'a.test:80': 'other.test:80' } } }, {}],
+  ])('%s is bad input', (_name, spec, more) => {
+    expect(refusal(() => resolve(spec, more)).kind).toBe('input')
+  })
+
+  test('the policy’s minimum level and maximum boundary are refused where they are passed, with the words', () => {
+    const config = defaultConfig()
+    config.sandboxSelection = [{ agent: '*', role: '*', minimum: 2 }]
+    config.sandboxMaximumBoundary = 'readwrite'
+    expect(resolve(null, { config })).toMatchObject({ level: 2, boundary: 'readwrite' })
+    expect(refusal(() => resolve({ isolation: 'os' }, { config }))).toEqual({
+      kind: 'refused',
+      message: 'level 1 (os-sandboxed): the policy asks for at least 2 (container) for command',
+    })
+    expect(refusal(() => resolve({ boundary: 'network' }, { config })).kind).toBe('refused')
+  })
+})
+
+describe('outputs and the boundary', () => {
+  const outputs = {
+    mode: 'restricted',
+    allow: ['a.test:80'],
+    pins: { 'a.test:80': '127.0.0.1:8080' },
+  } as const
+  const spec = (more: SandboxSpec = {}): SandboxSpec => ({
+    outputs: { mode: outputs.mode, allow: [...outputs.allow], pins: outputs.pins },
+    ...more,
+  })
+  const reach = (contract: Contract, level = contract.boundary, granted: string[] = []) =>
+    networkAt(contract, level, granted, defaultConfig())
+
+  test('hosts named without a boundary are reached', () => {
+    const contract = resolve(spec())
+    expect(contract.boundary).toBe('network')
+    expect(reach(contract)).toEqual({ ...outputs, deny: [] })
+  })
+
+  test('a boundary spelled out below network keeps the named hosts behind it until it is widened', () => {
+    const contract = resolve(spec({ boundary: 'readwrite' }))
+    expect(reach(contract).mode).toBe('none')
+    expect(reach(contract).pins).toEqual({})
+    expect(reach(contract, 'network')).toEqual({ ...outputs, deny: [] })
+  })
+
+  test('a read-only phase with named hosts reaches them and writes nothing', () => {
+    const contract = resolve(spec(), { phase: 'plan' })
+    expect(contract.boundary).toBe('readonly')
+    expect(reach(contract).allow).toEqual(['a.test:80'])
+  })
+
+  test('the hosts of the agent’s card hold at every boundary, unless outputs are none', () => {
+    const claude = card({ sandboxRequirements: { hosts: ['api.test'], env: [], read: [], home: 'fresh' } })
+    expect(reach(resolve(null, { card: claude })).allow).toEqual(['api.test'])
+    expect(reach(resolve({ boundary: 'readonly' }, { card: claude })).allow).toEqual(['api.test'])
+    expect(reach(resolve({ outputs: { mode: 'none' } }, { card: claude })).mode).toBe('none')
+  })
+
+  test('full opens the outputs only where the contract did not narrow them', () => {
+    expect(reach(resolve({ boundary: 'full' })).mode).toBe('open')
+    expect(reach(resolve(spec({ boundary: 'full' }))).mode).toBe('restricted')
+    expect(reach(resolve({ boundary: 'full', outputs: { mode: 'none' } })).mode).toBe('none')
+    expect(reach(resolve({ boundary: 'readwrite', outputs: { mode: 'open' } })).mode).toBe('none')
+    expect(reach(resolve({ outputs: { mode: 'open' } })).mode).toBe('open')
+  })
+
+  test('network alone reaches the level’s hosts and those approved, nothing else', () => {
+    const config = defaultConfig()
+    config.sandboxLevels.network = {
+      ...config.sandboxLevels.network,
+      hosts: ['r.test'],
+      deniedHosts: ['x.test'],
+    }
+    const contract = resolve({ boundary: 'network' }, { config })
+    expect(networkAt(contract, 'network', ['b.test'], config)).toEqual({
+      mode: 'restricted',
+      allow: ['b.test', 'r.test'],
+      deny: ['x.test'],
+      pins: {},
+    })
+    expect(networkAt(contract, 'readwrite', [], config).mode).toBe('none')
+  })
+})
+
+describe('a child under its parent', () => {
+  const parent = resolve({
+    boundary: 'network',
+    outputs: { mode: 'restricted', allow: ['*.a.test'], deny: ['bad.a.test'] },
+    roots: ['/work'],
+    hide: ['.env*'],
+    tools_allowed: ['Read', 'Edit'],
+    limits: { memory_mb: 1000 },
+  })
+
+  test.each<[string, SandboxSpec]>([
+    ['level 0', { isolation: 'none' }],
+    ['changeset none', { changeset: 'none' }],
+    ['a pin', { outputs: { pins: { 'x.a.test:80': '127.0.0.1:80' } } }],
+    ['a wider boundary', { boundary: 'full' }],
+    ['open outputs', { outputs: { mode: 'open' } }],
+    ['a host the parent has not', { outputs: { allow: ['nota.test'] } }],
+    ['a root outside', { roots: ['/workshop'] }],
+  ])('%s is refused', (_name, spec) => {
+    expect(refusal(() => resolve(spec, { parent })).kind).toBe('refused')
+  })
+
+  test('what it does not say is cut to the parent’s, what it may have it gets', () => {
+    expect(
+      resolve(
+        {
+          outputs: { allow: ['x.a.test'] },
+          limits: { memory_mb: 4000, pids: 9 },
+          tools_allowed: ['Read', 'Bash'],
+        },
+        { parent },
+      ),
+    ).toMatchObject({
+      boundary: 'network',
+      outputs: { allow: ['x.a.test'], deny: ['bad.a.test'] },
+      limits: { memory_mb: 1000, pids: 9 },
+      hide: ['.env*'],
+      toolsAllowed: ['Read'],
+    })
+    const readonlyParent = resolve({ boundary: 'readonly' })
+    expect(resolve(null, { parent: readonlyParent, phase: 'plan' })).toMatchObject({
+      boundary: 'readonly',
+      writableFiles: [],
+    })
+  })
+})

@@ -1,0 +1,212 @@
+import { join } from 'node:path'
+import { boundaryRank, type BoundaryLevel, type Phase } from '../../shared/boundary.ts'
+import type { AgentCard } from '../../shared/card.ts'
+import type { EffectiveConfig } from '../../shared/config.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import { parseHostPattern, parsePinAddress } from '../../shared/hosts.ts'
+import { isolationOfLevel, levelNames, levelOfIsolation, type SandboxLevel } from '../../shared/level.ts'
+import { requestedBoundary, type SandboxSpec } from '../../shared/spec.ts'
+import type { Contract, ContractOutputs } from '../base/contract.ts'
+import { capabilitiesOf, phaseBoundary } from './capabilities.ts'
+import { commonNames, narrowerBoundary, unique } from './config/narrow.ts'
+import { underParent } from './parent.ts'
+
+export type ContractInput = {
+  readonly spec: SandboxSpec | null
+  /** Seed 0's string, superseded by `access_mode` and `boundary` of the spec. */
+  readonly legacySandbox: string | null
+  readonly card: AgentCard
+  readonly phase: Phase | null
+  readonly role: string | null
+  readonly roots: readonly string[]
+  readonly config: EffectiveConfig
+  readonly parent: Contract | null
+}
+
+const legacyBoundaries: Readonly<Record<string, BoundaryLevel>> = {
+  'read-only': 'readonly',
+  readonly: 'readonly',
+  'workspace-write': 'readwrite',
+  readwrite: 'readwrite',
+  network: 'network',
+  full: 'full',
+  'danger-full-access': 'full',
+}
+
+function contradiction(what: string, why: string, hint: string): OrangeryError {
+  return new OrangeryError('spec.contradiction', `${what}: ${why}`, { kind: 'input', hint })
+}
+
+function phaseOf(input: ContractInput): Phase | null {
+  const said = input.spec?.phase
+  if (said !== undefined && input.phase !== null && said !== input.phase) {
+    throw contradiction(
+      'phase',
+      `the spec says ${said}, the call says ${input.phase}`,
+      'Give the phase in one place.',
+    )
+  }
+  return said ?? input.phase
+}
+
+/** What a legacy string asks for; a misspelt one is refused, never taken for less strict than meant. */
+function legacyBoundary(text: string | null): BoundaryLevel | undefined {
+  if (text === null || text === '') return undefined
+  const level = legacyBoundaries[text]
+  if (level !== undefined) return level
+  throw new OrangeryError('spec.legacy_sandbox', `--sandbox ${text}: not a value it takes`, {
+    kind: 'input',
+    hint: 'It takes read-only, workspace-write or full.',
+  })
+}
+
+const namedSoftware = new Set(['macos', 'linux', 'freebsd'])
+
+/** The level the other choices of a spec need, with the words for it. */
+function impliedLevel(spec: SandboxSpec | null): { minimum: SandboxLevel; why: string } | null {
+  if (spec?.software === 'freebsd') return { minimum: 3, why: 'software freebsd needs a vm' }
+  if (spec?.software !== undefined && !namedSoftware.has(spec.software)) {
+    return { minimum: 2, why: `software ${spec.software} is an image and needs a container or a vm` }
+  }
+  if (spec?.platform === 'container')
+    return { minimum: 2, why: 'platform container needs a container or a vm' }
+  return null
+}
+
+function levelOf(input: ContractInput): SandboxLevel {
+  const { spec, card, config, role } = input
+  const rules = config.sandboxSelection.filter(
+    (rule) => (rule.agent === '*' || rule.agent === card.id) && (rule.role === '*' || rule.role === role),
+  )
+  const minimum = Math.max(0, ...rules.map((rule) => rule.minimum ?? 0)) as SandboxLevel
+  const implied = impliedLevel(spec)
+  if (spec?.isolation !== undefined) {
+    const asked = levelOfIsolation(spec.isolation)
+    if (implied !== null && asked < implied.minimum) {
+      throw contradiction(`isolation ${spec.isolation}`, implied.why, 'Leave the isolation out, or raise it.')
+    }
+    if (asked < minimum) {
+      throw new OrangeryError(
+        'policy.level_too_low',
+        `level ${asked} (${levelNames[asked]}): the policy asks for at least ${minimum} (${levelNames[minimum]}) for ${card.id}`,
+        {
+          kind: 'refused',
+          hint: `Ask for --isolation ${isolationOfLevel(minimum)}, or change sandboxSelection.`,
+        },
+      )
+    }
+    return asked
+  }
+  const chosen = rules.find((rule) => rule.level !== undefined)?.level
+  const usual = config.sandboxEnabled ? (chosen ?? card.sandboxLevel) : 0
+  return Math.max(usual, minimum, implied?.minimum ?? 0) as SandboxLevel
+}
+
+function checkHosts(what: string, hosts: readonly string[]): void {
+  const wrong = hosts.find((host) => parseHostPattern(host) === undefined)
+  if (wrong === undefined) return
+  throw new OrangeryError('spec.host', `${what}: ${JSON.stringify(wrong)} is not a host`, {
+    kind: 'input',
+    hint: 'Write example.com, example.com:443, *.example.org or *.',
+  })
+}
+
+function outputsOf(input: ContractInput): ContractOutputs {
+  const given = input.spec?.outputs
+  const { allow = [], deny = [], pins = {} } = given ?? {}
+  checkHosts('outputs.allow', allow)
+  checkHosts('outputs.deny', deny)
+  checkHosts('outputs.pins', Object.keys(pins))
+  for (const [host, address] of Object.entries(pins)) {
+    if (host.startsWith('*') || parsePinAddress(address) === undefined) {
+      throw new OrangeryError('spec.pin', `outputs.pins: ${host} → ${address}: not one name to one address`, {
+        kind: 'input',
+        hint: 'Write {"db.test:5432": "127.0.0.1:5432"}: an exact host, a numeric address and a port.',
+      })
+    }
+  }
+  const names = allow.length > 0 || Object.keys(pins).length > 0
+  const mode = given?.mode ?? (names ? 'restricted' : 'none')
+  if (mode === 'none' && names) {
+    throw contradiction(
+      'outputs',
+      'the mode is none, yet hosts are named',
+      'Say "restricted", or name no hosts.',
+    )
+  }
+  return {
+    mode,
+    allow: unique([...allow, ...Object.keys(pins)]),
+    deny,
+    pins,
+    always: given?.mode === 'none' ? [] : input.card.sandboxRequirements.hosts,
+    declared: given !== undefined,
+  }
+}
+
+/**
+ * A spec that names hosts and no boundary means them to be reached. A boundary that is spelled out below
+ * `network` is a gate: the hosts wait behind it until someone widens it.
+ */
+function boundaryOf(input: ContractInput, phase: Phase | null, outputs: ContractOutputs) {
+  const asked = requestedBoundary(input.spec) ?? legacyBoundary(input.legacySandbox)
+  if (asked !== undefined) return { asked, level: asked, outputs }
+  const usual = phaseBoundary(phase, input.config)
+  const reaches = outputs.declared && outputs.mode !== 'none'
+  if (!reaches) return { asked, level: usual, outputs }
+  if (usual === 'readwrite') return { asked, level: 'network' as const, outputs }
+  // In a read-only phase the hosts are reached and the files stay as they are.
+  return {
+    asked,
+    level: usual,
+    outputs: { ...outputs, always: unique([...outputs.always, ...outputs.allow]) },
+  }
+}
+
+/**
+ * Works out the one contract a dispatch runs under from what was asked, the agent's card, the phase, the
+ * config and the parent. Pure. What contradicts itself is bad input; what the policy or the parent forbids is
+ * refused; what nobody said is set to the narrowest that still works.
+ */
+export function resolveContract(input: ContractInput): Contract {
+  const { spec, config, card, parent } = input
+  const phase = phaseOf(input)
+  const { asked, level, outputs } = boundaryOf(input, phase, outputsOf(input))
+  const ceiling = config.sandboxMaximumBoundary
+  if (asked !== undefined && boundaryRank(asked) > boundaryRank(ceiling)) {
+    throw new OrangeryError(
+      'policy.boundary_too_wide',
+      `boundary ${asked}: the policy allows ${ceiling} at most`,
+      {
+        kind: 'refused',
+        hint: 'Ask for less, or change sandboxMaximumBoundary in your config.',
+      },
+    )
+  }
+  const boundary = narrowerBoundary(level, ceiling)
+  const capabilities = capabilitiesOf(boundary, config)
+  const roots = unique(spec?.roots ?? input.roots)
+  const first = roots[0]
+  const phaseFiles = phase === null ? [] : config.sandboxPhaseFiles[phase]
+  const writable = unique([...phaseFiles, ...config.sandboxLevels.readonly.writable])
+  const contract: Contract = {
+    level: levelOf(input),
+    strategy: spec?.changeset ?? 'overlay',
+    platform: spec?.platform ?? null,
+    outputs,
+    software: spec?.software ?? null,
+    boundary,
+    phase,
+    roots,
+    workingDir: spec?.working_dir ?? null,
+    hide: unique([...(spec?.hide ?? []), ...capabilities.files.hide]),
+    writableFiles: first === undefined ? [] : writable.map((path) => join(first, path)),
+    limits: spec?.limits ?? {},
+    onLimit: spec?.on_limit ?? 'record',
+    toolsAllowed: commonNames(spec?.tools_allowed ?? null, capabilities.tools.allow),
+    toolsDenied: unique([...(spec?.tools_denied ?? []), ...capabilities.tools.deny]),
+    maxTurns: spec?.max_turns ?? null,
+    maxCommands: spec?.max_commands ?? null,
+  }
+  return parent === null ? contract : underParent(contract, parent, spec, card)
+}

@@ -1,0 +1,7 @@
+export { contractOfOptions, type ContractOptions } from '../../shared/contractOptions.ts'
+export type { EffectiveConfig } from '../../shared/config.ts'
+export type { Contract, NetworkPolicy } from '../base/contract.ts'
+export { capabilitiesOf, filesAt, networkAt, phaseBoundary, type Capabilities } from './capabilities.ts'
+export { loadConfig, type ConfigPlaces } from './config/load.ts'
+export { defaultConfig } from './config/merge.ts'
+export { resolveContract, type ContractInput } from './contract.ts'

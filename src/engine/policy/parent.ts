@@ -1,0 +1,124 @@
+import { boundaryRank } from '../../shared/boundary.ts'
+import type { AgentCard } from '../../shared/card.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import { someHostCovers } from '../../shared/hosts.ts'
+import { levelNames, type SandboxLevel } from '../../shared/level.ts'
+import type { Limits, SandboxSpec } from '../../shared/spec.ts'
+import { requestedBoundary } from '../../shared/spec.ts'
+import type { Contract, ContractOutputs } from '../base/contract.ts'
+import { commonHosts, commonNames, narrowerBoundary, unique } from './config/narrow.ts'
+
+function refuse(code: string, message: string, hint: string): OrangeryError {
+  return new OrangeryError(`policy.${code}`, message, { kind: 'refused', hint })
+}
+
+const modeRank = { none: 0, restricted: 1, open: 2 } as const
+
+const isInside = (path: string, folder: string): boolean =>
+  path === folder || path.startsWith(folder === '/' ? '/' : `${folder}/`)
+
+/** Hosts a parent can reach itself, at best. Null: any public one. */
+function parentHosts(parent: Contract): readonly string[] | null {
+  return parent.outputs.mode === 'open' ? null : [...parent.outputs.always, ...parent.outputs.allow]
+}
+
+function outputsUnder(child: Contract, parent: Contract): ContractOutputs {
+  const { outputs } = child
+  if (Object.keys(outputs.pins).length > 0) {
+    throw refuse(
+      'parent_pins',
+      'outputs.pins: a child cannot pin hosts to addresses',
+      'Only the user can pin a host.',
+    )
+  }
+  const hosts = parentHosts(parent)
+  if (modeRank[outputs.mode] > modeRank[parent.outputs.mode] && outputs.declared) {
+    throw refuse(
+      'parent_outputs',
+      `outputs ${outputs.mode}: the parent has ${parent.outputs.mode}`,
+      'Ask for what the parent itself may reach, or let a person widen the parent first.',
+    )
+  }
+  const beyond = outputs.allow.find((host) => hosts !== null && !someHostCovers(hosts, host))
+  if (beyond !== undefined) {
+    throw refuse('parent_host', `${beyond}: the parent may not reach it itself`, 'Ask for fewer hosts.')
+  }
+  return {
+    ...outputs,
+    deny: unique([...outputs.deny, ...parent.outputs.deny]),
+    always: hosts === null ? outputs.always : commonHosts(outputs.always, hosts),
+    declared: true,
+  }
+}
+
+function smaller(a: number | undefined, b: number | undefined): number | undefined {
+  if (a === undefined) return b
+  return b === undefined ? a : Math.min(a, b)
+}
+
+function limitsUnder(child: Limits, parent: Limits): Limits {
+  const limits: Limits = { ...child }
+  for (const name of ['cpus', 'memory_mb', 'pids', 'disk_mb', 'timeout_s'] as const) {
+    const value = smaller(child[name], parent[name])
+    if (value !== undefined) limits[name] = value
+  }
+  return limits
+}
+
+const smallerOrNull = (a: number | null, b: number | null): number | null =>
+  a === null ? b : b === null ? a : Math.min(a, b)
+
+/**
+ * A child has at most its parent's rights. What it asked for beyond them is refused; what nobody said is cut to
+ * them. Never level 0, never `none`, never a pin, whatever the parent has.
+ */
+export function underParent(
+  child: Contract,
+  parent: Contract,
+  spec: SandboxSpec | null,
+  card: AgentCard,
+): Contract {
+  const floor = Math.max(1, parent.level) as SandboxLevel
+  if (spec?.isolation !== undefined && child.level < floor) {
+    throw refuse(
+      'parent_level',
+      `level ${child.level} (${levelNames[child.level]}) for ${card.id}: a child of this dispatch runs at level ${floor} or above`,
+      'Leave the isolation out.',
+    )
+  }
+  if (child.strategy === 'none') {
+    throw refuse(
+      'parent_direct',
+      'changeset none: a child never writes real files',
+      'Leave the changeset out.',
+    )
+  }
+  const asked = requestedBoundary(spec)
+  if (asked !== undefined && boundaryRank(asked) > boundaryRank(parent.boundary)) {
+    throw refuse(
+      'parent_boundary',
+      `boundary ${asked}: the parent has ${parent.boundary}`,
+      'Ask for less, or let a person widen the parent first.',
+    )
+  }
+  const outside = child.roots.find((root) => !parent.roots.some((own) => isInside(root, own)))
+  if (outside !== undefined) {
+    throw refuse('parent_root', `${outside}: outside the parent's roots`, 'Name folders inside them.')
+  }
+  return {
+    ...child,
+    level: Math.max(child.level, floor) as SandboxLevel,
+    boundary: narrowerBoundary(child.boundary, parent.boundary),
+    outputs: outputsUnder(child, parent),
+    hide: unique([...child.hide, ...parent.hide]),
+    writableFiles:
+      parent.boundary === 'readonly'
+        ? child.writableFiles.filter((path) => parent.writableFiles.includes(path))
+        : child.writableFiles,
+    limits: limitsUnder(child.limits, parent.limits),
+    toolsAllowed: commonNames(child.toolsAllowed, parent.toolsAllowed),
+    toolsDenied: unique([...child.toolsDenied, ...parent.toolsDenied]),
+    maxTurns: smallerOrNull(child.maxTurns, parent.maxTurns),
+    maxCommands: smallerOrNull(child.maxCommands, parent.maxCommands),
+  }
+}

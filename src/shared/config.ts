@@ -1,0 +1,216 @@
+import { z } from 'zod'
+import { boundaryLevels, boundaryLevelSchema, phases, phaseSchema } from './boundary.ts'
+import { parseHostPattern } from './hosts.ts'
+import { sandboxLevelSchema } from './level.ts'
+
+/**
+ * The config files: the project's `.orangery.json` and the user's `config.json`. One schema is the truth of
+ * both; the published JSON schema is generated from it.
+ */
+export const configSchemaPath = 'resources/schemas/config.v1.json'
+export const projectConfigName = '.orangery.json'
+export const userConfigName = 'config.json'
+
+const hostText = z
+  .string()
+  .refine((text) => parseHostPattern(text) !== undefined, {
+    error: 'not a host: write example.com, example.com:443, *.example.org or *',
+  })
+  .describe('A host: example.com, example.com:443, *.example.org, or * for any public host.')
+const toolList = z.strictObject({
+  allow: z.array(z.string().min(1)).optional().describe('Only these. Omitted: all.'),
+  deny: z.array(z.string().min(1)).optional().describe('Never these; wins over allow.'),
+})
+const insideRoot = z
+  .string()
+  .min(1)
+  .refine((path) => !path.startsWith('/') && !path.split('/').includes('..') && !path.includes('\0'), {
+    error: 'must be a path inside the root, without a leading / and without ..',
+  })
+
+export const levelOverrideSchema = z.strictObject({
+  hosts: z
+    .array(hostText)
+    .optional()
+    .describe(
+      'Hosts an agent at this boundary may reach. Without a list, network reaches what was approved.',
+    ),
+  deniedHosts: z.array(hostText).optional().describe('Hosts never reached at this boundary.'),
+  writable: z
+    .array(insideRoot)
+    .optional()
+    .describe('Files, relative to the first root, that stay writable in place where the rest is read-only.'),
+  hide: z
+    .array(z.string().min(1))
+    .optional()
+    .describe('Globs, relative to each root, the agent does not see.'),
+  tools: toolList.optional().describe('Tool names, for agents that can enforce them.'),
+  commands: toolList.optional().describe('Shell commands, for agents that can enforce them.'),
+})
+export type LevelOverride = z.infer<typeof levelOverrideSchema>
+
+export const savedApprovalSchema = z.strictObject({
+  agent: z.string().min(1).default('*').describe('Agent card id; * for any agent.'),
+  level: boundaryLevelSchema.describe('The boundary this approval reaches up to.'),
+  hosts: z.array(hostText).default([]).describe('Hosts it covers. Empty: none beyond those of the level.'),
+  roots: z
+    .array(z.string().min(1))
+    .optional()
+    .describe(
+      'Folders it covers. In a project file: relative to the project. Omitted: the project; in the user file: all.',
+    ),
+  phase: phaseSchema.optional().describe('Only in this phase.'),
+  expires: z.iso.datetime({ offset: true }).optional().describe('From then on it no longer counts.'),
+  note: z.string().optional().describe('Why it was given.'),
+})
+export type SavedApproval = z.infer<typeof savedApprovalSchema>
+
+export const selectionRuleSchema = z.strictObject({
+  agent: z.string().min(1).default('*'),
+  role: z.string().min(1).default('*'),
+  level: sandboxLevelSchema.optional().describe('The level such an agent gets when none was asked for.'),
+  minimum: sandboxLevelSchema.optional().describe('Asking for less than this level is refused.'),
+})
+export type SelectionRule = z.infer<typeof selectionRuleSchema>
+
+const perPhase = <T extends z.ZodType>(value: T) =>
+  z.strictObject({ plan: value.optional(), build: value.optional(), learn: value.optional() })
+
+export const configFileSchema = z
+  .strictObject({
+    $schema: z.string().optional(),
+    sandboxEnabled: z
+      .boolean()
+      .optional()
+      .describe('Default true. False runs agents bare (level 0); only the user file may say false.'),
+    sandboxBoundaries: perPhase(boundaryLevelSchema)
+      .optional()
+      .describe('Boundary a phase starts with. Default: plan and learn readonly, build readwrite.'),
+    sandboxPhaseFiles: perPhase(z.array(insideRoot))
+      .optional()
+      .describe('Files a read-only phase may still write. Default: plan TODO.md, learn AGENTS.md.'),
+    sandboxLevels: z
+      .strictObject({
+        readonly: levelOverrideSchema.optional(),
+        readwrite: levelOverrideSchema.optional(),
+        network: levelOverrideSchema.optional(),
+        full: levelOverrideSchema.optional(),
+      })
+      .optional()
+      .describe('Overrides what a boundary level can do.'),
+    sandboxMaximumBoundary: boundaryLevelSchema
+      .optional()
+      .describe('No dispatch goes beyond this, whoever approves. Default: full.'),
+    sandboxEscalationPolicy: z
+      .enum(['auto', 'prompt'])
+      .optional()
+      .describe(
+        'prompt (default): a person or a saved approval decides. auto: a denial may also widen by itself, within sandboxAutoEscalation.',
+      ),
+    sandboxAutoEscalation: z
+      .strictObject({
+        hosts: z.array(hostText).default([]),
+        roots: z.array(z.string().min(1)).default([]),
+      })
+      .optional()
+      .describe('User file only: hosts and roots within which the policy auto may widen without asking.'),
+    sandboxApprovedEscalations: z
+      .array(savedApprovalSchema)
+      .optional()
+      .describe('Saved approvals: they skip the prompt.'),
+    sandboxSelection: z
+      .array(selectionRuleSchema)
+      .optional()
+      .describe('Which level an agent in a role gets; the first rule that fits decides.'),
+    agentForbiddenTools: z
+      .array(z.string().min(1))
+      .optional()
+      .describe(
+        'Calls an unattended agent cannot answer; one of them ends the run. Default: AskUserQuestion.',
+      ),
+    agentInactivityTimeout: z
+      .number()
+      .nonnegative()
+      .optional()
+      .describe('Seconds without any sign of life after which an agent is stopped. Default 0: never.'),
+    changesetProtectedPaths: z
+      .array(z.string().min(1))
+      .optional()
+      .describe('Globs of paths that need a decision of their own at review, beside the built-in ones.'),
+  })
+  .describe('Configuration of Orangery: .orangery.json in a project, config.json of the user.')
+export type ConfigFile = z.infer<typeof configFileSchema>
+
+/** Where a value came from. */
+export const provenanceSchema = z.object({
+  source: z.enum(['default', 'user', 'project']),
+  file: z.string().nullable(),
+  line: z.number().nullable(),
+})
+export type Provenance = z.infer<typeof provenanceSchema>
+
+/** `changed`: it was trusted, and its text has changed since. */
+export const trustStates = ['absent', 'trusted', 'untrusted', 'changed'] as const
+export type TrustState = (typeof trustStates)[number]
+
+export const projectConfigStateSchema = z.object({
+  root: z.string(),
+  file: z.string(),
+  trust: z.enum(trustStates),
+  sha256: z.string().nullable(),
+})
+export type ProjectConfigState = z.infer<typeof projectConfigStateSchema>
+
+export const effectiveApprovalSchema = savedApprovalSchema.extend({
+  /** Names the approval for `revoke`; changes when its meaning changes. */
+  id: z.string(),
+  source: z.enum(['user', 'project']),
+  file: z.string(),
+  line: z.number(),
+  /** Absolute folders it covers; null: all. */
+  covers: z.array(z.string()).nullable(),
+  expired: z.boolean(),
+})
+export type EffectiveApproval = z.infer<typeof effectiveApprovalSchema>
+
+const resolvedTools = z.object({ allow: z.array(z.string()).nullable(), deny: z.array(z.string()) })
+export const resolvedLevelSchema = z.object({
+  /** Null: no list given. */
+  hosts: z.array(z.string()).nullable(),
+  deniedHosts: z.array(z.string()),
+  writable: z.array(z.string()),
+  hide: z.array(z.string()),
+  tools: resolvedTools,
+  commands: resolvedTools,
+})
+export type ResolvedLevel = z.infer<typeof resolvedLevelSchema>
+
+export const configNoticeSchema = z.object({
+  file: z.string(),
+  line: z.number(),
+  key: z.string(),
+  message: z.string(),
+})
+export type ConfigNotice = z.infer<typeof configNoticeSchema>
+
+export const effectiveConfigSchema = z.object({
+  sandboxEnabled: z.boolean(),
+  sandboxBoundaries: z.record(z.enum(phases), boundaryLevelSchema),
+  sandboxPhaseFiles: z.record(z.enum(phases), z.array(z.string())),
+  sandboxLevels: z.record(z.enum(boundaryLevels), resolvedLevelSchema),
+  sandboxMaximumBoundary: boundaryLevelSchema,
+  sandboxEscalationPolicy: z.enum(['auto', 'prompt']),
+  sandboxAutoEscalation: z.object({ hosts: z.array(z.string()), roots: z.array(z.string()) }),
+  sandboxApprovedEscalations: z.array(effectiveApprovalSchema),
+  sandboxSelection: z.array(selectionRuleSchema),
+  agentForbiddenTools: z.array(z.string()),
+  agentInactivityTimeout: z.number(),
+  changesetProtectedPaths: z.array(z.string()),
+  /** Key, with dots for nested ones → where its value came from; several where values were joined. */
+  provenance: z.record(z.string(), z.array(provenanceSchema)),
+  /** What a project's file asked for and did not get, because it would widen and is not trusted. */
+  heldBack: z.array(configNoticeSchema),
+  warnings: z.array(configNoticeSchema),
+  projects: z.array(projectConfigStateSchema),
+})
+export type EffectiveConfig = z.infer<typeof effectiveConfigSchema>

@@ -1,0 +1,64 @@
+/**
+ * Host patterns of contracts, configs and approvals: `example.com`, `example.com:443`, `*.example.org`, `*`.
+ * A wildcard stands for one or more whole labels, never for part of one. (escape: notexample.com)
+ */
+export type HostPattern = {
+  /** Lower case, without the trailing dot; with a leading `*.` for a wildcard, `*` for any host. */
+  readonly host: string
+  /** Null: any port. */
+  readonly port: number | null
+}
+
+const label = '[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?'
+const namePattern = new RegExp(`^(?:\\*|(?:\\*\\.)?${label}(?:\\.${label})*)$`)
+const addressPattern = /^\[([0-9a-f:.]+)\]$/
+
+/** Undefined for anything that is not a host pattern. */
+export function parseHostPattern(text: string): HostPattern | undefined {
+  const lower = text.trim().toLowerCase()
+  const split = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(lower)
+  if (split === null) return undefined
+  const host = (split[1] ?? '').replace(/\.$/, '')
+  const port = split[2] === undefined ? null : Number(split[2])
+  if (port !== null && (port < 1 || port > 65_535)) return undefined
+  if (host.length > 253 || !(namePattern.test(host) || addressPattern.test(host))) return undefined
+  return { host, port }
+}
+
+export function formatHostPattern(pattern: HostPattern): string {
+  return pattern.port === null ? pattern.host : `${pattern.host}:${pattern.port}`
+}
+
+/** Whether everything `inner` stands for is also stood for by `outer`. */
+export function hostCovers(outer: HostPattern, inner: HostPattern): boolean {
+  if (outer.port !== null && outer.port !== inner.port) return false
+  if (outer.host === '*') return true
+  if (outer.host.startsWith('*.')) {
+    const suffix = outer.host.slice(1)
+    return inner.host.endsWith(suffix) && inner.host.length > suffix.length
+  }
+  return outer.host === inner.host
+}
+
+/** Whether one of the patterns stands for `host` (itself a pattern). A text that is no pattern covers nothing. */
+export function someHostCovers(patterns: readonly string[], host: string): boolean {
+  const inner = parseHostPattern(host)
+  if (inner === undefined) return false
+  return patterns.some((text) => {
+    const outer = parseHostPattern(text)
+    return outer !== undefined && hostCovers(outer, inner)
+  })
+}
+
+/** `ADDR:PORT` of a pin; undefined for anything else. */
+export function parsePinAddress(text: string): { address: string; port: number } | undefined {
+  const match = /^(\[[0-9a-fA-F:.]+\]|\d{1,3}(?:\.\d{1,3}){3}|localhost):(\d{1,5})$/.exec(text)
+  if (match === null) return undefined
+  const port = Number(match[2])
+  if (port < 1 || port > 65_535) return undefined
+  const address = (match[1] ?? '').replace(/^\[|\]$/g, '')
+  if (/^\d/.test(address) && !address.includes(':')) {
+    if (address.split('.').some((part) => Number(part) > 255)) return undefined
+  }
+  return { address: address === 'localhost' ? '127.0.0.1' : address, port }
+}
