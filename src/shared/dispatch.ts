@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { boundaryLevelSchema } from './boundary.ts'
 import { changesetStateSchema } from './changeset.ts'
-import { dispatchIdSchema } from './ids.ts'
+import { dispatchIdSchema, type DispatchId } from './ids.ts'
 import { sandboxLevelSchema } from './level.ts'
 
 export const dispatchStatuses = [
@@ -28,9 +28,12 @@ export const changesetSummarySchema = z.object({
 })
 export type ChangesetSummary = z.infer<typeof changesetSummarySchema>
 
+/** A row of any age has an id, whatever programs before us made it look like. */
+const recordedIdSchema = z.string().transform((id) => id as DispatchId)
+
 /** One dispatch as lists show it. */
 export const dispatchRowSchema = z.object({
-  id: dispatchIdSchema,
+  id: recordedIdSchema,
   parent_id: z.string().nullable(),
   name: z.string().nullable(),
   agent: z.string(),

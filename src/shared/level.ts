@@ -21,7 +21,10 @@ export const levelOfIsolation = (isolation: Isolation): SandboxLevel =>
   isolations.indexOf(isolation) as SandboxLevel
 
 /** Mode names of older cards. */
-const legacyModes: Readonly<Record<string, SandboxLevel>> = { host: 0, docker: 2 }
+const legacyModes: ReadonlyMap<string, SandboxLevel> = new Map([
+  ['host', 0],
+  ['docker', 2],
+])
 
 /** `0`..`3`, a level's name, an isolation or a legacy mode name; undefined for anything else. */
 export function parseLevel(text: string): SandboxLevel | undefined {
@@ -29,5 +32,5 @@ export function parseLevel(text: string): SandboxLevel | undefined {
   const byName = sandboxLevels.find((level) => levelNames[level] === text)
   if (byName !== undefined) return byName
   if ((isolations as readonly string[]).includes(text)) return levelOfIsolation(text as Isolation)
-  return legacyModes[text]
+  return legacyModes.get(text)
 }

@@ -1,3 +1,4 @@
+import { parseTree, type Node } from 'jsonc-parser'
 import { z } from 'zod'
 import {
   accessModeOfBoundary,
@@ -8,7 +9,7 @@ import {
   boundaryOfAccessMode,
 } from './boundary.ts'
 import { OrangeryError } from './errors.ts'
-import { isolations } from './level.ts'
+import { isolationOfLevel, isolations, levelOfIsolation, parseLevel, type SandboxLevel } from './level.ts'
 
 export const workspaceStrategies = ['overlay', 'clone', 'worktree', 'none'] as const
 export type WorkspaceStrategy = (typeof workspaceStrategies)[number]
@@ -19,7 +20,13 @@ export type Platform = (typeof platforms)[number]
 export const outputModes = ['none', 'restricted', 'open'] as const
 export type OutputMode = (typeof outputModes)[number]
 
-const absolutePath = z.string().startsWith('/', 'must be an absolute path')
+const absolutePath = z
+  .string()
+  .startsWith('/', 'must be an absolute path')
+  .refine((path) => !path.includes('\0'), 'a path cannot hold a NUL character')
+const levelWord = z
+  .union([z.number(), z.string()])
+  .refine((level) => parseLevel(String(level)) !== undefined, 'must be 0 to 3 or the name of a level')
 const names = z.array(z.string())
 const positive = z.number().positive()
 const count = z.number().int().nonnegative()
@@ -55,6 +62,8 @@ export const sandboxSpecSchema = z.looseObject({
   changeset: workspaceStrategySchema.optional(),
   platform: z.enum(platforms).optional(),
   isolation: z.enum(isolations).optional(),
+  /** `isolation` in the other vocabulary: 0 to 3 or a level's name. */
+  level: levelWord.optional(),
   outputs: outputsSchema.optional(),
   software: z.string().min(1).optional(),
   boundary: boundaryLevelSchema.optional(),
@@ -66,42 +75,95 @@ export const sandboxSpecSchema = z.looseObject({
 })
 export type SandboxSpec = z.infer<typeof sandboxSpecSchema>
 
+const maximumSpecBytes = 1024 * 1024
+
+function specError(code: string, why: string, hint: string, details?: unknown): OrangeryError {
+  return new OrangeryError(`spec.${code}`, `sandbox spec: ${why}`, { kind: 'input', hint, details })
+}
+
+function contradiction(why: string): OrangeryError {
+  return specError('contradiction', why, 'Give one of them; they are the same setting in two vocabularies.')
+}
+
 function issueText(issue: z.core.$ZodIssue): string {
   const path = issue.path.map(String).join('.')
   return path === '' ? issue.message : `${path}: ${issue.message}`
 }
 
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw specError(
+      'not_json',
+      `not JSON (${(error as Error).message})`,
+      'Give one JSON object, for example {"access_mode":"read-only"}, or @file.json.',
+    )
+  }
+}
+
+function readTree(text: string): Node | undefined {
+  try {
+    return parseTree(text)
+  } catch {
+    throw specError('too_deep', 'nested too deeply', 'A spec is a contract, not a container for data.')
+  }
+}
+
+/** Objects of a spec that drivers act on, field by field. */
+const actedOn: ReadonlySet<string> = new Set(['outputs', 'outputs.pins', 'limits'])
+
+/**
+ * A field given twice reads differently in different programs: the reviewer's viewer would show one value and
+ * the sandbox obey the other. Only what we act on is looked at; what we merely keep may say what it likes.
+ */
+function repeatedField(object: Node | undefined, prefix = ''): string | undefined {
+  const seen = new Set<string>()
+  for (const { children = [] } of object?.type === 'object' ? (object.children ?? []) : []) {
+    const key = String(children[0]?.value)
+    const path = `${prefix}${key}`
+    if (seen.has(key) && (prefix !== '' || key in sandboxSpecSchema.shape)) return path
+    seen.add(key)
+    const inner = actedOn.has(path) ? repeatedField(children[1], `${path}.`) : undefined
+    if (inner !== undefined) return inner
+  }
+  return undefined
+}
+
 /** Reads a spec from the caller's text. The text itself stays the record; this is what drivers act on. */
 export function parseSandboxSpec(text: string): SandboxSpec {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch (error) {
-    throw new OrangeryError('spec.not_json', `sandbox spec: not JSON (${(error as Error).message})`, {
-      kind: 'input',
-      hint: 'Give one JSON object, for example {"access_mode":"read-only"}, or @file.json.',
-    })
+  if (new TextEncoder().encode(text).length > maximumSpecBytes) {
+    throw specError('too_large', 'larger than 1 MiB', 'A spec is a contract, not a container for data.')
   }
-  const parsed = sandboxSpecSchema.safeParse(value)
+  const parsed = sandboxSpecSchema.safeParse(parseJson(text))
   if (!parsed.success) {
     const why = parsed.error.issues.map(issueText).join('; ')
-    throw new OrangeryError('spec.invalid', `sandbox spec: ${why}`, {
-      kind: 'input',
-      hint: 'SandboxSpec fields and their values are listed in docs/sandbox-spec.md.',
-      details: parsed.error.issues,
-    })
+    const hint = 'SandboxSpec fields and their values are listed in docs/sandbox-spec.md.'
+    throw specError('invalid', why, hint, parsed.error.issues)
+  }
+  const repeated = repeatedField(readTree(text))
+  if (repeated !== undefined) {
+    throw specError('repeated_field', `${repeated} is given twice`, 'Give each field once.')
   }
   const spec = parsed.data
   if (spec.access_mode !== undefined && spec.boundary !== undefined) {
     if (accessModeOfBoundary[spec.boundary] !== spec.access_mode) {
-      throw new OrangeryError(
-        'spec.contradiction',
-        `sandbox spec: access_mode "${spec.access_mode}" and boundary "${spec.boundary}" say different things`,
-        { kind: 'input', hint: 'Give one of them; they are the same setting in two vocabularies.' },
+      throw contradiction(
+        `access_mode "${spec.access_mode}" and boundary "${spec.boundary}" say different things`,
       )
     }
   }
-  return spec
+  const level = requestedLevel(spec)
+  if (spec.isolation !== undefined && spec.isolation !== isolationOfLevel(level ?? 0)) {
+    throw contradiction(`level ${spec.level} and isolation "${spec.isolation}" say different things`)
+  }
+  return level === undefined ? spec : { ...spec, isolation: isolationOfLevel(level) }
+}
+
+/** The level a spec asks for, in either vocabulary, if it asks for one. */
+export function requestedLevel(spec: SandboxSpec | null): SandboxLevel | undefined {
+  if (spec?.level !== undefined) return parseLevel(String(spec.level))
+  return spec?.isolation === undefined ? undefined : levelOfIsolation(spec.isolation)
 }
 
 /** The boundary a spec asks for, if it asks for one. */

@@ -1,0 +1,88 @@
+import { expect, test } from 'vitest'
+import { OrangeryError } from './errors.ts'
+import { parseSandboxSpec, requestedBoundary, requestedLevel } from './spec.ts'
+
+function refusal(text: string): OrangeryError {
+  try {
+    parseSandboxSpec(text)
+  } catch (error) {
+    if (error instanceof OrangeryError) return error
+    throw error
+  }
+  throw new Error(`${text} was accepted`)
+}
+
+test('the example of the specification is a valid spec', () => {
+  const spec = parseSandboxSpec(`{ "tools_allowed": ["Read"], "tools_denied": [], "working_dir": "/abs",
+    "access_mode": "workspace-write", "max_turns": 50, "max_commands": 200, "changeset": "overlay",
+    "platform": "linux", "isolation": "os", "software": "linux", "boundary": "readwrite", "phase": "build",
+    "outputs": {"mode": "restricted", "allow": ["api.example.com:443", "*.example.org"], "deny": [],
+                "pins": {"db.test:5432": "127.0.0.1:5432"}},
+    "roots": ["/abs/a", "/abs/b"], "hide": [".env*"], "on_limit": "record",
+    "limits": {"cpus": 2, "memory_mb": 4096, "pids": 512, "disk_mb": 2048, "timeout_s": 3600} }`)
+  expect(spec.limits?.cpus).toBe(2)
+  expect(requestedLevel(spec)).toBe(1)
+  expect(requestedBoundary(spec)).toBe('readwrite')
+})
+
+test('an empty spec asks for nothing', () => {
+  const spec = parseSandboxSpec('{}')
+  expect(requestedLevel(spec)).toBeUndefined()
+  expect(requestedBoundary(spec)).toBeUndefined()
+})
+
+test('fields that are not known are kept as they were given, at every depth', () => {
+  expect(parseSandboxSpec('{"later":{"x":[1]},"limits":{"gpus":1},"outputs":{"via":"tor"}}')).toEqual({
+    later: { x: [1] },
+    limits: { gpus: 1 },
+    outputs: { via: 'tor' },
+  })
+})
+
+test.each([
+  ['not JSON at all', 'read-only', 'spec.not_json'],
+  ['a comma too many', '{"access_mode":"full",}', 'spec.not_json'],
+  ['a list', '[]', 'spec.invalid'],
+  ['null', 'null', 'spec.invalid'],
+  ['an access mode that does not exist', '{"access_mode":"rw"}', 'spec.invalid'],
+  ['a relative root', '{"roots":["project"]}', 'spec.invalid'],
+  ['a path with a NUL', '{"working_dir":"/a\\u0000b"}', 'spec.invalid'],
+  ['a number beyond all numbers', '{"max_turns":1e999}', 'spec.invalid'],
+  ['half a turn', '{"max_turns":1.5}', 'spec.invalid'],
+  ['no memory', '{"limits":{"memory_mb":0}}', 'spec.invalid'],
+  ['a string for a list', '{"tools_allowed":"Read"}', 'spec.invalid'],
+  ['a level that does not exist', '{"level":4}', 'spec.invalid'],
+  ['a level of the prototype', '{"level":"constructor"}', 'spec.invalid'],
+  ['a field given twice', '{"access_mode":"read-only","access_mode":"full"}', 'spec.repeated_field'],
+  ['an escaped field given twice', '{"boundary":"readonly","bound\\u0061ry":"full"}', 'spec.repeated_field'],
+  ['an output mode given twice', '{"outputs":{"mode":"none","mode":"open"}}', 'spec.repeated_field'],
+  [
+    'a pin given twice',
+    '{"outputs":{"pins":{"a:1":"10.0.0.1:1","a:1":"10.0.0.2:1"}}}',
+    'spec.repeated_field',
+  ],
+  ['a nest without end', `{"x":${'['.repeat(100_000)}${']'.repeat(100_000)}}`, 'spec.too_deep'],
+  ['more than a mebibyte', `{"x":"${'é'.repeat(600_000)}"}`, 'spec.too_large'],
+])('%s is bad input, told in one line', (_, text, code) => {
+  const error = refusal(text)
+  expect(error).toMatchObject({ code, kind: 'input', exitCode: 65 })
+  expect(error.message).toMatch(/^sandbox spec: [^\n]+$/)
+  expect(error.hint).toBeTruthy()
+})
+
+test('a field we merely keep may be given twice', () => {
+  expect(parseSandboxSpec('{"note":1,"note":2}')).toEqual({ note: 2 })
+})
+
+test('level and isolation are one thing said twice: alike they agree, different they are bad input', () => {
+  expect(parseSandboxSpec('{"level":2,"isolation":"container"}').isolation).toBe('container')
+  expect(parseSandboxSpec('{"level":"docker"}').isolation).toBe('container')
+  expect(parseSandboxSpec('{"level":"vm"}').isolation).toBe('vm')
+  expect(refusal('{"level":0,"isolation":"os"}').code).toBe('spec.contradiction')
+})
+
+test('access mode and boundary are one thing said twice: alike they agree, different they are bad input', () => {
+  expect(parseSandboxSpec('{"access_mode":"workspace-write","boundary":"network"}').boundary).toBe('network')
+  expect(refusal('{"access_mode":"read-only","boundary":"readwrite"}').code).toBe('spec.contradiction')
+  expect(refusal('{"access_mode":"full","boundary":"network"}').code).toBe('spec.contradiction')
+})
