@@ -1,0 +1,155 @@
+import * as fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { sandboxEffectiveSchema } from './effective.ts'
+import { sandboxSpecSchema } from './spec.ts'
+import { compareSandbox, comparisonLines, type ComparedField } from './compare.ts'
+
+function compare(
+  spec: unknown,
+  effective: unknown,
+  sandbox: string | null = null,
+): Map<string, ComparedField> {
+  const fields = compareSandbox({ sandbox, sandbox_spec: spec, sandbox_effective: effective })
+  return new Map(fields.map((field) => [field.field, field]))
+}
+
+test('a run that kept to its spec shows both sides and neither difference nor violation', () => {
+  const fields = compare(
+    { tools_allowed: ['Read', 'Bash'], access_mode: 'workspace-write', max_turns: 50, isolation: 'os' },
+    { tools_used: ['Read'], access_mode: 'workspace-write', turns_used: 23, level: 1, violations: [] },
+  )
+  expect(fields.get('access_mode')).toMatchObject({
+    requested: 'workspace-write',
+    effective: 'workspace-write',
+  })
+  expect(fields.get('max_turns')).toMatchObject({ requested: 'at most 50', effective: '23 used' })
+  expect(fields.get('level')).toMatchObject({ requested: '1 os-sandboxed', effective: '1 os-sandboxed' })
+  expect([...fields.values()].filter((field) => field.differs || field.violation !== null)).toEqual([])
+})
+
+test('a tool that was not allowed, or was denied, is a violation named by its tool', () => {
+  const fields = compare(
+    { tools_allowed: ['Read'], tools_denied: ['WebFetch'] },
+    { tools_used: ['Read', 'Bash', 'WebFetch'] },
+  )
+  expect(fields.get('tools_allowed')?.violation).toContain('Bash, WebFetch')
+  expect(fields.get('tools_denied')?.violation).toContain('WebFetch')
+})
+
+test('more turns and commands than allowed are violations', () => {
+  const fields = compare({ max_turns: 2, max_commands: 0 }, { turns_used: 3, commands_used: 1 })
+  expect(fields.get('max_turns')?.violation).toBe('3 turns where 2 were allowed')
+  expect(fields.get('max_commands')?.violation).toBe('1 commands where 0 were allowed')
+})
+
+test('a weaker level than asked for is a violation, a stronger one a difference', () => {
+  expect(compare({ isolation: 'container' }, { level: 1 }).get('level')?.violation).toContain('os-sandboxed')
+  expect(compare({ isolation: 'os' }, { level: 2 }).get('level')).toMatchObject({
+    differs: true,
+    violation: null,
+  })
+})
+
+test('wider access than asked for is a violation unless the history says who widened it', () => {
+  const widened = {
+    access_mode: 'workspace-write',
+    boundary_history: [{ to: 'readonly' }, { to: 'readwrite' }],
+  }
+  expect(
+    compare({ access_mode: 'read-only' }, { access_mode: 'full' }).get('access_mode')?.violation,
+  ).toBeTruthy()
+  expect(compare({ access_mode: 'read-only' }, widened).get('access_mode')).toMatchObject({
+    differs: true,
+    violation: null,
+  })
+  expect(compare({ boundary: 'readonly' }, widened).get('boundary')).toMatchObject({
+    requested: 'readonly',
+    effective: 'readonly → readwrite',
+    differs: true,
+  })
+})
+
+test('the access mode of the spec supersedes the legacy string, which counts where there is no spec', () => {
+  expect(compare({ access_mode: 'read-only' }, null, 'full').get('access_mode')?.requested).toBe('read-only')
+  expect(compare({ boundary: 'network' }, null, 'full').get('access_mode')?.requested).toBe('workspace-write')
+  expect(compare(null, null, 'workspace-write').get('access_mode')?.requested).toBe('workspace-write')
+})
+
+test('a changeset that was asked for and not made is a violation, whatever driver carried it otherwise', () => {
+  expect(compare({ changeset: 'overlay' }, { workspace: 'direct' }).get('changeset')?.violation).toBeTruthy()
+  for (const workspace of ['overlay (kernel-overlay)', 'kernel-overlay', 'fuse-overlayfs']) {
+    expect(compare({ changeset: 'overlay' }, { workspace }).get('changeset')?.differs).toBe(false)
+  }
+  expect(compare({ changeset: 'worktree' }, { workspace: 'kernel-overlay' }).get('changeset')?.differs).toBe(
+    false,
+  )
+  expect(compare({ changeset: 'overlay' }, { workspace: 'plain-copy' }).get('changeset')).toMatchObject({
+    differs: true,
+    violation: null,
+  })
+})
+
+test('refused hosts are a difference, and recorded violations and failed probes are lines of their own', () => {
+  const fields = compare(
+    { outputs: { mode: 'restricted', allow: ['api.test'] } },
+    {
+      network: {
+        allowed: [{ host: 'api.test', connections: 2, bytes: 1 }],
+        denied: [{ host: 'evil.test', connections: 3, why: 'not allowed' }],
+      },
+      violations: [{ kind: 'file', at: '', detail: 'wrote /etc/passwd', certain: false }],
+      declared_equals_actual: {
+        ok: false,
+        checks: [{ name: 'seccomp', declared: 'on', actual: 'off', ok: false }],
+      },
+    },
+  )
+  expect(fields.get('outputs')).toMatchObject({
+    requested: 'restricted: api.test',
+    effective: 'reached api.test (2); refused evil.test (3)',
+    differs: true,
+    violation: null,
+  })
+  expect(fields.get('violation: file')).toMatchObject({
+    effective: 'wrote /etc/passwd (likely)',
+    differs: true,
+  })
+  expect(fields.get('declared: seccomp')).toMatchObject({ requested: 'on', effective: 'off' })
+})
+
+test('fields of the spec that nobody knows are shown all the same', () => {
+  expect(compare({ later: { x: 1 } }, null).get('later')?.requested).toBe('{"x":1}')
+})
+
+test('nothing given and nothing happened is nothing to compare', () => {
+  expect(compareSandbox({ sandbox: null, sandbox_spec: null, sandbox_effective: null })).toEqual([])
+})
+
+test('whatever JSON an older program stored, comparing it shows something and never fails', () => {
+  const anything = (names: readonly string[]) =>
+    fc.oneof(
+      fc.jsonValue(),
+      fc.record(Object.fromEntries(names.map((name) => [name, fc.jsonValue()])), { requiredKeys: [] }),
+    )
+  const specs = anything(Object.keys(sandboxSpecSchema.shape))
+  const effectives = anything(Object.keys(sandboxEffectiveSchema.shape))
+  fc.assert(
+    fc.property(specs, effectives, (spec, effective) => {
+      const fields = compareSandbox({ sandbox: null, sandbox_spec: spec, sandbox_effective: effective })
+      expect(comparisonLines(fields)).toHaveLength(fields.length + 1)
+    }),
+  )
+})
+
+test('the text form marks differences and violations and lets no control character through', () => {
+  const lines = comparisonLines(
+    compareSandbox({
+      sandbox: null,
+      sandbox_spec: { tools_allowed: ['Read'], isolation: 'os' },
+      sandbox_effective: { tools_used: ['\u001b[2J\nevil'], level: 2 },
+    }),
+  )
+  expect(lines.find((line) => line.includes('tools_allowed'))).toMatch(/^! /)
+  expect(lines.find((line) => line.includes('level'))).toMatch(/^≠ /)
+  expect(lines.join('')).not.toMatch(/\p{Cc}/u)
+})

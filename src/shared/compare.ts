@@ -1,0 +1,325 @@
+import { accessModeOfBoundary, accessModes, boundaryLevels, type AccessMode } from './boundary.ts'
+import { levelNames, parseLevel } from './level.ts'
+
+/** One line of "requested | effective". Cells are for people; null is "not said". */
+export type ComparedField = {
+  readonly field: string
+  readonly requested: string | null
+  readonly effective: string | null
+  /** What happened is not what was asked. */
+  readonly differs: boolean
+  /** What happened is more than was asked for: the sentence that says so. */
+  readonly violation: string | null
+}
+
+export type ComparedDispatch = {
+  /** Legacy word, superseded by the spec's `access_mode`. */
+  readonly sandbox: string | null
+  readonly sandbox_spec: unknown
+  readonly sandbox_effective: unknown
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+// Stored JSON of any age and any program: nothing about its shape is taken for granted.
+const fieldsOf = (value: unknown): Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
+const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
+const namesOf = (value: unknown): readonly string[] | null =>
+  Array.isArray(value) ? value.map(String) : null
+const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null)
+const numberOf = (value: unknown): number | null => (typeof value === 'number' ? value : null)
+
+function show(value: unknown): string | null {
+  if (value === undefined || value === null) return null
+  if (typeof value === 'string') return value
+  if (Array.isArray(value) && value.every((each) => typeof each === 'string')) {
+    return value.length === 0 ? '(none)' : value.join(', ')
+  }
+  return JSON.stringify(value)
+}
+
+const same = (field: string, requested: unknown, effective: unknown = null): ComparedField => ({
+  field,
+  requested: show(requested),
+  effective: show(effective),
+  differs: false,
+  violation: null,
+})
+
+/**
+ * What was requested beside what really happened, line by line, for every host of the contract. Lines that
+ * neither side says anything about are left out; violations come last and are never left out.
+ */
+export function compareSandbox(dispatch: ComparedDispatch): ComparedField[] {
+  const spec = fieldsOf(dispatch.sandbox_spec)
+  const effective = fieldsOf(dispatch.sandbox_effective)
+  const ended = Object.keys(effective).length > 0
+  const fields = [
+    accessMode(spec, effective, dispatch.sandbox),
+    level(spec, effective),
+    boundary(spec, effective),
+    workspace(spec, effective),
+    same('driver', null, effective['driver']),
+    toolsAllowed(spec, effective),
+    toolsDenied(spec, effective),
+    counted('max_turns', 'turns', spec['max_turns'], effective['turns_used']),
+    counted('max_commands', 'commands', spec['max_commands'], effective['commands_used']),
+    outputs(spec, effective, ended),
+    ...limits(spec, effective),
+    same('resources', null, resources(effective)),
+    ...plainFields.map((name) => same(name, spec[name])),
+    ...unknownFields(spec).map((name) => same(name, spec[name])),
+  ].filter((field) => field.requested !== null || field.effective !== null)
+  return [...fields, ...failedProbes(effective), ...violations(effective)]
+}
+
+/** Fields that only the request has something to say about. */
+const plainFields = ['platform', 'software', 'phase', 'working_dir', 'roots', 'hide', 'on_limit'] as const
+
+const compared = new Set<string>([
+  ...plainFields,
+  'access_mode',
+  'level',
+  'isolation',
+  'boundary',
+  'changeset',
+  'tools_allowed',
+  'tools_denied',
+  'max_turns',
+  'max_commands',
+  'outputs',
+  'limits',
+])
+const unknownFields = (spec: Fields): string[] => Object.keys(spec).filter((name) => !compared.has(name))
+
+function accessMode(spec: Fields, effective: Fields, legacy: string | null): ComparedField {
+  const asked = textOf(spec['access_mode']) ?? modeOfBoundary(textOf(spec['boundary'])) ?? legacy
+  const actual = textOf(effective['access_mode'])
+  const differs = asked !== null && actual !== null && asked !== actual
+  const widened = differs && rankOf(actual) > rankOf(asked)
+  const approved = listOf(effective['boundary_history']).length > 1
+  return {
+    field: 'access_mode',
+    requested: asked,
+    effective: actual,
+    differs,
+    // Wider than asked is in order where the history says who widened it.
+    violation: widened && !approved ? `asked for ${asked}, had ${actual}` : null,
+  }
+}
+
+const rankOf = (mode: string): number => accessModes.indexOf(mode as AccessMode)
+
+function modeOfBoundary(level: string | null): AccessMode | null {
+  const known = boundaryLevels.find((each) => each === level)
+  return known === undefined ? null : accessModeOfBoundary[known]
+}
+
+function level(spec: Fields, effective: Fields): ComparedField {
+  const asked = parseLevel(String(spec['level'] ?? spec['isolation'] ?? ''))
+  const actual = parseLevel(String(effective['level'] ?? ''))
+  const name = (value: typeof asked) => (value === undefined ? null : `${value} ${levelNames[value]}`)
+  const differs = asked !== undefined && actual !== undefined && asked !== actual
+  return {
+    field: 'level',
+    requested: name(asked),
+    effective: name(actual),
+    differs,
+    violation: differs && actual < asked ? `ran at ${name(actual)} instead of ${name(asked)}` : null,
+  }
+}
+
+function boundary(spec: Fields, effective: Fields): ComparedField {
+  const asked = textOf(spec['boundary'])
+  const steps = listOf(effective['boundary_history']).map((step) => textOf(fieldsOf(step)['to']))
+  const reached = steps.filter((step) => step !== null)
+  return {
+    field: 'boundary',
+    requested: asked,
+    effective: reached.length === 0 ? null : reached.join(' → '),
+    differs: asked !== null && reached.some((step) => step !== asked),
+    violation: null,
+  }
+}
+
+/** Drivers that carry a strategy, by the words the effective record uses. */
+const strategyOfDriver: ReadonlyMap<string, string> = new Map([
+  ['kernel-overlay', 'overlay'],
+  ['fuse-overlayfs', 'overlay'],
+  ['reflink-copy', 'clone'],
+  ['plain-copy', 'clone'],
+  ['direct', 'none'],
+])
+
+function workspace(spec: Fields, effective: Fields): ComparedField {
+  const asked = textOf(spec['changeset'])
+  const actual = textOf(effective['workspace'])
+  const word = actual?.split(/[\s(]/, 1)[0] ?? ''
+  const strategy = strategyOfDriver.get(word) ?? word
+  // A worktree is carried by an overlay of it.
+  const fits = asked === strategy || (asked === 'worktree' && strategy === 'overlay')
+  const differs = asked !== null && actual !== null && !fits
+  return {
+    field: 'changeset',
+    requested: asked,
+    effective: actual,
+    differs,
+    violation: differs && strategy === 'none' ? 'the real files were written directly' : null,
+  }
+}
+
+function toolsAllowed(spec: Fields, effective: Fields): ComparedField {
+  const allowed = namesOf(spec['tools_allowed'])
+  const used = namesOf(effective['tools_used'])
+  const others = allowed === null ? [] : (used ?? []).filter((tool) => !allowed.includes(tool))
+  return {
+    field: 'tools_allowed',
+    requested: show(allowed),
+    effective: used === null ? null : `used: ${show(used)}`,
+    differs: others.length > 0,
+    violation: others.length > 0 ? `used though not allowed: ${others.join(', ')}` : null,
+  }
+}
+
+function toolsDenied(spec: Fields, effective: Fields): ComparedField {
+  const denied = namesOf(spec['tools_denied'])
+  const used = (namesOf(effective['tools_used']) ?? []).filter((tool) => denied?.includes(tool))
+  return {
+    field: 'tools_denied',
+    requested: show(denied),
+    effective: used.length > 0 ? `used: ${used.join(', ')}` : null,
+    differs: used.length > 0,
+    violation: used.length > 0 ? `used though denied: ${used.join(', ')}` : null,
+  }
+}
+
+function counted(field: string, unit: string, most: unknown, used: unknown): ComparedField {
+  const limit = numberOf(most)
+  const count = numberOf(used)
+  const beyond = limit !== null && count !== null && count > limit
+  return {
+    field,
+    requested: limit === null ? null : `at most ${limit}`,
+    effective: count === null ? null : `${count} used`,
+    differs: beyond,
+    violation: beyond ? `${count} ${unit} where ${limit} were allowed` : null,
+  }
+}
+
+function outputs(spec: Fields, effective: Fields, ended: boolean): ComparedField {
+  const asked = fieldsOf(spec['outputs'])
+  const hosts = [...listOf(asked['allow']), ...Object.keys(fieldsOf(asked['pins']))].map(String)
+  const mode = textOf(asked['mode']) ?? (hosts.length > 0 ? 'restricted' : null)
+  const network = fieldsOf(effective['network'])
+  const reached = listOf(network['allowed']).map(hostAndCount)
+  const refused = listOf(network['denied']).map(hostAndCount)
+  const parts = [
+    ...(reached.length > 0 ? [`reached ${reached.join(', ')}`] : []),
+    ...(refused.length > 0 ? [`refused ${refused.join(', ')}`] : []),
+  ]
+  return {
+    field: 'outputs',
+    requested: mode === null ? null : [mode, hosts.join(', ')].filter((part) => part !== '').join(': '),
+    effective: parts.length > 0 ? parts.join('; ') : ended && mode !== null ? 'nothing reached' : null,
+    differs: refused.length > 0,
+    violation:
+      mode === 'none' && reached.length > 0 && !widened(effective) ? 'reached hosts without outputs' : null,
+  }
+}
+
+const widened = (effective: Fields): boolean =>
+  listOf(effective['boundary_history']).some((step) =>
+    ['network', 'full'].includes(String(fieldsOf(step)['to'])),
+  )
+
+function hostAndCount(entry: unknown): string {
+  const { host, connections } = fieldsOf(entry)
+  return typeof connections === 'number' ? `${String(host)} (${connections})` : String(host)
+}
+
+function limits(spec: Fields, effective: Fields): ComparedField[] {
+  const asked = fieldsOf(spec['limits'])
+  const used = fieldsOf(effective['resources'])
+  const wall = numberOf(used['wall_ms'])
+  const actual: Readonly<Record<string, { readonly value: number | null; readonly unit: string }>> = {
+    timeout_s: { value: wall === null ? null : wall / 1000, unit: 's' },
+    memory_mb: { value: numberOf(used['max_rss_mb']), unit: 'MB' },
+    disk_mb: { value: numberOf(used['disk_mb']), unit: 'MB' },
+  }
+  return Object.keys(asked).map((name) => {
+    const limit = asked[name]
+    const { value = null, unit = '' } = actual[name] ?? {}
+    const beyond = typeof limit === 'number' && value !== null && value > limit
+    return {
+      field: `limits.${name}`,
+      requested: show(limit),
+      effective: value === null ? null : `${Math.round(value * 10) / 10} ${unit}`,
+      differs: beyond,
+      // Limits are hit on purpose and end a run a little late; a breach the driver is sure of is in `violations`.
+      violation: null,
+    }
+  })
+}
+
+function resources(effective: Fields): string | null {
+  const used = fieldsOf(effective['resources'])
+  const figures = [
+    ['wall_ms', 'ms'],
+    ['cpu_ms', 'ms CPU'],
+    ['max_rss_mb', 'MB memory'],
+    ['disk_mb', 'MB written'],
+  ].flatMap(([name = '', unit = '']) => {
+    const value = numberOf(used[name])
+    return value === null ? [] : [`${Math.round(value * 10) / 10} ${unit}`]
+  })
+  return figures.length === 0 ? null : figures.join(', ')
+}
+
+/** Declared = actual, where it did not hold. */
+function failedProbes(effective: Fields): ComparedField[] {
+  return listOf(fieldsOf(effective['declared_equals_actual'])['checks'])
+    .map(fieldsOf)
+    .filter((check) => check['ok'] === false)
+    .map((check) => ({
+      field: `declared: ${String(check['name'])}`,
+      requested: show(check['declared']),
+      effective: show(check['actual']),
+      differs: true,
+      violation: `${String(check['name'])} is not as declared`,
+    }))
+}
+
+function violations(effective: Fields): ComparedField[] {
+  return listOf(effective['violations'])
+    .map(fieldsOf)
+    .map((violation) => {
+      const detail = String(violation['detail'] ?? '')
+      return {
+        field: `violation: ${String(violation['kind'] ?? 'unknown')}`,
+        requested: null,
+        effective: violation['certain'] === false ? `${detail} (likely)` : detail,
+        differs: true,
+        violation: detail === '' ? String(violation['kind'] ?? 'unknown') : detail,
+      }
+    })
+}
+
+/** Control characters would let a tool's name redraw the reader's terminal. (escape: terminal-injection) */
+const tame = (text: string): string => text.replaceAll(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, '�')
+
+/** The same as plain text, for a terminal: `≠` marks a difference, `!` a violation. */
+export function comparisonLines(fields: readonly ComparedField[]): string[] {
+  const rows = fields.map((each) => [each.field, each.requested ?? '–', each.effective ?? '–'].map(tame))
+  const table = [['', 'requested', 'effective'], ...rows]
+  const widths = [0, 1].map((column) =>
+    Math.min(48, Math.max(...table.map((row) => [...(row[column] ?? '')].length))),
+  )
+  const pad = (text: string, width: number) => text + ' '.repeat(Math.max(0, width - [...text].length))
+  return table.map((row, index) => {
+    const field = fields[index - 1]
+    const mark = field?.violation != null ? '!' : field?.differs === true ? '≠' : ' '
+    const [name = '', requested = '', effective = ''] = row
+    return `${mark} ${pad(name, widths[0] ?? 0)}  ${pad(requested, widths[1] ?? 0)}  ${effective}`.trimEnd()
+  })
+}
