@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { aliasesFor, hostsFile } from './aliases.ts'
 import { normaliseHost, parseAuthority } from './names.ts'
