@@ -7,9 +7,6 @@ import type { Workspace } from './workspace.ts'
 /** A host name the sandbox resolves to a relay address of its own, for programs that ignore proxy variables. */
 export type HostAlias = { readonly host: string; readonly address: string; readonly ports: readonly number[] }
 
-/** Where the relay's proxy listens in every sandbox, above the ports programs get by themselves. */
-export const proxyPort = 61080
-
 /** Everything the sandbox station needs to know to plan one sandbox. */
 export type SandboxRequest = {
   readonly id: DispatchId

@@ -1,0 +1,55 @@
+import type { SandboxPlan } from './plan.ts'
+import type { ViewStep } from './view.ts'
+
+function describeStep(step: ViewStep): string {
+  switch (step.kind) {
+    case 'read-only':
+      return `read-only  ${quote(step.target)}${step.source === step.target ? '' : ` from ${quote(step.source)}`}`
+    case 'writable':
+      return `writable   ${quote(step.target)}${step.source === step.target ? '' : ` from ${quote(step.source)}`}`
+    case 'held':
+      return `${step.name === 'nothing' ? 'hidden    ' : 'own file  '} ${quote(step.target)} (${step.why})`
+    case 'private':
+      return `private    ${quote(step.target)}${step.bytes === null ? '' : ` at most ${step.bytes / 1024 / 1024} MB`}`
+    case 'empty':
+      return `hidden     ${quote(step.target)} (${step.why})`
+    case 'link':
+      return `link       ${quote(step.target)} to ${quote(step.to)}`
+    case 'devices':
+      return `devices    ${quote(step.target)} (null, zero, full, random, urandom, tty, pts)`
+    case 'processes':
+      return `processes  ${quote(step.target)} (its own only)`
+    case 'root':
+      return `workspace  ${quote(step.target)} ${step.access === 'ro' ? 'read-only' : 'writes go to the changeset'}`
+    case 'sealed':
+      return `sealed     ${quote(step.target)} (nothing else can be made there)`
+  }
+}
+
+// A path may hold anything, a newline too; the description stays one line a fact.
+const quote = (path: string) => (/^[\w@%+=:,./-]+$/.test(path) ? path : JSON.stringify(path))
+
+/** One fact a line, in a fixed order, without times or process ids: two plans can be compared by `diff`. */
+export function describePlan(plan: SandboxPlan): string {
+  const { request } = plan
+  const seccomp = plan.seccomp
+  const refused = seccomp === null ? [] : [...new Set(seccomp.rules.map((rule) => rule.call))].sort()
+  return [
+    `level ${plan.level}, ${plan.driver}`,
+    `command    ${request.command.map(quote).join(' ')}`,
+    `directory  ${quote(request.cwd)}`,
+    `files      ${plan.files === 'ro' ? 'read-only for now' : 'writable'}`,
+    `network    ${request.network}`,
+    `terminal   ${request.terminal ? 'yes' : 'no'}`,
+    `identity   uid ${plan.identity.uid}, gid ${plan.identity.gid}`,
+    `namespaces ${plan.namespaces.join(' ')}`,
+    ...plan.roots.map(
+      (root) => `overlay    ${quote(root.target)} over ${quote(root.lower)}, writes in ${quote(root.upper)}`,
+    ),
+    ...plan.view.map(describeStep),
+    ...(seccomp === null ? [] : [`seccomp    ${seccomp.architecture}, refuses ${refused.join(' ')}`]),
+    `environment ${plan.inheritsEnvironment ? "the user's own and " : ''}${Object.keys(plan.environment).sort().join(' ')}`,
+    ...plan.limits.means.map((means) => `limit      ${means}`),
+    '',
+  ].join('\n')
+}

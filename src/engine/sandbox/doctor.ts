@@ -1,0 +1,94 @@
+import type { CheckResult, DoctorReport, LevelReport } from '../../shared/doctor.ts'
+import { levelNames } from '../../shared/level.ts'
+import { detectHost, type Ability, type HostFacts, type ToolName } from './host.ts'
+
+function check(name: string, ability: Ability, detail: string): CheckResult {
+  return ability.ok
+    ? { name, ok: true, detail, fix: null }
+    : { name, ok: false, detail: ability.why, fix: ability.fix }
+}
+
+const packages: Partial<Record<ToolName, string>> = { bwrap: 'bubblewrap', ip: 'iproute2', mount: 'mount' }
+
+function toolCheck(host: HostFacts, name: ToolName): CheckResult {
+  const path = host.tools[name]
+  const fix = `sudo apt install ${packages[name] ?? 'util-linux'}`
+  return { name, ok: path !== null, detail: path ?? 'not installed', fix: path === null ? fix : null }
+}
+
+function bubblewrapChecks(host: HostFacts): readonly CheckResult[] {
+  const installed = toolCheck(host, 'bwrap')
+  if (!installed.ok || host.bubblewrap === null) return [installed]
+  const { version, isSetuid } = host.bubblewrap
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  const isNew = major > 0 || minor >= 8
+  return [
+    {
+      name: 'bubblewrap version',
+      ok: isNew,
+      detail: isNew ? version : `${version} is older than 0.8`,
+      fix: isNew ? null : 'sudo apt install bubblewrap',
+    },
+    {
+      name: 'bubblewrap privileges',
+      ok: !isSetuid,
+      detail: isSetuid ? 'installed set-uid root, which cannot refuse nested user namespaces' : 'none',
+      fix: isSetuid ? `sudo chmod u-s ${host.tools.bwrap ?? 'bwrap'}` : null,
+    },
+  ]
+}
+
+/** The first step of the ladder this host can do. */
+export function workspaceOf(host: HostFacts): string | null {
+  if (host.overlay.ok) return 'kernel-overlay'
+  if (host.userNamespaces.ok && host.tools['fuse-overlayfs'] !== null) return 'fuse-overlayfs'
+  return null
+}
+
+function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
+  const common = [
+    check('user namespaces', host.userNamespaces, 'available to this user'),
+    ...(['sh', 'unshare', 'setpriv', 'setsid', 'mount'] as const).map((name) => toolCheck(host, name)),
+  ]
+  const overlay = check('kernel overlay', host.overlay, `works on ${host.filesystem}`)
+  const confined =
+    level === 0 ? [] : [...bubblewrapChecks(host), toolCheck(host, 'ip'), toolCheck(host, 'nsenter')]
+  const required = [...common, ...confined]
+  return {
+    level,
+    name: levelNames[level],
+    available: required.every(({ ok }) => ok) && workspaceOf(host) !== null,
+    driver:
+      level === 0 ? 'bare-cli' : host.bubblewrap === null ? null : `bubblewrap ${host.bubblewrap.version}`,
+    workspace: workspaceOf(host),
+    checks: [...required, overlay],
+  }
+}
+
+function limitMeans(host: HostFacts): DoctorReport['limits'] {
+  const { cgroups } = host
+  const by = (controller: 'memory' | 'cpu' | 'pids', otherwise: string) => {
+    if (cgroups.kind === 'systemd') return 'systemd user scope'
+    if (cgroups.kind === 'none') return otherwise
+    return cgroups.parents[controller] === undefined ? otherwise : `cgroup ${cgroups.kind}`
+  }
+  return {
+    memory: by('memory', 'not on this host: a spec that asks for it fails preflight'),
+    cpus: by('cpu', 'CPU affinity, whole numbers only'),
+    pids: by('pids', 'RLIMIT_NPROC in its own user namespace'),
+    disk: 'the workspace is watched and the run stopped',
+    time: 'timer of the supervisor',
+  }
+}
+
+/** What this host can do at levels 0 and 1, tried rather than guessed. */
+export async function doctor(dataDir: string): Promise<DoctorReport> {
+  const host = await detectHost(dataDir)
+  return {
+    platform: host.platform,
+    kernel: host.kernel,
+    data_dir: dataDir,
+    levels: [levelReport(0, host), levelReport(1, host)],
+    limits: limitMeans(host),
+  }
+}

@@ -1,0 +1,123 @@
+import { mkdir, mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { DispatchId, RepoId } from '../../shared/ids.ts'
+import { makeDispatchId } from '../../shared/ids.ts'
+import { randomBytes } from 'node:crypto'
+import type { RunningSandbox, SandboxEnd, SandboxRequest } from '../base/sandbox.ts'
+import type { WorkspaceRoot } from '../base/workspace.ts'
+import { startSandbox } from './driver.ts'
+import type { HostFacts } from './host.ts'
+import { planSandbox } from './plan.ts'
+
+/** A project, a data folder and a home in one throw-away folder: real ones, for tests and the bench. */
+export type Ground = AsyncDisposable & {
+  readonly folder: string
+  readonly dataDir: string
+  readonly root: string
+  readonly upper: string
+  readonly home: string
+  request(command: readonly [string, ...string[]], changes?: Partial<SandboxRequest>): SandboxRequest
+}
+
+export async function makeGround(name = 'project', parent = tmpdir()): Promise<Ground> {
+  const folder = await mkdtemp(join(parent, 'orangery-ground-'))
+  const dataDir = join(folder, 'data')
+  const root = join(folder, name)
+  const id: DispatchId = makeDispatchId(new Date(), randomBytes(2))
+  const dir = join(dataDir, 'repos', '0123456789abcdef', 'sandboxes', id)
+  const layers = join(dir, 'roots', 'project')
+  const home = join(dir, 'home')
+  for (const path of [root, join(layers, 'upper'), join(layers, 'work'), home]) {
+    await mkdir(path, { recursive: true })
+  }
+  await writeFile(join(root, 'README.md'), 'original\n')
+  const projectRoot: WorkspaceRoot = {
+    path: root,
+    target: root,
+    name: 'project',
+    role: 'project',
+    access: 'rw',
+    mount: { kind: 'overlay', lower: root, upper: join(layers, 'upper'), work: join(layers, 'work') },
+  }
+  return {
+    folder,
+    dataDir,
+    root,
+    upper: join(layers, 'upper'),
+    home,
+    request: (command, changes = {}) => ({
+      id,
+      level: 1,
+      workspace: {
+        id,
+        repoId: '0123456789abcdef' as RepoId,
+        strategy: 'overlay',
+        driver: 'kernel-overlay',
+        dir,
+        roots: [projectRoot],
+        createdAtMs: Date.now(),
+      },
+      command,
+      cwd: root,
+      env: {},
+      files: 'rw',
+      writableFiles: [],
+      network: 'none',
+      limits: {},
+      grants: [],
+      home,
+      hide: [],
+      secretDirs: [dataDir],
+      terminal: false,
+      ...changes,
+    }),
+    async [Symbol.asyncDispose]() {
+      await rm(join(layers, 'work', 'work'), { recursive: true, force: true }).catch(() => {})
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+export type Outcome = SandboxEnd & { readonly stdout: string; readonly stderr: string }
+
+/** Starts a sandbox with its output in files, so that nothing a test does can fill a pipe. */
+export async function startOn(
+  ground: Ground,
+  request: SandboxRequest,
+  host: HostFacts,
+): Promise<{ readonly sandbox: RunningSandbox; finish(): Promise<Outcome> }> {
+  const tag = randomBytes(4).toString('hex')
+  const paths = { stdout: join(ground.folder, `out-${tag}`), stderr: join(ground.folder, `err-${tag}`) }
+  const stdout = await open(paths.stdout, 'w')
+  const stderr = await open(paths.stderr, 'w')
+  try {
+    const sandbox = await startSandbox(planSandbox(request, host), {
+      stdin: 'ignore',
+      stdout: stdout.fd,
+      stderr: stderr.fd,
+    })
+    return {
+      sandbox,
+      async finish() {
+        const end = await sandbox.ended
+        const [out, err] = await Promise.all([readFile(paths.stdout, 'utf8'), readFile(paths.stderr, 'utf8')])
+        return { ...end, stdout: out, stderr: err }
+      },
+    }
+  } finally {
+    await Promise.all([stdout.close(), stderr.close()])
+  }
+}
+
+/** Runs a shell line in a sandbox to its end. */
+export async function runIn(
+  ground: Ground,
+  host: HostFacts,
+  script: string,
+  changes: Partial<SandboxRequest> = {},
+): Promise<Outcome> {
+  const { sandbox, finish } = await startOn(ground, ground.request(['sh', '-c', script], changes), host)
+  sandbox.release()
+  return finish()
+}

@@ -1,0 +1,111 @@
+import type { SandboxPlan } from './plan.ts'
+import { isInside } from './view.ts'
+
+/** One question the gate answers from inside, and the answer the plan promises. */
+export type GateQuestion = {
+  readonly name: string
+  /** `create`: try to make that file. `write`, `exist`: may we write it, is it there. `run`: does it succeed. */
+  readonly ask: 'create' | 'write' | 'exist' | 'run'
+  readonly path: string
+  readonly expected: boolean
+}
+
+/**
+ * Runs inside the finished sandbox in the agent's place, with all that holds for the agent, and becomes the
+ * agent when it is let go: there is no moment at which the agent runs under other rules than were probed.
+ *
+ * Arguments: bash cwd count (ask path)… command…
+ */
+export const gateScript = String.raw`
+echo here >&8
+read -r go <&7 || exit 70
+bash=$1 cwd=$2 count=$3 answers=; shift 3
+if [ -n "$cwd" ]; then cd -- "$cwd" || exit 70; fi
+while [ "$count" -gt 0 ]; do
+  case $1 in
+  create) true 2>/dev/null >"$2" ;;
+  write) [ -w "$2" ] ;;
+  exist) [ -e "$2" ] ;;
+  run) $2 >/dev/null 2>&1 ;;
+  esac && answers=$answers"y" || answers=$answers"n"
+  shift 2
+  count=$((count - 1))
+done
+echo "answers $answers" >&8
+read -r go <&7 || exit 70
+exec <&4 >&5 2>&6 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
+# Descriptors that leaked from the host process would be doors into it. A plain shell cannot name those
+# above 9; bash can.
+for each in /proc/self/fd/*; do
+  case ${'${each##*/}'} in
+  [0-9]) ;;
+  *) [ -e "$each" ] || continue
+    exec "$bash" --norc --noprofile -c 'for each in /proc/self/fd/*; do
+      number=${'${each##*/}'}; if [ "$number" -gt 2 ]; then eval "exec $number>&-"; fi; done; exec "$@"' orangery "$@" ;;
+  esac
+done
+exec "$@"
+`
+
+export function gateQuestions(plan: SandboxPlan): readonly GateQuestion[] {
+  const { request } = plan
+  const roots = request.workspace.roots
+  const rootQuestions = roots
+    .filter((root) => root.access !== 'hidden')
+    .map((root): GateQuestion => {
+      const isLive = root.mount.kind === 'overlay'
+      return {
+        name: `write ${root.target}`,
+        ask: 'write',
+        path: root.target,
+        expected: root.access === 'rw' && (plan.files === 'rw' || !isLive),
+      }
+    })
+  if (plan.confinement === 'holder') return rootQuestions
+  const visible = roots.map((root) => root.target)
+  return [
+    ...['/usr', '/etc', '/'].map((folder): GateQuestion => ({
+      name: `create a file in ${folder}`,
+      ask: 'create',
+      path: `${folder === '/' ? '' : folder}/.orangery-probe`,
+      expected: false,
+    })),
+    ...rootQuestions,
+    ...request.secretDirs
+      .filter((folder) => !visible.some((path) => isInside(path, folder) || isInside(folder, path)))
+      .map((folder): GateQuestion => ({
+        name: `see ${folder}`,
+        ask: 'exist',
+        path: folder,
+        expected: false,
+      })),
+    {
+      name: 'make a user namespace',
+      ask: 'run',
+      path: `${plan.shell.unshare} -U ${plan.shell.sh} -c :`,
+      expected: false,
+    },
+  ]
+}
+
+/** The gate and, as its last arguments, the agent's own command. */
+export function gateArguments(plan: SandboxPlan): readonly string[] {
+  const questions = gateQuestions(plan)
+  const { processes } = plan.limits
+  return [
+    plan.shell.sh,
+    '-c',
+    gateScript,
+    'orangery',
+    plan.tools.bash ?? 'bash',
+    // Level 0: a working directory entered before the mount would be the user's own files under it.
+    plan.confinement === 'holder' ? plan.request.cwd : '',
+    String(questions.length),
+    ...questions.flatMap(({ ask, path }) => [ask, path]),
+    ...(processes === null
+      ? []
+      : [plan.tools.prlimit ?? 'prlimit', `--nproc=${processes}:${processes}`, '--']),
+    ...(plan.request.terminal ? [plan.shell.setsid, '--ctty', '--wait', '--'] : []),
+    ...plan.request.command,
+  ]
+}

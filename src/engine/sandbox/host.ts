@@ -1,0 +1,304 @@
+import { constants } from 'node:fs'
+import { access, lstat, mkdir, mkdtemp, readFile, readlink, rm, stat, statfs } from 'node:fs/promises'
+import { arch, platform, release } from 'node:os'
+import { join } from 'node:path'
+import { minimalEnv, run } from '../base/process.ts'
+import { detectCgroups, type CgroupFacts } from './cgroups.ts'
+import type { Architecture } from './seccomp/syscalls.ts'
+
+const toolNames = [
+  'sh',
+  'bash',
+  'bwrap',
+  'unshare',
+  'setpriv',
+  'nsenter',
+  'setsid',
+  'prlimit',
+  'taskset',
+  'mount',
+  'ip',
+  'find',
+  'fuse-overlayfs',
+  'systemd-run',
+] as const
+export type ToolName = (typeof toolNames)[number]
+
+/** Something the host can or cannot do; where it cannot, why, and the one command that helps. */
+export type Ability =
+  { readonly ok: true } | { readonly ok: false; readonly why: string; readonly fix: string }
+
+/** A top-level entry of the system that the agent sees read-only. */
+export type SystemEntry =
+  | { readonly kind: 'folder'; readonly path: string }
+  | { readonly kind: 'link'; readonly path: string; readonly target: string }
+
+export type HostFacts = {
+  readonly platform: string
+  readonly kernel: string
+  readonly architecture: Architecture | null
+  readonly uid: number
+  readonly gid: number
+  readonly tools: Readonly<Record<ToolName, string | null>>
+  readonly bubblewrap: { readonly version: string; readonly isSetuid: boolean } | null
+  readonly userNamespaces: Ability
+  /** Kernel overlay with its writable layer in the data folder. */
+  readonly overlay: Ability
+  readonly filesystem: string
+  /** Docker, Podman or another container around us; null on a plain host. */
+  readonly insideContainer: string | null
+  readonly cgroups: CgroupFacts
+  readonly system: readonly SystemEntry[]
+  /** Files of /etc that we replace, where they are plain files. */
+  readonly etcFiles: readonly string[]
+  /** What of /etc other users of this host may not read: neither may the agent, though it may run as root. */
+  readonly secretEtc: readonly { readonly path: string; readonly kind: 'file' | 'folder' }[]
+  /** Existing folder, empty of anything a sandbox needs, on which the holder mounts its own. */
+  readonly mountPoint: string
+}
+
+const toolFolders = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
+
+async function findTool(name: string): Promise<string | null> {
+  const folders = new Set([...toolFolders, ...(minimalEnv['PATH'] ?? '').split(':')])
+  for (const folder of folders) {
+    if (!folder.startsWith('/')) continue
+    const path = join(folder, name)
+    try {
+      await access(path, constants.X_OK)
+      return path
+    } catch {}
+  }
+  return null
+}
+
+async function readText(path: string): Promise<string | null> {
+  return readFile(path, 'utf8').catch(() => null)
+}
+
+async function detectBubblewrap(path: string | null): Promise<HostFacts['bubblewrap']> {
+  if (path === null) return null
+  const [said, info] = await Promise.all([run(path, ['--version']), stat(path)])
+  const version = /(\d+\.\d+(\.\d+)?)/.exec(said.stdout.toString())?.[1]
+  return version === undefined ? null : { version, isSetuid: (info.mode & 0o4000) !== 0 }
+}
+
+async function detectContainer(): Promise<string | null> {
+  const marks = [
+    ['/.dockerenv', 'Docker'],
+    ['/run/.containerenv', 'Podman'],
+  ] as const
+  for (const [path, name] of marks) {
+    if (
+      await access(path).then(
+        () => true,
+        () => false,
+      )
+    )
+      return name
+  }
+  const lines = (await readText('/proc/1/cgroup')) ?? ''
+  return /docker|containerd|kubepods|lxc/.exec(lines)?.[0] ?? null
+}
+
+/** Why an unprivileged user namespace cannot be made here. The order is from the surest sign to the vaguest. */
+async function explainNoUserNamespaces(said: string, inside: string | null): Promise<Ability> {
+  const limit = await readText('/proc/sys/user/max_user_namespaces')
+  if (limit?.trim() === '0') {
+    return {
+      ok: false,
+      why: 'user namespaces are switched off (user.max_user_namespaces is 0)',
+      fix: 'sudo sysctl -w user.max_user_namespaces=15000',
+    }
+  }
+  const clone = await readText('/proc/sys/kernel/unprivileged_userns_clone')
+  if (clone?.trim() === '0') {
+    return {
+      ok: false,
+      why: 'user namespaces are switched off for ordinary users (kernel.unprivileged_userns_clone is 0)',
+      fix: 'sudo sysctl -w kernel.unprivileged_userns_clone=1',
+    }
+  }
+  const apparmor = await readText('/proc/sys/kernel/apparmor_restrict_unprivileged_userns')
+  if (apparmor?.trim() === '1') {
+    return {
+      ok: false,
+      why: 'AppArmor keeps ordinary programs from making user namespaces',
+      fix: 'sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0',
+    }
+  }
+  if (inside !== null) {
+    return {
+      ok: false,
+      why: `${inside} around us refuses user namespaces (${said})`,
+      fix: 'Start the container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined.',
+    }
+  }
+  return {
+    ok: false,
+    why: `the kernel refuses user namespaces (${said})`,
+    fix: 'Use a kernel with CONFIG_USER_NS, 5.11 or newer.',
+  }
+}
+
+function lastLine(text: Buffer): string {
+  return text.toString().trim().split('\n').at(-1) ?? ''
+}
+
+async function detectUserNamespaces(tools: HostFacts['tools'], inside: string | null): Promise<Ability> {
+  if (tools.unshare === null) {
+    return { ok: false, why: 'unshare is not installed', fix: 'sudo apt install util-linux' }
+  }
+  // What the holder will do, in small: the mount of proc is what containers commonly refuse.
+  const tried = await run(tools.unshare, ['-Urmnpf', '--kill-child=KILL', '--mount-proc', 'true'], {
+    timeoutMs: 5000,
+  })
+  return tried.code === 0 ? { ok: true } : explainNoUserNamespaces(lastLine(tried.stderr), inside)
+}
+
+const filesystems: Readonly<Record<number, string>> = {
+  0xef53: 'ext4',
+  0x9123683e: 'btrfs',
+  0x58465342: 'xfs',
+  0x01021994: 'tmpfs',
+  0x794c7630: 'overlay',
+  0x6969: 'nfs',
+  0xf15f: 'ecryptfs',
+  0x65735546: 'fuse',
+  0x2fc12fc1: 'zfs',
+  0xf2f52010: 'f2fs',
+}
+
+async function detectOverlay(
+  tools: HostFacts['tools'],
+  dataDir: string,
+  filesystem: string,
+): Promise<Ability> {
+  if (tools.unshare === null || tools.mount === null || tools.sh === null) {
+    return { ok: false, why: 'mount or unshare is not installed', fix: 'sudo apt install util-linux mount' }
+  }
+  await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  const folder = await mkdtemp(join(dataDir, '.overlay-'))
+  try {
+    for (const name of ['lower', 'upper', 'work', 'merged']) await mkdir(join(folder, name))
+    // A kernel that mounts it may still refuse to write through it (nfs, ecryptfs): so write once.
+    const script =
+      'cd "$1" && "$2" -t overlay -o lowerdir=lower,upperdir=upper,workdir=work,userxattr,index=off,xino=off overlay merged && : >merged/written && mkdir merged/folder'
+    const tried = await run(tools.unshare, ['-Urm', tools.sh, '-c', script, 'sh', folder, tools.mount], {
+      timeoutMs: 5000,
+    })
+    if (tried.code === 0) return { ok: true }
+    return {
+      ok: false,
+      why: `the kernel cannot mount an overlay with its writable layer on ${filesystem} (${lastLine(tried.stderr)})`,
+      fix: 'Put the data folder on ext4, xfs or btrfs: ORANGERY_DATA_DIR=/path/on/such/a/disk',
+    }
+  } finally {
+    // `work/work` has mode 000 and belongs to us.
+    await rm(join(folder, 'work', 'work'), { recursive: true, force: true }).catch(() => {})
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+// Nothing below /home, /root, /var, /srv, /mnt or /run is part of the system an agent needs.
+const systemCandidates = [
+  '/usr',
+  '/bin',
+  '/sbin',
+  '/lib',
+  '/lib32',
+  '/lib64',
+  '/libx32',
+  '/etc',
+  '/opt',
+  '/nix',
+  '/gnu',
+]
+
+async function detectSystem(): Promise<readonly SystemEntry[]> {
+  const entries = await Promise.all(
+    systemCandidates.map(async (path): Promise<SystemEntry | null> => {
+      const info = await lstat(path).catch(() => null)
+      if (info === null) return null
+      return info.isSymbolicLink()
+        ? { kind: 'link', path, target: await readlink(path) }
+        : { kind: 'folder', path }
+    }),
+  )
+  return entries.filter((entry) => entry !== null)
+}
+
+async function detectSecretEtc(find: string | null): Promise<HostFacts['secretEtc']> {
+  if (find === null) return []
+  const listing = await run(find, [
+    '/etc',
+    '-xdev',
+    '!',
+    '-type',
+    'l',
+    '!',
+    '-perm',
+    '-o=r',
+    '-readable',
+    '-prune',
+    '-printf',
+    '%y%p\\0',
+  ])
+  return listing.stdout
+    .toString()
+    .split('\0')
+    .filter((line) => line !== '')
+    .map((line) => ({ kind: line.startsWith('d') ? 'folder' : 'file', path: line.slice(1) }))
+}
+
+async function detectEtcFiles(): Promise<readonly string[]> {
+  const paths = ['/etc/passwd', '/etc/group', '/etc/hosts', '/etc/resolv.conf']
+  const infos = await Promise.all(paths.map((path) => lstat(path).catch(() => null)))
+  return paths.filter((_, index) => infos[index]?.isFile() === true)
+}
+
+async function detectMountPoint(): Promise<string> {
+  for (const path of ['/sys/kernel', '/mnt', '/media', '/srv']) {
+    const info = await stat(path).catch(() => null)
+    if (info?.isDirectory() === true) return path
+  }
+  return '/mnt'
+}
+
+/** Looks at the host once. It tries things rather than reading signs, so an answer holds for the real run. */
+export async function detectHost(dataDir: string): Promise<HostFacts> {
+  const found = await Promise.all(toolNames.map(async (name) => [name, await findTool(name)] as const))
+  const tools = Object.fromEntries(found) as HostFacts['tools']
+  const [bubblewrap, insideContainer] = await Promise.all([detectBubblewrap(tools.bwrap), detectContainer()])
+  await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  const type = (await statfs(dataDir)).type
+  const filesystem = filesystems[type] ?? `0x${type.toString(16)}`
+  const userNamespaces = await detectUserNamespaces(tools, insideContainer)
+  const [overlay, cgroups, system, etcFiles, secretEtc, mountPoint] = await Promise.all([
+    userNamespaces.ok ? detectOverlay(tools, dataDir, filesystem) : userNamespaces,
+    detectCgroups(tools['systemd-run']),
+    detectSystem(),
+    detectEtcFiles(),
+    detectSecretEtc(tools.find),
+    detectMountPoint(),
+  ])
+  const architecture = arch()
+  return {
+    platform: platform(),
+    kernel: release(),
+    architecture: architecture === 'x64' || architecture === 'arm64' ? architecture : null,
+    uid: process.getuid?.() ?? 0,
+    gid: process.getgid?.() ?? 0,
+    tools,
+    bubblewrap,
+    userNamespaces,
+    overlay,
+    filesystem,
+    insideContainer,
+    cgroups,
+    system,
+    etcFiles,
+    secretEtc,
+    mountPoint,
+  }
+}

@@ -1,0 +1,6 @@
+export { describePlan } from './describe.ts'
+export { doctor } from './doctor.ts'
+export { startSandbox } from './driver.ts'
+export { detectHost, type HostFacts } from './host.ts'
+export { planSandbox, type SandboxPlan } from './plan.ts'
+export { agentHome } from './view.ts'

@@ -1,0 +1,130 @@
+import { join } from 'node:path'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { Limits } from '../../shared/spec.ts'
+import type { DispatchId } from '../../shared/ids.ts'
+import type { CgroupPlan, Controller } from './cgroups.ts'
+import type { HostFacts } from './host.ts'
+
+/** How each limit that was asked for is enforced here. */
+export type LimitsPlan = {
+  readonly cgroup: CgroupPlan | null
+  /** Properties of a systemd user scope around the whole sandbox. */
+  readonly scope: readonly string[] | null
+  /** RLIMIT_NPROC set inside, where a user namespace of its own counts per sandbox. */
+  readonly processes: number | null
+  /** CPUs the sandbox may run on, as `taskset` takes them. */
+  readonly affinity: string | null
+  readonly diskMb: number | null
+  readonly timeoutS: number | null
+  /** For people: limit by limit, by what means. */
+  readonly means: readonly string[]
+}
+
+// Bubblewrap's own two processes and our gate live in the same group as the agent.
+const ownProcesses = 3
+const period = 100_000
+
+function cannot(limit: string, why: string, hint: string): OrangeryError {
+  return new OrangeryError('sandbox.limit_not_enforceable', `limit ${limit}: ${why}`, {
+    kind: 'preflight',
+    hint,
+  })
+}
+
+type Wanted = { readonly controller: Controller; readonly settings: Readonly<Record<string, string>> }
+
+function wantedSettings(limits: Limits, kind: 'v1' | 'v2'): readonly Wanted[] {
+  const wanted: Wanted[] = []
+  if (limits.memory_mb !== undefined) {
+    const bytes = String(Math.round(limits.memory_mb * 1024 * 1024))
+    wanted.push({
+      controller: 'memory',
+      settings:
+        kind === 'v1' ? { 'memory.limit_in_bytes': bytes } : { 'memory.max': bytes, 'memory.swap.max': '0' },
+    })
+  }
+  if (limits.cpus !== undefined) {
+    const quota = String(Math.round(limits.cpus * period))
+    wanted.push({
+      controller: 'cpu',
+      settings:
+        kind === 'v1'
+          ? { 'cpu.cfs_period_us': String(period), 'cpu.cfs_quota_us': quota }
+          : { 'cpu.max': `${quota} ${period}` },
+    })
+  }
+  if (limits.pids !== undefined) {
+    wanted.push({ controller: 'pids', settings: { 'pids.max': String(limits.pids + ownProcesses) } })
+  }
+  return wanted
+}
+
+function scopeProperties(limits: Limits): readonly string[] {
+  const properties: string[] = []
+  if (limits.memory_mb !== undefined) {
+    properties.push(`MemoryMax=${Math.round(limits.memory_mb * 1024 * 1024)}`, 'MemorySwapMax=0')
+  }
+  if (limits.cpus !== undefined) properties.push(`CPUQuota=${Math.round(limits.cpus * 100)}%`)
+  // The holder's processes are in the scope too.
+  if (limits.pids !== undefined) properties.push(`TasksMax=${limits.pids + ownProcesses + 6}`)
+  return properties
+}
+
+/** Every limit that is asked for is enforced by some means, or this throws: never silently less. */
+export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): LimitsPlan {
+  const means: string[] = []
+  const folders = new Set<string>()
+  const settings: { file: string; value: string }[] = []
+  let scope: readonly string[] | null = null
+  let processes: number | null = null
+  let affinity: string | null = null
+
+  if (host.cgroups.kind === 'systemd') {
+    const properties = scopeProperties(limits)
+    if (properties.length > 0) {
+      scope = properties
+      means.push(`systemd user scope: ${properties.join(' ')}`)
+    }
+  } else {
+    const kind = host.cgroups.kind === 'v2' ? 'v2' : 'v1'
+    const parents = host.cgroups.kind === 'none' ? {} : host.cgroups.parents
+    const why = host.cgroups.kind === 'none' ? host.cgroups.why : 'its control group is not ours to write'
+    for (const { controller, settings: values } of wantedSettings(limits, kind)) {
+      const parent = parents[controller]
+      if (parent !== undefined) {
+        const folder = join(parent, `orangery-${id}`)
+        folders.add(folder)
+        for (const [name, value] of Object.entries(values)) {
+          settings.push({ file: join(folder, name), value })
+          means.push(`cgroup ${kind}: ${name} = ${value}`)
+        }
+      } else if (controller === 'pids' && host.tools.prlimit !== null) {
+        processes = limits.pids ?? null
+        means.push(`RLIMIT_NPROC inside the user namespace: ${processes}`)
+      } else if (controller === 'cpu' && Number.isInteger(limits.cpus) && host.tools.taskset !== null) {
+        affinity = `0-${(limits.cpus ?? 1) - 1}`
+        means.push(`CPU affinity: ${affinity}`)
+      } else if (controller === 'memory') {
+        throw cannot('memory_mb', why, 'Run it where systemd keeps a user session, or leave the limit out.')
+      } else {
+        throw cannot(
+          controller === 'cpu' ? 'cpus' : 'pids',
+          why,
+          'Give a whole number of CPUs, or leave it out.',
+        )
+      }
+    }
+  }
+  if (limits.disk_mb !== undefined) means.push(`disk: workspace watched, stopped beyond ${limits.disk_mb} MB`)
+  if (limits.timeout_s !== undefined) means.push(`time: stopped after ${limits.timeout_s} s`)
+  const kind = host.cgroups.kind === 'v2' ? 'v2' : 'v1'
+  return {
+    cgroup: folders.size === 0 ? null : { kind, folders: [...folders], settings },
+    scope,
+    processes,
+    affinity,
+    diskMb: limits.disk_mb ?? null,
+    timeoutS: limits.timeout_s ?? null,
+    means,
+  }
+}

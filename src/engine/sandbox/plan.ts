@@ -1,0 +1,208 @@
+import { OrangeryError } from '../../shared/errors.ts'
+import type { SandboxLevel } from '../../shared/level.ts'
+import type { SandboxRequest } from '../base/sandbox.ts'
+import type { WorkspaceRoot } from '../base/workspace.ts'
+import type { HostFacts, ToolName } from './host.ts'
+import { planLimits, type LimitsPlan } from './limits.ts'
+import { affinityRule, rules, type Rule } from './seccomp/rules.ts'
+import type { Architecture } from './seccomp/syscalls.ts'
+import { agentHome, agentUid, isInside, planView, type ViewStep } from './view.ts'
+
+/** What the holder mounts for one root, before anything of the agent runs. */
+export type HeldRoot = {
+  readonly slot: number
+  readonly lower: string
+  readonly upper: string
+  readonly work: string
+  readonly target: string
+  readonly access: 'ro' | 'rw'
+}
+
+type Shell = Readonly<Record<'sh' | 'unshare' | 'setpriv' | 'mount' | 'setsid', string>>
+
+/**
+ * Everything that will be done, as a value: printable, comparable, and shown to the user. The driver adds
+ * nothing of its own to it.
+ */
+export type SandboxPlan = {
+  readonly request: SandboxRequest
+  readonly level: SandboxLevel
+  readonly driver: string
+  /** `bubblewrap`: the full sandbox. `holder`: level 0, only the workspace and the lifetime are ours. */
+  readonly confinement: 'bubblewrap' | 'holder'
+  readonly workspaceBy: 'kernel' | 'fuse-overlayfs'
+  readonly base: string
+  readonly roots: readonly HeldRoot[]
+  readonly namespaces: readonly string[]
+  readonly identity: { readonly uid: number; readonly gid: number }
+  readonly view: readonly ViewStep[]
+  readonly seccomp: { readonly architecture: Architecture; readonly rules: readonly Rule[] } | null
+  readonly environment: Readonly<Record<string, string>>
+  /** Level 0: the user's own environment is underneath. */
+  readonly inheritsEnvironment: boolean
+  readonly files: 'ro' | 'rw'
+  readonly limits: LimitsPlan
+  readonly tools: HostFacts['tools']
+  readonly shell: Shell
+}
+
+function cannot(code: string, message: string, hint: string): OrangeryError {
+  return new OrangeryError(code, message, { kind: 'preflight', hint })
+}
+
+function requireTool(host: HostFacts, name: ToolName, fix: string): string {
+  const path = host.tools[name]
+  if (path === null) throw cannot('sandbox.tool_missing', `${name}: not installed on this host`, fix)
+  return path
+}
+
+const oldestBubblewrap = [0, 8] as const
+
+function requireBubblewrap(host: HostFacts): string {
+  requireTool(host, 'bwrap', 'sudo apt install bubblewrap')
+  if (host.bubblewrap === null) {
+    throw cannot(
+      'sandbox.bubblewrap_broken',
+      'bubblewrap: does not tell its version',
+      'sudo apt install --reinstall bubblewrap',
+    )
+  }
+  if (host.bubblewrap.isSetuid) {
+    throw cannot(
+      'sandbox.bubblewrap_setuid',
+      'bubblewrap: is installed set-uid root, which cannot refuse nested user namespaces',
+      `sudo chmod u-s ${host.tools.bwrap ?? 'bwrap'}`,
+    )
+  }
+  const [major = 0, minor = 0] = host.bubblewrap.version.split('.').map(Number)
+  if (major < oldestBubblewrap[0] || (major === oldestBubblewrap[0] && minor < oldestBubblewrap[1])) {
+    throw cannot(
+      'sandbox.bubblewrap_old',
+      `bubblewrap: ${host.bubblewrap.version} is older than 0.8`,
+      'sudo apt install bubblewrap',
+    )
+  }
+  return `bubblewrap ${host.bubblewrap.version}`
+}
+
+function planRoots(roots: readonly WorkspaceRoot[]): readonly HeldRoot[] {
+  return roots.flatMap((root, slot): readonly HeldRoot[] => {
+    if (root.mount.kind === 'bind' || root.access === 'hidden') return []
+    const { lower, upper, work } = root.mount
+    // The kernel accepts an upper layer inside its own lower one; the result is undefined.
+    if (isInside(upper, lower)) {
+      throw cannot(
+        'sandbox.upper_inside_root',
+        `${root.path}: contains the data folder`,
+        'Name a narrower root, or move the data folder (ORANGERY_DATA_DIR).',
+      )
+    }
+    return [{ slot, lower, upper, work, target: root.target, access: root.access }]
+  })
+}
+
+const systemPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+
+function planEnvironment(request: SandboxRequest): Readonly<Record<string, string>> {
+  if (request.level === 0) return request.env
+  const grantedBins = request.grants.flatMap((path) => (path.endsWith('/bin') ? [path] : [`${path}/bin`]))
+  return {
+    LANG: 'C.UTF-8',
+    TERM: request.terminal ? 'xterm-256color' : 'dumb',
+    ...request.env,
+    PATH: request.env['PATH'] ?? [...grantedBins, systemPath].join(':'),
+    HOME: agentHome,
+    USER: 'agent',
+    LOGNAME: 'agent',
+    SHELL: '/bin/sh',
+    TMPDIR: '/tmp',
+  }
+}
+
+/** Pure: the same request on the same host gives the same plan. Throws where the host cannot carry it out. */
+export function planSandbox(request: SandboxRequest, host: HostFacts): SandboxPlan {
+  if (host.platform !== 'linux') {
+    throw cannot(
+      'sandbox.platform',
+      `level ${request.level}: this driver is for Linux`,
+      'Choose a container.',
+    )
+  }
+  if (request.level > 1) {
+    throw cannot(
+      'sandbox.level',
+      `level ${request.level}: is carried out by an engine, not by this driver`,
+      'Choose level 1.',
+    )
+  }
+  if (!host.userNamespaces.ok) {
+    throw cannot(
+      'sandbox.no_user_namespaces',
+      `user namespaces: ${host.userNamespaces.why}`,
+      host.userNamespaces.fix,
+    )
+  }
+  const shell: Shell = {
+    sh: requireTool(host, 'sh', 'sudo apt install dash'),
+    unshare: requireTool(host, 'unshare', 'sudo apt install util-linux'),
+    setpriv: requireTool(host, 'setpriv', 'sudo apt install util-linux'),
+    mount: requireTool(host, 'mount', 'sudo apt install mount'),
+    setsid: requireTool(host, 'setsid', 'sudo apt install util-linux'),
+  }
+  const roots = planRoots(request.workspace.roots)
+  const workspaceBy = request.workspace.driver === 'fuse-overlayfs' ? 'fuse-overlayfs' : 'kernel'
+  if (roots.length > 0 && workspaceBy === 'kernel' && !host.overlay.ok) {
+    throw cannot('sandbox.no_overlay', `workspace: ${host.overlay.why}`, host.overlay.fix)
+  }
+  if (workspaceBy === 'fuse-overlayfs') requireTool(host, 'fuse-overlayfs', 'sudo apt install fuse-overlayfs')
+  const limits = planLimits(request.limits, host, request.id)
+  const common = {
+    request,
+    level: request.level,
+    workspaceBy,
+    base: host.mountPoint,
+    roots,
+    environment: planEnvironment(request),
+    files: request.files,
+    limits,
+    tools: host.tools,
+    shell,
+  } as const
+  if (request.level === 0) {
+    return {
+      ...common,
+      driver: 'bare-cli',
+      confinement: 'holder',
+      namespaces: ['user', 'mount', 'pid'],
+      identity: { uid: host.uid, gid: host.gid },
+      view: [],
+      seccomp: null,
+      inheritsEnvironment: true,
+    }
+  }
+  if (request.network === 'host') {
+    throw cannot(
+      'sandbox.host_network',
+      "network: level 1 never shares the host's network",
+      'Choose level 0.',
+    )
+  }
+  const driver = requireBubblewrap(host)
+  requireTool(host, 'ip', 'sudo apt install iproute2')
+  if (host.architecture === null) {
+    throw cannot('sandbox.architecture', 'seccomp: no filter for this processor', 'Choose a container.')
+  }
+  return {
+    ...common,
+    driver,
+    confinement: 'bubblewrap',
+    namespaces: ['user', 'mount', 'pid', 'network', 'ipc', 'uts', 'cgroup'],
+    identity: { uid: agentUid, gid: agentUid },
+    view: planView(request, host),
+    seccomp: {
+      architecture: host.architecture,
+      rules: limits.affinity === null ? rules : [...rules, affinityRule],
+    },
+    inheritsEnvironment: false,
+  }
+}

@@ -1,0 +1,71 @@
+import { readFile, readlink } from 'node:fs/promises'
+import type { DeclaredEqualsActual, ProbeCheck } from '../../shared/effective.ts'
+import { gateQuestions } from './gate.ts'
+import type { SandboxPlan } from './plan.ts'
+
+const say = (isTrue: boolean) => (isTrue ? 'yes' : 'no')
+
+/** What the gate found by trying, question by question. */
+function judgeAnswers(plan: SandboxPlan, answers: string): readonly ProbeCheck[] {
+  return gateQuestions(plan).map(({ name, expected }, index): ProbeCheck => {
+    const letter = answers[index]
+    const actual = letter === 'y' ? 'yes' : letter === 'n' ? 'no' : 'no answer'
+    return { name, declared: say(expected), actual, ok: actual === say(expected) }
+  })
+}
+
+function statusField(status: string, name: string): string {
+  return new RegExp(`^${name}:\\s*(.*)$`, 'm').exec(status)?.[1] ?? 'unknown'
+}
+
+const namespaceFiles: Readonly<Record<string, string>> = {
+  user: 'user',
+  mount: 'mnt',
+  pid: 'pid',
+  network: 'net',
+  ipc: 'ipc',
+  uts: 'uts',
+}
+
+function equal(name: string, declared: string, actual: string): ProbeCheck {
+  return { name, declared, actual, ok: declared === actual }
+}
+
+/** What the kernel says of the gate's process, read from outside, where nothing inside can answer for it. */
+async function judgeProcess(plan: SandboxPlan, pid: number): Promise<readonly ProbeCheck[]> {
+  const read = (name: string) => readFile(`/proc/${pid}/${name}`, 'utf8').catch(() => '')
+  const [status, interfaces, environ] = await Promise.all([read('status'), read('net/dev'), read('environ')])
+  const namespaces = await Promise.all(
+    plan.namespaces
+      .flatMap((name) => namespaceFiles[name] ?? [])
+      .map(async (file): Promise<ProbeCheck> => {
+        const [inside, ours] = await Promise.all(
+          [pid, 'self'].map((who) => readlink(`/proc/${who}/ns/${file}`).catch(() => 'unknown')),
+        )
+        const actual = inside === 'unknown' ? 'unknown' : inside === ours ? "the host's" : 'own'
+        return equal(`namespace ${file}`, 'own', actual)
+      }),
+  )
+  if (plan.confinement === 'holder') return namespaces
+  const lines = interfaces.split('\n').flatMap((line) => /^\s*(\S+):/.exec(line)?.[1] ?? [])
+  const names = environ.split('\0').flatMap((pair) => (pair === '' ? [] : [pair.split('=')[0] ?? '']))
+  const declaredNames = [...Object.keys(plan.environment), 'PWD'].sort()
+  // A shell keeps these for itself; they say nothing about the host.
+  const actualNames = [
+    ...new Set([...names.filter((name) => name !== 'OLDPWD' && name !== '_'), 'PWD']),
+  ].sort()
+  return [
+    ...namespaces,
+    equal('capabilities', '0000000000000000', statusField(status, 'CapEff')),
+    equal('capability bounding set', '0000000000000000', statusField(status, 'CapBnd')),
+    equal('no new privileges', '1', statusField(status, 'NoNewPrivs')),
+    equal('seccomp', '2', statusField(status, 'Seccomp')),
+    equal('network interfaces', 'lo', lines.join(' ')),
+    equal('environment', declaredNames.join(' '), actualNames.join(' ')),
+  ]
+}
+
+export async function judge(plan: SandboxPlan, pid: number, answers: string): Promise<DeclaredEqualsActual> {
+  const checks = [...judgeAnswers(plan, answers), ...(await judgeProcess(plan, pid))]
+  return { ok: checks.every((check) => check.ok), checks }
+}

@@ -1,0 +1,141 @@
+import type { Syscall } from './syscalls.ts'
+
+export type Refusal = 'EPERM' | 'ENOSYS' | 'EAFNOSUPPORT'
+
+/**
+ * One rule of the filter. `always` refuses the call; `if-any-bit` refuses when an argument has one of the
+ * bits; `if-equal` when it is one of the values; `unless-equal` when it is none of them.
+ */
+export type Rule = {
+  readonly call: Syscall
+  readonly when:
+    | { readonly kind: 'always' }
+    | { readonly kind: 'if-any-bit'; readonly argument: number; readonly bits: number }
+    | { readonly kind: 'if-equal'; readonly argument: number; readonly values: readonly number[] }
+    | { readonly kind: 'unless-equal'; readonly argument: number; readonly values: readonly number[] }
+  readonly answer: Refusal
+  /** The attack it stops. */
+  readonly stops: string
+}
+
+const refuse = (stops: string, ...calls: readonly Syscall[]): readonly Rule[] =>
+  calls.map((call) => ({ call, when: { kind: 'always' }, answer: 'EPERM', stops }))
+
+// CLONE_NEWTIME | NEWNS | NEWCGROUP | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET
+const newNamespaceBits =
+  0x80 | 0x20000 | 0x2000000 | 0x4000000 | 0x8000000 | 0x10000000 | 0x20000000 | 0x40000000
+// For clone the lowest byte is the exit signal, so CLONE_NEWTIME (0x80) cannot be asked for there.
+const newNamespaceBitsOfClone = newNamespaceBits & ~0xff
+
+const terminalInjection = [0x5412 /* TIOCSTI */, 0x541c /* TIOCLINUX */]
+const socketFamilies = [1 /* AF_UNIX */, 2 /* AF_INET */, 10 /* AF_INET6 */, 16 /* AF_NETLINK */]
+
+/** The rules of every level-1 sandbox, in the order of the filter. */
+export const rules: readonly Rule[] = [
+  ...refuse(
+    'undoing the view: unmounting a mask, binding a host path, remounting read-write',
+    'mount',
+    'umount2',
+    'pivot_root',
+    'chroot',
+    'move_mount',
+    'open_tree',
+    'open_tree_attr',
+    'fsopen',
+    'fsconfig',
+    'fsmount',
+    'fspick',
+    'mount_setattr',
+  ),
+  ...refuse('entering a namespace of the host through a leaked descriptor', 'setns'),
+  {
+    call: 'unshare',
+    when: { kind: 'if-any-bit', argument: 0, bits: newNamespaceBits },
+    answer: 'EPERM',
+    stops: 'gaining capabilities in a nested user namespace',
+  },
+  {
+    call: 'clone',
+    when: { kind: 'if-any-bit', argument: 0, bits: newNamespaceBitsOfClone },
+    answer: 'EPERM',
+    stops: 'gaining capabilities in a nested user namespace',
+  },
+  {
+    // Its flags lie in memory, where a filter cannot look. ENOSYS makes every libc fall back to clone.
+    call: 'clone3',
+    when: { kind: 'always' },
+    answer: 'ENOSYS',
+    stops: 'hiding namespace flags from the filter',
+  },
+  ...refuse(
+    'reading or writing the memory of another process, taking its descriptors',
+    'ptrace',
+    'process_vm_readv',
+    'process_vm_writev',
+    'process_madvise',
+    'pidfd_getfd',
+    'kcmp',
+  ),
+  ...refuse(
+    'calls made by the kernel on our behalf, past the filter; the largest source of kernel exploits',
+    'io_uring_setup',
+    'io_uring_enter',
+    'io_uring_register',
+  ),
+  ...refuse('kernel exploit primitives', 'userfaultfd', 'bpf', 'perf_event_open'),
+  ...refuse("the user's kernel keyrings, which no namespace separates", 'keyctl', 'add_key', 'request_key'),
+  ...refuse(
+    'changing the running kernel',
+    'kexec_load',
+    'kexec_file_load',
+    'init_module',
+    'finit_module',
+    'delete_module',
+    'reboot',
+    'swapon',
+    'swapoff',
+    'acct',
+    'quotactl',
+    'quotactl_fd',
+    'settimeofday',
+    'clock_settime',
+    'adjtimex',
+    'clock_adjtime',
+    'iopl',
+    'ioperm',
+    'modify_ldt',
+    'syslog',
+    'vhangup',
+    'sethostname',
+    'setdomainname',
+  ),
+  ...refuse(
+    'opening host files by handle, past the mount tree; watching the whole filesystem',
+    'open_by_handle_at',
+    'name_to_handle_at',
+    'fanotify_init',
+    'fanotify_mark',
+    'lookup_dcookie',
+  ),
+  {
+    call: 'ioctl',
+    when: { kind: 'if-equal', argument: 1, values: terminalInjection },
+    answer: 'EPERM',
+    stops: "typing into the user's terminal",
+  },
+  {
+    call: 'socket',
+    when: { kind: 'unless-equal', argument: 0, values: socketFamilies },
+    answer: 'EAFNOSUPPORT',
+    stops:
+      'vsock (reaches the host of a VM past any network namespace), raw packets, kernel crypto and odd families',
+  },
+]
+
+/** Where CPUs are limited by affinity, the agent must not widen its own. */
+export const affinityRule: Rule = {
+  call: 'sched_setaffinity',
+  when: { kind: 'always' },
+  answer: 'EPERM',
+  stops: 'undoing a CPU limit that is an affinity mask',
+}

@@ -1,0 +1,161 @@
+import type { SandboxRequest } from '../base/sandbox.ts'
+import type { WorkspaceRoot } from '../base/workspace.ts'
+import type { HostFacts } from './host.ts'
+
+/** Where the agent's own home is inside. It is no host path: nothing of the user's home is near it. */
+export const agentHome = '/home/agent'
+export const agentUid = 1000
+
+/** One step of building what the agent sees. Steps are done in order. */
+export type ViewStep =
+  | { readonly kind: 'read-only' | 'writable'; readonly source: string; readonly target: string }
+  /** Names a file the holder makes in its own tmpfs. */
+  | { readonly kind: 'held'; readonly name: HeldFile; readonly target: string; readonly why: string }
+  | {
+      readonly kind: 'private'
+      readonly target: string
+      readonly mode: string
+      readonly bytes: number | null
+    }
+  | { readonly kind: 'empty'; readonly target: string; readonly why: string }
+  | { readonly kind: 'link'; readonly target: string; readonly to: string }
+  | { readonly kind: 'devices' | 'processes'; readonly target: string }
+  /** Root number `slot` of the workspace, as the holder mounted it. */
+  | { readonly kind: 'root'; readonly slot: number; readonly target: string; readonly access: 'ro' | 'rw' }
+  | { readonly kind: 'sealed'; readonly target: string }
+
+export type HeldFile = 'hosts' | 'passwd' | 'group' | 'resolv' | 'nothing'
+
+const megabyte = 1024 * 1024
+// tmpfs is memory of the host: unbounded it would be a way to exhaust it. (escape: tmp-fill, shm-fill)
+const privateBytes = { tmp: 2048 * megabyte, run: 64 * megabyte, shm: 512 * megabyte }
+
+export function isInside(path: string, folder: string): boolean {
+  return path === folder || folder === '/' || path.startsWith(`${folder}/`)
+}
+
+function systemSteps(host: HostFacts): readonly ViewStep[] {
+  return host.system.map((entry): ViewStep =>
+    entry.kind === 'link'
+      ? { kind: 'link', target: entry.path, to: entry.target }
+      : { kind: 'read-only', source: entry.path, target: entry.path },
+  )
+}
+
+const ownEtc: readonly (readonly [name: HeldFile, target: string, why: string])[] = [
+  ['passwd', '/etc/passwd', 'a user of its own'],
+  ['group', '/etc/group', 'a user of its own'],
+  ['hosts', '/etc/hosts', 'names of allowed hosts'],
+  ['resolv', '/etc/resolv.conf', 'no name server'],
+]
+
+function etcSteps(host: HostFacts): readonly ViewStep[] {
+  const own = ownEtc
+    // A link (systemd's resolv.conf) cannot be mounted on, and dangles inside, where /run is private.
+    .filter(([, target]) => host.etcFiles.includes(target))
+    .map(([name, target, why]): ViewStep => ({ kind: 'held', name, target, why }))
+  const masks = host.secretEtc.map(({ path, kind }): ViewStep =>
+    kind === 'folder'
+      ? { kind: 'empty', target: path, why: 'other users of the host may not read it' }
+      : { kind: 'held', name: 'nothing', target: path, why: 'other users of the host may not read it' },
+  )
+  return [...own, ...masks]
+}
+
+function rootSteps(root: WorkspaceRoot, slot: number): readonly ViewStep[] {
+  if (root.access === 'hidden') return []
+  if (root.mount.kind === 'bind') {
+    const kind = root.access === 'ro' ? 'read-only' : 'writable'
+    return [{ kind, source: root.mount.source, target: root.target }]
+  }
+  return [{ kind: 'root', slot, target: root.target, access: root.access }]
+}
+
+/**
+ * The whole file system of a level-1 sandbox. It starts empty: what is not listed here does not exist inside,
+ * so no denylist has to know where secrets and sockets are.
+ */
+export function planView(request: SandboxRequest, host: HostFacts): readonly ViewStep[] {
+  const roots = request.workspace.roots
+  return [
+    ...systemSteps(host),
+    ...etcSteps(host),
+    { kind: 'processes', target: '/proc' },
+    { kind: 'devices', target: '/dev' },
+    { kind: 'private', target: '/dev/shm', mode: '1777', bytes: privateBytes.shm },
+    { kind: 'private', target: '/tmp', mode: '1777', bytes: privateBytes.tmp },
+    { kind: 'private', target: '/run', mode: '0755', bytes: privateBytes.run },
+    { kind: 'private', target: '/var', mode: '0755', bytes: privateBytes.run },
+    { kind: 'link', target: '/var/tmp', to: '/tmp' },
+    { kind: 'link', target: '/var/run', to: '/run' },
+    { kind: 'writable', source: request.home, target: agentHome },
+    ...request.grants.map((path): ViewStep => ({ kind: 'read-only', source: path, target: path })),
+    ...[...roots.entries()]
+      // Outer targets first: a mount made later on an outer path would cover the inner one.
+      .sort(([, a], [, b]) => a.target.length - b.target.length)
+      .flatMap(([slot, root]) => rootSteps(root, slot)),
+    ...request.writableFiles.flatMap((path) => writableFileSteps(path, roots)),
+    { kind: 'sealed', target: '/' },
+  ]
+}
+
+/** A file of its own, straight from the writable layer: it stays writable while the overlay is read-only. */
+function writableFileSteps(path: string, roots: readonly WorkspaceRoot[]): readonly ViewStep[] {
+  const root = roots.find((candidate) => isInside(path, candidate.target))
+  if (root === undefined || root.access !== 'rw' || root.mount.kind !== 'overlay') return []
+  return [{ kind: 'writable', source: root.mount.upper + path.slice(root.target.length), target: path }]
+}
+
+export const hostsFile = (aliases: readonly { readonly host: string; readonly address: string }[]) =>
+  [
+    '127.0.0.1 localhost',
+    '::1 localhost',
+    ...aliases.map(({ host, address }) => `${address} ${host}`),
+    '',
+  ].join('\n')
+
+export const heldFiles: Readonly<Record<HeldFile, string>> = {
+  hosts: hostsFile([]),
+  passwd: [
+    'root:x:0:0:root:/root:/usr/sbin/nologin',
+    `agent:x:${agentUid}:${agentUid}:agent:${agentHome}:/bin/sh`,
+    'nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin',
+    '',
+  ].join('\n'),
+  group: ['root:x:0:', `agent:x:${agentUid}:`, 'nogroup:x:65534:', ''].join('\n'),
+  resolv: '',
+  nothing: '',
+}
+
+/** Bubblewrap's options for the view, with `base` the holder's own folder. */
+export function viewOptions(steps: readonly ViewStep[], base: string): readonly string[] {
+  return steps.flatMap((step): readonly string[] => {
+    switch (step.kind) {
+      case 'read-only':
+        return ['--ro-bind', step.source, step.target]
+      case 'writable':
+        return ['--bind', step.source, step.target]
+      case 'held':
+        return ['--ro-bind', `${base}/${step.name}`, step.target]
+      case 'private':
+        return [
+          ...(step.mode === '0755' ? [] : ['--perms', step.mode]),
+          ...(step.bytes === null ? [] : ['--size', String(step.bytes)]),
+          '--tmpfs',
+          step.target,
+        ]
+      case 'empty':
+        return ['--ro-bind', `${base}/empty`, step.target]
+      case 'link':
+        return ['--symlink', step.to, step.target]
+      case 'devices':
+        return ['--dev', step.target]
+      case 'processes':
+        return ['--proc', step.target]
+      case 'root':
+        return [step.access === 'ro' ? '--ro-bind' : '--bind', `${base}/root${step.slot}`, step.target]
+      case 'sealed':
+        return ['--remount-ro', step.target]
+    }
+  })
+}
