@@ -49,6 +49,9 @@ export function layout(dataDir: string) {
     sandbox: (repoId: RepoId, id: DispatchId) => join(repo(repoId), 'sandboxes', id),
     sandboxTree: (repoId: RepoId, id: DispatchId) => join(repo(repoId), 'sandboxes', id, 'tree'),
     worktrees: (repoId: RepoId) => join(repo(repoId), 'worktrees'),
+    worktree: (repoId: RepoId, id: DispatchId) => join(repo(repoId), 'worktrees', id),
+    worktreeMeta: (repoId: RepoId, id: DispatchId) => join(repo(repoId), 'worktrees', id, 'meta.json'),
+    worktreeTree: (repoId: RepoId, id: DispatchId) => join(repo(repoId), 'worktrees', id, 'tree'),
   } as const
 }
 export type Layout = ReturnType<typeof layout>

@@ -5,6 +5,7 @@ import { ensurePrivateDir, writeFileAtomically } from '../base/files.ts'
 import { invocationMetaSchema, type InvocationMeta, type InvocationPatch } from '../base/invocation.ts'
 import { createRepoLock } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
+import type { Workspace } from '../base/workspace.ts'
 
 /** Makes `invocations/<id>` and fails if it is there: an id is used once. */
 export async function ensureInvocationDir(layout: Layout, repoId: RepoId, id: DispatchId): Promise<void> {
@@ -75,4 +76,16 @@ export async function updateInvocation(
   await using _lock = await createRepoLock(layout).acquire(`meta-${id}`)
   const meta = await readInvocationMeta(layout, repoId, id)
   await writeInvocationMeta(layout, repoId, { ...meta, ...patch })
+}
+
+export function workspaceOf(layout: Layout, repoId: RepoId, meta: InvocationMeta): Workspace {
+  return {
+    id: meta.invocation_id,
+    repoId,
+    strategy: meta.strategy,
+    driver: meta.driver,
+    dir: layout.sandbox(repoId, meta.invocation_id),
+    roots: meta.roots,
+    createdAtMs: meta.created_at_ms,
+  }
 }

@@ -1,4 +1,4 @@
-import { chmod, mkdir, realpath, stat } from 'node:fs/promises'
+import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
@@ -7,12 +7,15 @@ import { ensurePrivateDir } from '../base/files.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import type { Layout } from '../base/paths.ts'
 import type { RootAccess, Workspace, WorkspaceDriver, WorkspaceRoot } from '../base/workspace.ts'
-import { copyTree } from './clone.ts'
-import { ensureInvocationDir, readInvocationMeta, writeInvocationMeta } from './invocation.ts'
+import { enterInvocation } from './enter.ts'
+import { ensureInvocationDir, readInvocationMeta, workspaceOf, writeInvocationMeta } from './invocation.ts'
+import { integrationTreeAbove } from './marker.ts'
 import type { Project, ProjectRoot } from './project.ts'
 import { removeTree } from './removeTree.ts'
 import { isTangled } from './roots.ts'
 import { reportToLog, Rollback } from './rollback.ts'
+import { makeRoot, makeSandboxDir, overlayMount, secondsIso } from './sandboxFolders.ts'
+import { startAgent } from './startAgent.ts'
 
 export type PrepareOptions = {
   readonly id: DispatchId
@@ -38,11 +41,13 @@ export function planRoots(
     ...gitRoots(project.roots),
   ]
   return places.map(({ path, target, name, role }, index) => {
-    const dir = join(sandboxDir, 'roots', String(index))
     const mount: WorkspaceRoot['mount'] =
       driver === 'kernel-overlay' || driver === 'fuse-overlayfs'
-        ? { kind: 'overlay', lower: path, upper: join(dir, 'upper'), work: join(dir, 'work') }
-        : { kind: 'bind', source: driver === 'direct' ? path : join(dir, 'copy') }
+        ? overlayMount(path, sandboxDir, index)
+        : {
+            kind: 'bind',
+            source: driver === 'direct' ? path : join(sandboxDir, 'roots', String(index), 'copy'),
+          }
     return { path, target, name, role, access, mount }
   })
 }
@@ -73,7 +78,9 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
   const { id, project, strategy, driver, access, layout } = options
   const { repoId } = project
   const dir = layout.sandbox(repoId, id)
+  if (strategy === 'worktree') return prepareWorktree(options)
   await refuseTangledRoots(project, layout)
+  if (strategy === 'none') await refuseIntegrationTrees(project)
   const roots = planRoots(project, driver, access, dir)
   const createdAtMs = Date.now()
 
@@ -102,6 +109,7 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
     roots,
     created_at_ms: createdAtMs,
     ended_at: null,
+    notes: [],
     outcome: null,
     archive: null,
   }
@@ -110,25 +118,42 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
   return workspaceOf(layout, repoId, meta)
 }
 
-export async function loadWorkspace(layout: Layout, repoId: RepoId, id: DispatchId): Promise<Workspace> {
-  return workspaceOf(layout, repoId, await readInvocationMeta(layout, repoId, id))
+/** The first root must be an integration tree; the sandbox is made from its branch. */
+async function prepareWorktree(options: PrepareOptions): Promise<Workspace> {
+  const { id, layout, name, runner, mode, driver, access, project } = options
+  const [root, ...others] = project.roots
+  if (others.length > 0) {
+    throw new OrangeryError(
+      'workspace.worktree_one_root',
+      'worktree: it has one root, and several were named',
+      {
+        kind: 'input',
+        hint: 'Use the overlay strategy for several roots.',
+      },
+    )
+  }
+  await startAgent({ layout, worktree: root.path, id, name, runner, mode, driver })
+  return enterInvocation(layout, project.repoId, id, { access })
 }
 
-export function workspaceOf(layout: Layout, repoId: RepoId, meta: InvocationMeta): Workspace {
-  return {
-    id: meta.invocation_id,
-    repoId,
-    strategy: meta.strategy,
-    driver: meta.driver,
-    dir: layout.sandbox(repoId, meta.invocation_id),
-    roots: meta.roots,
-    createdAtMs: meta.created_at_ms,
+// Without a changeset every write is final, and an integration tree is written by no agent. (invariant 1)
+async function refuseIntegrationTrees(project: Project): Promise<void> {
+  for (const root of project.roots) {
+    const marked = await integrationTreeAbove(root.path)
+    if (marked === null) continue
+    throw new OrangeryError(
+      'workspace.integration_tree',
+      `${root.target}: an integration tree is never written directly`,
+      {
+        kind: 'refused',
+        hint: 'Use the worktree or the overlay strategy.',
+      },
+    )
   }
 }
 
-/** `2026-01-28T12:05:00Z`, as in the seed. */
-export function secondsIso(ms: number): string {
-  return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z')
+export async function loadWorkspace(layout: Layout, repoId: RepoId, id: DispatchId): Promise<Workspace> {
+  return workspaceOf(layout, repoId, await readInvocationMeta(layout, repoId, id))
 }
 
 // The kernel accepts an upper layer inside its own lower layer and then shows the agent our records.
@@ -142,28 +167,5 @@ async function refuseTangledRoots(project: Project, layout: Layout): Promise<voi
       `${root.target}: it overlaps Orangery's data folder ${dataDir}`,
       { kind: 'input', hint: 'Name a narrower folder, or set ORANGERY_DATA_DIR to a folder outside of it.' },
     )
-  }
-}
-
-export async function makeSandboxDir(dir: string, id: DispatchId): Promise<void> {
-  try {
-    await mkdir(dir, { mode: 0o700 })
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    throw new OrangeryError('workspace.sandbox_exists', `sandbox ${id}: its folder is there already`, {
-      kind: 'cannot_create',
-      cause: error,
-    })
-  }
-}
-
-export async function makeRoot(root: WorkspaceRoot, driver: WorkspaceDriver): Promise<void> {
-  if (root.mount.kind === 'overlay') {
-    await mkdir(root.mount.upper, { recursive: true, mode: 0o700 })
-    await mkdir(root.mount.work, { mode: 0o700 })
-    // The upper folder shows through as the root itself, so it carries the root's mode.
-    await chmod(root.mount.upper, (await stat(root.mount.lower)).mode & 0o777)
-  } else if (root.mount.source !== root.path) {
-    await copyTree(root.path, root.mount.source, driver)
   }
 }

@@ -1,0 +1,97 @@
+import { lstat } from 'node:fs/promises'
+import { OrangeryError } from '../../shared/errors.ts'
+import { integrationMarker, sandboxMarker } from './marker.ts'
+import { removeTree } from './removeTree.ts'
+import type { Repository } from './repository.ts'
+import type { Rollback } from './rollback.ts'
+
+export type AddWorktreeOptions = {
+  readonly tree: string
+  readonly branch: string
+  /** Where the branch will stand. */
+  readonly commit: string
+  /** What git is told to start from: the commit, or the branch that stands on it. */
+  readonly start: string
+  readonly rollback: Rollback
+}
+
+/**
+ * `git worktree add -b`, made so that taking it back can only ever take back what we made: the branch and the
+ * path are known to be free before, and the branch goes only while it still stands where we put it.
+ */
+export async function addWorktree(repository: Repository, options: AddWorktreeOptions): Promise<void> {
+  const { tree, branch, commit, start, rollback } = options
+  await refuseTaken(repository, tree, branch)
+  rollback.add(`branch ${branch}`, () => deleteBranch(repository, branch, commit))
+  rollback.add(`worktree ${tree}`, () => removeWorktree(repository, tree))
+  await repository.git(['worktree', 'add', '--quiet', '--no-track', '-b', branch, tree, start])
+}
+
+async function refuseTaken(repository: Repository, tree: string, branch: string): Promise<void> {
+  const refs = (
+    await repository.git(['for-each-ref', '--format=%(refname)', 'refs/heads/agency', `refs/heads/${branch}`])
+  ).split('\n')
+  const blocked = refs.includes('refs/heads/agency')
+  if (blocked || refs.includes(`refs/heads/${branch}`)) {
+    throw new OrangeryError(
+      'workspace.branch_taken',
+      blocked
+        ? `branch ${branch}: the repository has a branch "agency", so git allows none below it`
+        : `branch ${branch}: it is there already`,
+      {
+        kind: 'cannot_create',
+        hint: blocked ? 'Rename that branch.' : 'Try again; a new id is made each time.',
+      },
+    )
+  }
+  if ((await lstat(tree).catch(() => null)) !== null) {
+    throw new OrangeryError('workspace.tree_taken', `${tree}: it is there already`, { kind: 'cannot_create' })
+  }
+}
+
+/** Takes one worktree of ours out of the repository and off the disk; others are never pruned along. */
+export async function removeWorktree(repository: Repository, tree: string): Promise<void> {
+  const result = await repository.try(['worktree', 'remove', '--force', '--force', tree])
+  await removeTree(tree)
+  if (result.code === 0) return
+  const known = await worktreePaths(repository)
+  if (!known.includes(tree)) return
+  throw new OrangeryError('workspace.worktree_stays', `worktree ${tree}: ${result.stderr.toString().trim()}`)
+}
+
+/** Deletes a branch only while it stands at `commit`. */
+export async function deleteBranch(repository: Repository, branch: string, commit: string): Promise<void> {
+  const now = await repository.commit(`refs/heads/${branch}`)
+  if (now === null) return
+  await repository.git(['update-ref', '-d', `refs/heads/${branch}`, commit])
+}
+
+export async function worktreePaths(repository: Repository): Promise<string[]> {
+  const text = await repository.git(['worktree', 'list', '--porcelain', '-z'])
+  return text
+    .split('\0')
+    .filter((line) => line.startsWith('worktree '))
+    .map((line) => line.slice('worktree '.length))
+}
+
+/** A commit that holds a marker would make every checkout of it look like one of ours. */
+export async function refuseTrackedMarkers(repository: Repository, commit: string): Promise<void> {
+  const tracked = await repository.git([
+    'ls-tree',
+    '--full-tree',
+    '--name-only',
+    commit,
+    integrationMarker,
+    sandboxMarker,
+  ])
+  if (tracked === '') return
+  const marker = tracked.split('\n')[0] ?? ''
+  throw new OrangeryError(
+    'workspace.marker_tracked',
+    `${marker}: the repository tracks a file of this name`,
+    {
+      kind: 'input',
+      hint: `Remove it: git rm --cached ${marker}`,
+    },
+  )
+}

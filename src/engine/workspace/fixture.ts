@@ -1,0 +1,70 @@
+import { rmSync } from 'node:fs'
+import { cp, mkdir, mkdtemp, realpath, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { git } from '../base/git.ts'
+import { layout as layoutAt, type Layout } from '../base/paths.ts'
+import { removeTree } from './removeTree.ts'
+
+const plainFiles = { 'a.txt': 'one\n', 'src/b.txt': 'two\n' }
+let template: Promise<string> | undefined
+
+/** The repository most tests want, made once in a process and copied from then on. */
+async function makeTemplate(): Promise<string> {
+  const ground = await Ground.make()
+  process.on('exit', () => rmSync(ground.base, { recursive: true, force: true }))
+  return ground.repo('template', { ...plainFiles })
+}
+
+/** A private folder with a data folder and, on demand, real repositories; for tests. */
+export class Ground implements AsyncDisposable {
+  readonly base: string
+  readonly layout: Layout
+
+  private constructor(base: string) {
+    this.base = base
+    this.layout = layoutAt(join(base, 'data'))
+  }
+
+  static async make(): Promise<Ground> {
+    return new Ground(await realpath(await mkdtemp(join(tmpdir(), 'orangery-workspace-'))))
+  }
+
+  path(...parts: string[]): string {
+    return join(this.base, ...parts)
+  }
+
+  async folder(...parts: string[]): Promise<string> {
+    await mkdir(this.path(...parts), { recursive: true })
+    return this.path(...parts)
+  }
+
+  /** A repository on branch `main` with one commit of these files. */
+  async repo(
+    name: string,
+    files: Readonly<Record<string, string>> = { 'a.txt': 'one\n', 'src/b.txt': 'two\n' },
+  ) {
+    const repo = await this.folder(name)
+    if (files === plainFiles) {
+      template ??= makeTemplate()
+      await cp(await template, repo, { recursive: true })
+      return repo
+    }
+    await git(['init', '-q', '-b', 'main', repo])
+    for (const [path, text] of Object.entries(files)) {
+      await mkdir(dirname(join(repo, path)), { recursive: true })
+      await writeFile(join(repo, path), text)
+    }
+    await git(['-C', repo, 'add', '-A'])
+    await git(['-C', repo, 'commit', '-q', '-m', 'first'])
+    return repo
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await removeTree(this.base)
+  }
+}
+
+export async function gitText(repo: string, ...args: string[]): Promise<string> {
+  return (await git(['-C', repo, ...args])).toString().replace(/\n$/, '')
+}

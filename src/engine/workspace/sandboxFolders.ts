@@ -1,0 +1,39 @@
+import { chmod, mkdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { DispatchId } from '../../shared/ids.ts'
+import type { WorkspaceDriver, WorkspaceRoot } from '../base/workspace.ts'
+import { copyTree } from './clone.ts'
+
+export function overlayMount(lower: string, sandboxDir: string, index: number): WorkspaceRoot['mount'] {
+  const dir = join(sandboxDir, 'roots', String(index))
+  return { kind: 'overlay', lower, upper: join(dir, 'upper'), work: join(dir, 'work') }
+}
+
+/** `2026-01-28T12:05:00Z`, as in the seed. */
+export function secondsIso(ms: number): string {
+  return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z')
+}
+
+export async function makeSandboxDir(dir: string, id: DispatchId): Promise<void> {
+  try {
+    await mkdir(dir, { mode: 0o700 })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    throw new OrangeryError('workspace.sandbox_exists', `sandbox ${id}: its folder is there already`, {
+      kind: 'cannot_create',
+      cause: error,
+    })
+  }
+}
+
+export async function makeRoot(root: WorkspaceRoot, driver: WorkspaceDriver): Promise<void> {
+  if (root.mount.kind === 'overlay') {
+    await mkdir(root.mount.upper, { recursive: true, mode: 0o700 })
+    await mkdir(root.mount.work, { mode: 0o700 })
+    // The upper folder shows through as the root itself, so it carries the root's mode.
+    await chmod(root.mount.upper, (await stat(root.mount.lower)).mode & 0o777)
+  } else if (root.mount.source !== root.path) {
+    await copyTree(root.path, root.mount.source, driver)
+  }
+}

@@ -1,0 +1,417 @@
+import { createHash } from 'node:crypto'
+import { chmod, lstat, mkdir, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { DispatchId, RepoId } from '../../shared/ids.ts'
+import { git } from '../base/git.ts'
+import { createRepoLock } from '../base/lock.ts'
+import { run } from '../base/process.ts'
+import { Ground, gitText } from './fixture.ts'
+import {
+  createWorktree,
+  enterInvocation,
+  prepareWorkspace,
+  identifyProject,
+  resolveInvocation,
+  scanInvocations,
+  startAgent,
+} from './index.ts'
+import { assertSandboxPath } from './pathSafety.ts'
+import { creationSteps } from './startAgent.ts'
+import { worktreeSteps } from './worktree.ts'
+import type { WorktreeMeta } from '../base/invocation.ts'
+
+let ground: Ground
+let repo: string
+let worktree: WorktreeMeta
+beforeEach(async () => {
+  ground = await Ground.make()
+  repo = await ground.repo('repo')
+  worktree = await createWorktree({ layout: ground.layout, repo, name: 'feature' })
+})
+afterEach(() => ground[Symbol.asyncDispose]())
+
+const start = (over: Partial<Parameters<typeof startAgent>[0]> = {}) =>
+  startAgent({ layout: ground.layout, worktree: 'feature', ...over })
+const repoId = () => worktree.repo_id as RepoId
+const listInvocations = () => readdir(ground.layout.invocations(repoId())).catch((): string[] => [])
+const branches = () => gitText(repo, 'branch', '--list', '--format=%(refname:short)')
+
+/** Every path below a tree with its bytes, mode and link target, as one hash. */
+async function fingerprint(tree: string): Promise<string> {
+  const hash = createHash('sha256')
+  const walk = async (at: string): Promise<void> => {
+    const info = await lstat(at)
+    hash.update(`${at}\0${info.mode}\0`)
+    if (info.isSymbolicLink()) hash.update(await readlink(at))
+    else if (info.isFile()) hash.update(await readFile(at))
+    else for (const name of (await readdir(at)).sort()) await walk(join(at, name))
+  }
+  await walk(tree)
+  return hash.digest('hex')
+}
+
+test('Test: sandbox never resolves to integration tree', async () => {
+  const invocations = await listInvocations()
+  for (const collision of [
+    worktree.tree_path,
+    join(worktree.tree_path, 'inside'),
+    ground.layout.worktree(repoId(), worktree.worktree_id),
+  ]) {
+    const forced = { ...ground.layout, sandboxTree: () => collision }
+    await expect(start({ layout: forced })).rejects.toMatchObject({ code: 'workspace.sandbox_path_unsafe' })
+  }
+  expect(await listInvocations()).toEqual(invocations)
+  expect(await gitText(repo, 'worktree', 'list', '--porcelain')).not.toContain('sandbox')
+})
+
+test('a link in the data folder cannot lead a sandbox into an integration tree', async () => {
+  await rm(ground.layout.sandboxes(repoId()), { recursive: true, force: true })
+  await symlink(worktree.tree_path, ground.layout.sandboxes(repoId()))
+  await expect(start()).rejects.toMatchObject({ code: 'workspace.sandbox_path_unsafe' })
+  expect(await listInvocations()).toEqual([])
+})
+
+test('a path below any folder that carries an integration marker is no place for a sandbox', async () => {
+  const elsewhere = await ground.folder('elsewhere', '.agency')
+  await writeFile(join(elsewhere, 'INTEGRATION_MARKER'), '')
+  await expect(
+    assertSandboxPath(ground.path('elsewhere', 'a', 'tree'), worktree.tree_path),
+  ).rejects.toMatchObject({
+    code: 'workspace.sandbox_path_unsafe',
+  })
+})
+
+test('Test: integration marker enforcement', async () => {
+  await rm(join(worktree.tree_path, '.agency', 'INTEGRATION_MARKER'))
+  await expect(start()).rejects.toMatchObject({ code: 'workspace.not_integration_tree', exitCode: 65 })
+  await expect(start({ worktree: repo })).rejects.toMatchObject({ code: 'workspace.not_integration_tree' })
+  expect(await listInvocations()).toEqual([])
+})
+
+test('a symlink in place of the marker is not a marker', async () => {
+  const marker = join(worktree.tree_path, '.agency', 'INTEGRATION_MARKER')
+  await rm(marker)
+  await symlink('/etc/hostname', marker)
+  await expect(start()).rejects.toMatchObject({ code: 'workspace.not_integration_tree' })
+})
+
+test('Test: sandbox marker written', async () => {
+  const meta = await start()
+  expect(await readFile(join(meta.sandbox_path, '.agency', 'SANDBOX_MARKER'), 'utf8')).toBe(
+    '# This directory is a sandbox worktree.\n# Runners may execute here.\n',
+  )
+  expect(await readdir(join(worktree.tree_path, '.agency'))).toEqual(['INTEGRATION_MARKER'])
+})
+
+describe('Test: cleanup on partial failure', () => {
+  test.each(creationSteps)(
+    'a failure after %s leaves no worktree, no branch and no meta',
+    async (failing) => {
+      const before = { worktrees: await gitText(repo, 'worktree', 'list'), branches: await branches() }
+      const failure = new Error(`injected after ${failing}`)
+      const attempt = start({
+        afterStep: (step) => {
+          if (step === failing) throw failure
+        },
+      })
+      await expect(attempt).rejects.toBe(failure)
+      expect(await gitText(repo, 'worktree', 'list')).toBe(before.worktrees)
+      expect(await branches()).toBe(before.branches)
+      expect(await listInvocations()).toEqual([])
+      expect(await readdir(ground.layout.sandboxes(repoId()))).toEqual([])
+      // The lock is free again, and the next attempt works.
+      expect((await start()).status).toBe('starting')
+    },
+  )
+
+  test('a marker that cannot be written takes the worktree and the branch back', async () => {
+    await writeFile(join(repo, '.agency'), 'a file of this name is in the way')
+    await git(['-C', repo, 'add', '-A'])
+    await git(['-C', repo, 'commit', '-q', '-m', 'in the way'])
+    await git([
+      '-C',
+      worktree.tree_path,
+      'update-ref',
+      `refs/heads/${worktree.branch}`,
+      await gitText(repo, 'rev-parse', 'HEAD'),
+    ])
+    await expect(start()).rejects.toMatchObject({ code: 'workspace.marker_blocked' })
+    expect(await branches()).not.toContain('sandbox')
+    expect(await listInvocations()).toEqual([])
+  })
+
+  test.skipIf(process.getuid?.() === 0)(
+    'a sandbox folder made read-only fails creation as a whole',
+    async () => {
+      await mkdir(ground.layout.sandboxes(repoId()), { recursive: true })
+      await chmod(ground.layout.sandboxes(repoId()), 0o500)
+      await expect(start()).rejects.toMatchObject({ code: 'EACCES' })
+      expect(await listInvocations()).toEqual([])
+      await chmod(ground.layout.sandboxes(repoId()), 0o700)
+    },
+  )
+
+  test('clean-up that fails is logged, and the original error still stands', async () => {
+    const failure = new Error('the first error')
+    const reports: string[] = []
+    const attempt = start({
+      report: (what) => {
+        reports.push(what)
+      },
+      afterStep: async (step) => {
+        if (step !== 'worktree_add') return
+        // Somebody commits on the branch meanwhile: it is no longer only ours to delete.
+        const [id] = await listInvocations()
+        const tree = ground.layout.sandboxTree(repoId(), id as DispatchId)
+        await git(['-C', tree, 'commit', '-q', '--allow-empty', '-m', 'meanwhile'])
+        throw failure
+      },
+    })
+    await expect(attempt).rejects.toBe(failure)
+    expect(reports).toEqual([expect.stringMatching(/^branch agency\/sandbox-/)])
+    expect(await listInvocations()).toEqual([])
+  })
+
+  test('clean-up failures reach the log of the data folder', async () => {
+    const attempt = start({
+      afterStep: async (step) => {
+        if (step !== 'worktree_add') return
+        const [id] = await listInvocations()
+        await git([
+          '-C',
+          ground.layout.sandboxTree(repoId(), id as DispatchId),
+          'commit',
+          '-q',
+          '--allow-empty',
+          '-m',
+          'x',
+        ])
+        throw new Error('first')
+      },
+    })
+    await expect(attempt).rejects.toThrow('first')
+    const [line] = (await readFile(ground.layout.log, 'utf8')).trim().split('\n')
+    expect(JSON.parse(line!)).toMatchObject({ level: 40, msg: expect.stringContaining('clean-up of branch') })
+  })
+
+  test('a branch that was there before is refused and never deleted', async () => {
+    const id = '20260128120500-b7c9' as DispatchId
+    await git(['-C', repo, 'branch', `agency/sandbox-${id}`])
+    await expect(start({ id })).rejects.toMatchObject({ code: 'workspace.branch_taken' })
+    expect(await branches()).toContain(`agency/sandbox-${id}`)
+    expect(await listInvocations()).toEqual([])
+  })
+
+  test.each(worktreeSteps)('worktree create: a failure after %s leaves nothing', async (failing) => {
+    const before = { worktrees: await gitText(repo, 'worktree', 'list'), branches: await branches() }
+    const folders = await readdir(ground.layout.worktrees(repoId()))
+    const attempt = createWorktree({
+      layout: ground.layout,
+      repo,
+      name: 'other',
+      afterStep: (step) => {
+        if (step === failing) throw new Error('injected')
+      },
+    })
+    await expect(attempt).rejects.toThrow('injected')
+    expect(await gitText(repo, 'worktree', 'list')).toBe(before.worktrees)
+    expect(await branches()).toBe(before.branches)
+    expect(await readdir(ground.layout.worktrees(repoId()))).toEqual(folders)
+  })
+})
+
+test('Multiple sandboxes can be created per integration worktree, and the integration tree remains unchanged', async () => {
+  const before = await fingerprint(worktree.tree_path)
+  const metas = await Promise.all([start(), start(), start()])
+  expect(new Set(metas.map((meta) => meta.sandbox_path)).size).toBe(3)
+  for (const meta of metas) {
+    expect(await gitText(meta.sandbox_path, 'symbolic-ref', '--short', 'HEAD')).toBe(meta.sandbox_branch)
+  }
+  expect(await fingerprint(worktree.tree_path)).toBe(before)
+})
+
+test('Invocation meta is canonical and complete', async () => {
+  const meta = await start({ name: 'arch-agent', runner: 'claude', mode: 'headed' })
+  const id = meta.invocation_id
+  const written = JSON.parse(await readFile(ground.layout.invocationMeta(repoId(), id), 'utf8')) as object
+  expect(written).toMatchObject({
+    schema_version: '1.0',
+    invocation_id: id,
+    invocation_name: 'arch-agent',
+    integration_worktree_id: worktree.worktree_id,
+    sandbox_path: ground.path('data', 'repos', worktree.repo_id, 'sandboxes', id, 'tree'),
+    sandbox_branch: `agency/sandbox-${id}`,
+    base_commit: await gitText(repo, 'rev-parse', worktree.branch),
+    runner: 'claude',
+    mode: 'headed',
+    status: 'starting',
+    started_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/),
+  })
+  expect(id).toMatch(/^\d{14}-[0-9a-f]{4}$/)
+  expect(worktree.branch).toBe(`agency/feature-${worktree.worktree_id.slice(-4)}`)
+})
+
+test('the sandbox tree holds git, the marker and the project, and nothing else', async () => {
+  const meta = await start()
+  expect((await readdir(meta.sandbox_path)).sort()).toEqual(['.agency', '.git', 'a.txt', 'src'])
+  expect(await readdir(ground.layout.sandbox(repoId(), meta.invocation_id))).toEqual(['tree'])
+})
+
+test('runner, mode and status are inert: creation does not branch on them', async () => {
+  const meta = await start({ runner: 'no such runner', mode: 'headed' })
+  expect(meta).toMatchObject({ runner: 'no such runner', mode: 'headed', status: 'starting' })
+})
+
+test('the markers show neither in git status, nor in a diff, nor in a commit of everything', async () => {
+  const meta = await start()
+  for (const tree of [meta.sandbox_path, worktree.tree_path]) {
+    // The user's own git, with the user's configuration.
+    expect((await run('git', ['-C', tree, 'status', '--porcelain', '-uall'])).stdout.toString()).toBe('')
+    await git(['-C', tree, 'add', '-A'])
+    expect(await gitText(tree, 'diff', '--cached', '--name-only')).toBe('')
+  }
+  expect(await gitText(repo, 'status', '--porcelain', '-uall')).toBe('')
+})
+
+test('what the user had in info/exclude stays, and the lines are added once', async () => {
+  const exclude = join(repo, '.git', 'info', 'exclude')
+  await writeFile(exclude, '*.mine')
+  await start()
+  await start()
+  expect(await readFile(exclude, 'utf8')).toBe(
+    '*.mine\n/.agency/INTEGRATION_MARKER\n/.agency/SANDBOX_MARKER\n',
+  )
+})
+
+test('a repository that tracks a marker of its own is refused', async () => {
+  await mkdir(join(repo, '.agency'))
+  await writeFile(join(repo, '.agency', 'INTEGRATION_MARKER'), 'fake')
+  await git(['-C', repo, 'add', '-f', '.agency/INTEGRATION_MARKER'])
+  await git(['-C', repo, 'commit', '-q', '-m', 'fake marker'])
+  await expect(createWorktree({ layout: ground.layout, repo, name: 'other' })).rejects.toMatchObject({
+    code: 'workspace.marker_tracked',
+  })
+})
+
+describe('Invocation Resolver', () => {
+  test('accepts a full id and a unique prefix, and never a name', async () => {
+    const meta = await start({ name: 'test-agent' })
+    const id = meta.invocation_id
+    expect((await resolveInvocation(ground.layout, id)).id).toBe(id)
+    expect((await resolveInvocation(ground.layout, id.slice(0, 16))).id).toBe(id)
+    await expect(resolveInvocation(ground.layout, 'test-agent')).rejects.toMatchObject({
+      code: 'workspace.not_found',
+      exitCode: 66,
+    })
+    await expect(resolveInvocation(ground.layout, '')).rejects.toMatchObject({ code: 'workspace.not_found' })
+  })
+
+  test('says which ids an ambiguous prefix could mean', async () => {
+    await start({ id: '20260128120500-b7c9' as DispatchId })
+    await start({ id: '20260128120500-b7d0' as DispatchId })
+    await expect(resolveInvocation(ground.layout, '20260128120500-b7')).rejects.toMatchObject({
+      code: 'workspace.ambiguous',
+      exitCode: 66,
+      message: expect.stringContaining('20260128120500-b7d0'),
+    })
+  })
+
+  test('two invocations may carry the same name', async () => {
+    const [one, two] = [await start({ name: 'same' }), await start({ name: 'same' })]
+    expect(one.invocation_id).not.toBe(two.invocation_id)
+  })
+})
+
+describe('Broken Invocation Detection', () => {
+  const entryOf = async (id: string) =>
+    (await scanInvocations(ground.layout)).find((entry) => entry.id === id)
+
+  test('meta.json exists but the sandbox tree is missing', async () => {
+    const meta = await start()
+    await rm(meta.sandbox_path, { recursive: true })
+    expect(await entryOf(meta.invocation_id)).toMatchObject({
+      broken: true,
+      why: expect.stringContaining('missing'),
+    })
+  })
+
+  test.each([
+    ['missing', (path: string) => rm(path)],
+    ['unparseable', (path: string) => writeFile(path, '{ "schema_version": ')],
+    [
+      'of another id',
+      async (path: string) => {
+        const text = await readFile(path, 'utf8')
+        await writeFile(path, text.replace(/"invocation_id": "\d{14}/, '"invocation_id": "19990101000000'))
+      },
+    ],
+  ])('the sandbox tree exists but meta.json is %s', async (_, spoil) => {
+    const meta = await start()
+    await spoil(ground.layout.invocationMeta(repoId(), meta.invocation_id))
+    expect(await entryOf(meta.invocation_id)).toMatchObject({ broken: true, meta: null })
+  })
+
+  test('answers to its exact id only, and is never repaired by looking at it', async () => {
+    const meta = await start()
+    const path = ground.layout.invocationMeta(repoId(), meta.invocation_id)
+    await writeFile(path, 'spoiled')
+    const before = await fingerprint(ground.layout.dataDir)
+    expect((await resolveInvocation(ground.layout, meta.invocation_id)).broken).toBe(true)
+    await expect(resolveInvocation(ground.layout, meta.invocation_id.slice(0, 17))).rejects.toMatchObject({
+      code: 'workspace.not_found',
+    })
+    await expect(
+      enterInvocation(ground.layout, repoId(), meta.invocation_id, { access: 'rw' }),
+    ).rejects.toMatchObject({
+      code: 'workspace.meta_unreadable',
+    })
+    expect(await fingerprint(ground.layout.dataDir)).toBe(before)
+  })
+})
+
+test('the lock is held from the first folder to the commit point and at no other time', async () => {
+  const held: boolean[] = []
+  await start({
+    afterStep: async () => {
+      await using free = await createRepoLock(ground.layout).tryAcquire(repoId())
+      held.push(free === null)
+    },
+  })
+  expect(held).toEqual(creationSteps.map(() => true))
+  await using free = await createRepoLock(ground.layout).tryAcquire(repoId())
+  expect(free).not.toBeNull()
+})
+
+test('nothing runs in a tree without the sandbox marker, or with an integration marker', async () => {
+  const meta = await start()
+  const enter = () => enterInvocation(ground.layout, repoId(), meta.invocation_id, { access: 'rw' })
+  expect((await enter()).roots.map((root) => root.role)).toEqual(['project', 'git'])
+  await writeFile(join(meta.sandbox_path, '.agency', 'INTEGRATION_MARKER'), '')
+  await expect(enter()).rejects.toMatchObject({ code: 'workspace.sandbox_marker', exitCode: 77 })
+  await rm(join(meta.sandbox_path, '.agency'), { recursive: true })
+  await expect(enter()).rejects.toMatchObject({ code: 'workspace.sandbox_marker' })
+})
+
+test('no workspace writes an integration tree directly', async () => {
+  const project = await identifyProject([join(worktree.tree_path, 'src')])
+  const attempt = prepareWorkspace({
+    id: '20260128120500-b7c9' as DispatchId,
+    project,
+    strategy: 'none',
+    driver: 'direct',
+    access: 'rw',
+    layout: ground.layout,
+    name: null,
+    runner: 'command',
+    mode: 'headless',
+  })
+  await expect(attempt).rejects.toMatchObject({ code: 'workspace.integration_tree', exitCode: 77 })
+})
+
+test('uncommitted work of the user is not in the sandbox, and creation says so', async () => {
+  await writeFile(join(worktree.tree_path, 'draft.txt'), 'not yet')
+  const meta = await start()
+  expect(meta.notes).toEqual([expect.stringContaining('draft.txt')])
+  expect(await readdir(meta.sandbox_path)).not.toContain('draft.txt')
+})

@@ -1,0 +1,176 @@
+import { randomBytes } from 'node:crypto'
+import { isAbsolute } from 'node:path'
+import { realpath } from 'node:fs/promises'
+import { OrangeryError } from '../../shared/errors.ts'
+import { makeDispatchId, type DispatchId, type RepoId } from '../../shared/ids.ts'
+import { ensurePrivateDir } from '../base/files.ts'
+import type { InvocationMeta, WorktreeMeta } from '../base/invocation.ts'
+import { createRepoLock } from '../base/lock.ts'
+import type { Layout } from '../base/paths.ts'
+import type { WorkspaceDriver, WorkspaceRoot } from '../base/workspace.ts'
+import { addWorktree, refuseTrackedMarkers } from './checkout.ts'
+import { includeFiles } from './includeFiles.ts'
+import { ensureInvocationDir, writeInvocationMeta } from './invocation.ts'
+import { hasMarker, hideMarkers, integrationMarker, sandboxMarker, writeMarker } from './marker.ts'
+import { checkoutNotes } from './notes.ts'
+import { assertSandboxPath } from './pathSafety.ts'
+import { removeTree } from './removeTree.ts'
+import { openRepository } from './repository.ts'
+import { reportToLog, Rollback, type CleanupReport } from './rollback.ts'
+import { makeSandboxDir, overlayMount, secondsIso } from './sandboxFolders.ts'
+import { resolveWorktree, scanWorktrees } from './scan.ts'
+
+/** The steps of seed 2 in their order; `meta` is the last before the commit point. */
+export const creationSteps = [
+  'invocation_dir',
+  'base_commit',
+  'sandbox_dir',
+  'worktree_add',
+  'marker',
+  'include',
+  'meta',
+] as const
+export type CreationStep = (typeof creationSteps)[number]
+
+export type StartAgentOptions = {
+  readonly layout: Layout
+  /** Name, id or unique prefix of an integration worktree, or the path of its tree. */
+  readonly worktree: string
+  /** The caller's project, whose names come first. */
+  readonly near?: RepoId | null
+  readonly id?: DispatchId
+  readonly name?: string | null
+  readonly runner?: string
+  readonly mode?: 'headed' | 'headless'
+  readonly driver?: WorkspaceDriver
+  readonly trusted?: boolean
+  /** Called after each step; what it throws is a failure of that step. */
+  readonly afterStep?: (step: CreationStep) => Promise<void> | void
+  readonly report?: CleanupReport
+}
+
+/**
+ * Seed 2's `agent start`: creation only. Resolve, check the marker and the path, then under the project's
+ * lock make folder, branch, worktree, marker and record, in this order. The record is the commit point;
+ * before it everything is taken back and the first error stands. There is no other way to a sandbox.
+ */
+export async function startAgent(options: StartAgentOptions): Promise<InvocationMeta> {
+  const { layout } = options
+  const worktree = await requireIntegrationTree(options)
+  const repoId = worktree.repo_id as RepoId
+  const id = options.id ?? makeDispatchId(new Date(), randomBytes(2))
+  const tree = layout.sandboxTree(repoId, id)
+  await assertSandboxPath(tree, worktree.tree_path)
+  const repository = await openRepository(worktree.common_dir)
+  const step = async (done: CreationStep) => options.afterStep?.(done)
+  await ensurePrivateDir(layout.sandboxes(repoId))
+
+  await using _lock = await createRepoLock(layout).acquire(repoId)
+  await using rollback = new Rollback(options.report ?? reportToLog(layout))
+  await ensureInvocationDir(layout, repoId, id)
+  rollback.add('invocation folder', () => removeTree(layout.invocation(repoId, id)))
+  await step('invocation_dir')
+  const baseCommit = await repository.git(['rev-parse', '--verify', `refs/heads/${worktree.branch}^{commit}`])
+  await refuseTrackedMarkers(repository, baseCommit)
+  const notes = await checkoutNotes(repository, worktree.tree_path, baseCommit)
+  await step('base_commit')
+  await makeSandboxDir(layout.sandbox(repoId, id), id)
+  rollback.add('sandbox folder', () => removeTree(layout.sandbox(repoId, id)))
+  await step('sandbox_dir')
+  await hideMarkers(repository.commonDir)
+  const branch = `agency/sandbox-${id}`
+  await addWorktree(repository, { tree, branch, commit: baseCommit, start: worktree.branch, rollback })
+  await step('worktree_add')
+  await writeMarker(tree, sandboxMarker)
+  await step('marker')
+  if (options.trusted === true) notes.push(...(await includeFiles(repository, worktree.tree_path, tree)))
+  await step('include')
+  const createdAtMs = Date.now()
+  const meta: InvocationMeta = {
+    schema_version: '1.0',
+    invocation_id: id,
+    invocation_name: options.name ?? '',
+    integration_worktree_id: worktree.worktree_id,
+    sandbox_path: tree,
+    sandbox_branch: branch,
+    base_commit: baseCommit,
+    runner: options.runner ?? '',
+    mode: options.mode ?? 'headless',
+    status: 'starting',
+    started_at: secondsIso(createdAtMs),
+    strategy: 'worktree',
+    driver: options.driver ?? 'kernel-overlay',
+    common_dir: worktree.common_dir,
+    roots: planWorktreeRoots(worktree, tree, layout.sandbox(repoId, id)),
+    created_at_ms: createdAtMs,
+    ended_at: null,
+    notes,
+    outcome: null,
+    archive: null,
+  }
+  await writeInvocationMeta(layout, repoId, meta)
+  await step('meta')
+  rollback.commit()
+  return meta
+}
+
+/**
+ * The agent works at the sandbox tree's own path, on an overlay of it, so that review compares with an
+ * untouched checkout; what is approved lands in the integration tree. The common `.git` is an overlay of its
+ * own: commits work inside, and the real one is never written. Pure.
+ */
+export function planWorktreeRoots(worktree: WorktreeMeta, tree: string, sandboxDir: string): WorkspaceRoot[] {
+  return [
+    {
+      path: worktree.tree_path,
+      target: tree,
+      name: worktree.name,
+      role: 'project',
+      access: 'rw',
+      mount: overlayMount(tree, sandboxDir, 0),
+    },
+    {
+      path: worktree.common_dir,
+      target: worktree.common_dir,
+      name: '.git',
+      role: 'git',
+      access: 'rw',
+      mount: overlayMount(worktree.common_dir, sandboxDir, 1),
+    },
+  ]
+}
+
+async function requireIntegrationTree(options: StartAgentOptions): Promise<WorktreeMeta> {
+  const meta = isAbsolute(options.worktree)
+    ? await byPath(options.layout, options.worktree)
+    : (await resolveWorktree(options.layout, options.worktree, options.near ?? null)).meta
+  if (meta === null) {
+    throw new OrangeryError(
+      'workspace.worktree_broken',
+      `worktree ${options.worktree}: its record cannot be read`,
+      {
+        kind: 'input',
+        hint: '`orangery worktree ls --all` says what is wrong with it.',
+      },
+    )
+  }
+  if (await hasMarker(meta.tree_path, integrationMarker)) return meta
+  throw notIntegration(meta.tree_path)
+}
+
+async function byPath(layout: Layout, path: string): Promise<WorktreeMeta> {
+  const real = await realpath(path).catch(() => path)
+  for (const { meta } of await scanWorktrees(layout)) {
+    if (meta !== null && meta.outcome === null && (await realpath(meta.tree_path).catch(() => null)) === real)
+      return meta
+  }
+  throw notIntegration(path)
+}
+
+function notIntegration(tree: string): OrangeryError {
+  return new OrangeryError(
+    'workspace.not_integration_tree',
+    `${tree}: not an integration worktree (${integrationMarker} is missing)`,
+    { kind: 'input', hint: 'Make one: orangery worktree create --repo DIR --name NAME' },
+  )
+}

@@ -1,0 +1,75 @@
+import { z } from 'zod'
+import { dispatchStatuses } from './dispatch.ts'
+import { dispatchIdSchema } from './ids.ts'
+import { workspaceStrategySchema } from './spec.ts'
+
+export const workspaceRootSchema = z.object({
+  path: z.string(),
+  target: z.string(),
+  name: z.string(),
+  role: z.enum(['project', 'git']),
+  access: z.enum(['rw', 'ro', 'hidden']),
+  mount: z.discriminatedUnion('kind', [
+    z.object({ kind: z.literal('overlay'), lower: z.string(), upper: z.string(), work: z.string() }),
+    z.object({ kind: z.literal('bind'), source: z.string() }),
+  ]),
+})
+
+/**
+ * `invocations/<id>/meta.json`: the single source of truth for an invocation and its sandbox; the database
+ * mirrors it. The first block is the schema of seed 2, the second what the other strategies need besides.
+ * Fields of a later release are kept on every rewrite.
+ */
+export const invocationMetaSchema = z.looseObject({
+  schema_version: z.literal('1.0'),
+  invocation_id: dispatchIdSchema,
+  /** A label for people; never identity. */
+  invocation_name: z.string().optional(),
+  integration_worktree_id: z.string().nullable(),
+  sandbox_path: z.string(),
+  sandbox_branch: z.string().nullable(),
+  base_commit: z.string().nullable(),
+  runner: z.string(),
+  mode: z.enum(['headed', 'headless']),
+  status: z.enum(dispatchStatuses),
+  started_at: z.string(),
+
+  strategy: workspaceStrategySchema,
+  driver: z.enum(['kernel-overlay', 'fuse-overlayfs', 'reflink-copy', 'plain-copy', 'direct']),
+  common_dir: z.string().nullable(),
+  roots: z.array(workspaceRootSchema),
+  created_at_ms: z.number(),
+  ended_at: z.string().nullable().default(null),
+  /** What the user should know about this sandbox: uncommitted work that is not in it, empty submodules. */
+  notes: z.array(z.string()).default([]),
+  /** What became of the sandbox once it was taken down, and where its work is kept. */
+  outcome: z.enum(['landed', 'discarded', 'disposed']).nullable().default(null),
+  archive: z.string().nullable().default(null),
+})
+export type InvocationMeta = z.infer<typeof invocationMetaSchema>
+
+/** `worktrees/<id>/meta.json`: one integration worktree. */
+export const worktreeMetaSchema = z.looseObject({
+  schema_version: z.literal('1.0'),
+  worktree_id: dispatchIdSchema,
+  name: z.string(),
+  repo_id: z.string(),
+  /** Real path of the repository's common git folder, and of the checkout it was made from. */
+  common_dir: z.string(),
+  repo_path: z.string(),
+  branch: z.string(),
+  base_commit: z.string(),
+  tree_path: z.string(),
+  created_at: z.string(),
+  notes: z.array(z.string()).default([]),
+  outcome: z.enum(['removed']).nullable().default(null),
+  archive: z.string().nullable().default(null),
+})
+export type WorktreeMeta = z.infer<typeof worktreeMetaSchema>
+
+/** An entry of `agent ls` or `worktree ls`: the record, and whether disk and record belong together. */
+const scanned = { repo_id: z.string(), id: z.string(), broken: z.boolean(), why: z.string().nullable() }
+export const invocationEntrySchema = z.object({ ...scanned, meta: invocationMetaSchema.nullable() })
+export type InvocationEntry = z.infer<typeof invocationEntrySchema>
+export const worktreeEntrySchema = z.object({ ...scanned, meta: worktreeMetaSchema.nullable() })
+export type WorktreeEntry = z.infer<typeof worktreeEntrySchema>
