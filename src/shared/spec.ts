@@ -36,6 +36,8 @@ export const outputsSchema = z.looseObject({
   allow: names.optional(),
   deny: names.optional(),
   pins: z.record(z.string(), z.string()).optional(),
+  /** Plain HTTP is held to GET, HEAD and OPTIONS. */
+  read_only: z.boolean().optional(),
 })
 export type Outputs = z.infer<typeof outputsSchema>
 

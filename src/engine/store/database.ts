@@ -6,4 +6,6 @@ import type * as schema from './schema.ts'
 export type StoreDatabase = {
   readonly sqlite: Database
   readonly orm: BetterSQLite3Database<typeof schema>
+  /** Does the work and tells a full disk, a lock or damage in words for people. Every query goes through it. */
+  attempt<T>(work: () => T): T
 }

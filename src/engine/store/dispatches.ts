@@ -1,16 +1,12 @@
 import { and, asc, desc, eq, gte, inArray, lt, or, sql } from 'drizzle-orm'
 import type { BoundaryLevel } from '../../shared/boundary.ts'
-import {
-  dispatchStatuses,
-  type DispatchDetail,
-  type DispatchRow,
-  type DispatchStatus,
-} from '../../shared/dispatch.ts'
+import type { DispatchRow, DispatchStatus } from '../../shared/dispatch.ts'
 import type { SandboxEffective } from '../../shared/effective.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { SandboxLevel } from '../../shared/level.ts'
 import type { StoreDatabase } from './database.ts'
+import { detailColumns, rowColumns, toRow, toStored, type StoredDispatch } from './rows.ts'
 import { changesets, dispatches } from './schema.ts'
 
 export type NewDispatch = {
@@ -46,50 +42,7 @@ export type Outcome = {
   readonly lastEventHash: string | null
 }
 
-/** A dispatch as the engine needs it: what people see, and what recovery and proof go by. */
-export type StoredDispatch = DispatchDetail & {
-  readonly repoId: RepoId | null
-  readonly supervisorPid: number | null
-  readonly supervisorStartTicks: number | null
-  readonly lastEventHash: string | null
-  readonly sandboxSpecText: string | null
-}
-
 const parameter = sql.placeholder
-
-const rowColumns = {
-  id: dispatches.id,
-  parentId: dispatches.parentId,
-  name: dispatches.name,
-  agent: dispatches.agent,
-  role: dispatches.role,
-  phase: dispatches.phase,
-  prompt: dispatches.prompt,
-  status: dispatches.status,
-  sandbox: dispatches.sandbox,
-  exitCode: dispatches.exitCode,
-  error: dispatches.error,
-  createdAt: dispatches.createdAt,
-  startedAt: dispatches.startedAt,
-  endedAt: dispatches.endedAt,
-  level: dispatches.level,
-  boundary: dispatches.boundary,
-  roots: dispatches.roots,
-  command: dispatches.command,
-  changesetState: changesets.state,
-  files: changesets.files,
-  insertions: changesets.insertions,
-  deletions: changesets.deletions,
-}
-const detailColumns = {
-  ...rowColumns,
-  repoId: dispatches.repoId,
-  supervisorPid: dispatches.supervisorPid,
-  supervisorStartTicks: dispatches.supervisorStartTicks,
-  lastEventHash: dispatches.lastEventHash,
-  sandboxSpec: dispatches.sandboxSpec,
-  sandboxEffective: dispatches.sandboxEffective,
-}
 
 function prepareStatements({ orm }: StoreDatabase) {
   const rows = () =>
@@ -195,30 +148,30 @@ function prepareStatements({ orm }: StoreDatabase) {
   }
 }
 
-type RowResult = ReturnType<ReturnType<typeof prepareStatements>['newest']['all']>[number]
-type DetailResult = ReturnType<ReturnType<typeof prepareStatements>['unfinished']['all']>[number]
-
 /** Dispatches as rows of the audit record. What was asked is written once, what happened is written once. */
 export class DispatchRecords {
   readonly #statements: ReturnType<typeof prepareStatements>
+  readonly #attempt: StoreDatabase['attempt']
   readonly #wrote: (id: string) => void
 
   constructor(database: StoreDatabase, wrote: (id: string) => void) {
-    this.#statements = prepareStatements(database)
+    this.#statements = database.attempt(() => prepareStatements(database))
+    this.#attempt = database.attempt
     this.#wrote = wrote
   }
 
   /** Throws `dispatch.exists` when the id is taken: two dispatches of one second may draw the same four digits. */
   create(dispatch: NewDispatch): void {
+    const row = {
+      ...dispatch,
+      roots: JSON.stringify(dispatch.roots),
+      command: JSON.stringify(dispatch.command),
+      endedAt: dispatch.status === 'preflight_failed' ? dispatch.createdAt : null,
+    }
     try {
-      this.#statements.insert.run({
-        ...dispatch,
-        roots: JSON.stringify(dispatch.roots),
-        command: JSON.stringify(dispatch.command),
-        endedAt: dispatch.status === 'preflight_failed' ? dispatch.createdAt : null,
-      })
+      this.#attempt(() => this.#statements.insert.run(row))
     } catch (error) {
-      if (!this.#exists(dispatch.id)) throw error
+      if (this.#status(dispatch.id) === undefined) throw error
       throw new OrangeryError('dispatch.exists', `${dispatch.id}: a dispatch of this id exists`, {
         kind: 'busy',
         hint: 'Try again with a new id.',
@@ -237,18 +190,15 @@ export class DispatchRecords {
       readonly supervisorStartTicks: number
     },
   ): void {
-    if (this.#statements.run.run({ id, ...supervisor }).changes === 0) {
-      throw new OrangeryError('dispatch.not_starting', `${id}: is ${this.#statusOf(id)}, not starting`, {
-        kind: 'busy',
-      })
-    }
-    this.#wrote(id)
+    if (this.#changed(id, () => this.#statements.run.run({ id, ...supervisor }))) return
+    throw new OrangeryError('dispatch.not_starting', `${id}: is ${this.#status(id)}, not starting`, {
+      kind: 'busy',
+    })
   }
 
   /** What a running dispatch may do now; has no effect on one that has ended. */
   setBoundary(id: DispatchId, boundary: BoundaryLevel): void {
-    if (this.#statements.setBoundary.run({ id, boundary }).changes > 0) this.#wrote(id)
-    else this.#statusOf(id)
+    this.#changed(id, () => this.#statements.setBoundary.run({ id, boundary }))
   }
 
   /** Outcome and terminal status in one statement. False when someone else had ended it already. */
@@ -259,21 +209,12 @@ export class DispatchRecords {
         `${id}: nothing ran, so nothing was effective`,
       )
     }
-    const { changes } = this.#statements.finish.run({
-      ...outcome,
-      id,
-      effective: outcome.effective === null ? null : JSON.stringify(outcome.effective),
-    })
-    if (changes === 0) {
-      this.#statusOf(id)
-      return false
-    }
-    this.#wrote(id)
-    return true
+    const effective = outcome.effective === null ? null : JSON.stringify(outcome.effective)
+    return this.#changed(id, () => this.#statements.finish.run({ ...outcome, id, effective }))
   }
 
   get(id: DispatchId): StoredDispatch {
-    const found = this.#statements.get.get({ id })
+    const found = this.#attempt(() => this.#statements.get.get({ id }))
     if (found === undefined) throw notFound(id)
     return toStored(found)
   }
@@ -281,8 +222,9 @@ export class DispatchRecords {
   /** The one id a reference means: a full id, or a prefix of exactly one. Never a name. */
   resolve(reference: string): DispatchId {
     if (reference === '') throw notFound(reference)
-    if (this.#exists(reference)) return reference as DispatchId
-    const matches = this.#statements.byPrefix.all({ from: reference, to: `${reference}\u{10ffff}` })
+    if (this.#status(reference) !== undefined) return reference as DispatchId
+    const range = { from: reference, to: `${reference}\u{10ffff}` }
+    const matches = this.#attempt(() => this.#statements.byPrefix.all(range))
     const [only, ...others] = matches
     if (only === undefined) throw notFound(reference)
     if (others.length === 0) return only.id
@@ -296,30 +238,33 @@ export class DispatchRecords {
 
   /** Newest first; `before` is the id the previous page ended with. */
   list({ limit, before }: { readonly limit: number; readonly before?: string | undefined }): DispatchRow[] {
-    const found =
-      before === undefined
-        ? this.#statements.newest.all({ limit })
-        : this.#statements.older.all({ limit, before })
-    return found.map(toRow)
+    const { newest, older } = this.#statements
+    return this.#attempt(() =>
+      before === undefined ? newest.all({ limit }) : older.all({ limit, before }),
+    ).map(toRow)
   }
 
   children(id: DispatchId): DispatchId[] {
-    return this.#statements.children.all({ id }).map((child) => child.id)
+    return this.#attempt(() => this.#statements.children.all({ id })).map((child) => child.id)
   }
 
   /** What has not ended: after a crash, whoever starts next looks whether their supervisors still live. */
   unfinished(): StoredDispatch[] {
-    return this.#statements.unfinished.all().map(toStored)
+    return this.#attempt(() => this.#statements.unfinished.all()).map(toStored)
   }
 
-  #exists(id: string): boolean {
-    return this.#statements.status.get({ id }) !== undefined
+  /** Runs a write of one row and tells listeners. False when the row is not in a state for it. */
+  #changed(id: DispatchId, write: () => { readonly changes: number }): boolean {
+    if (this.#attempt(write).changes === 0) {
+      if (this.#status(id) === undefined) throw notFound(id)
+      return false
+    }
+    this.#wrote(id)
+    return true
   }
 
-  #statusOf(id: DispatchId): DispatchStatus {
-    const found = this.#statements.status.get({ id })
-    if (found === undefined) throw notFound(id)
-    return found.status
+  #status(id: string): DispatchStatus | undefined {
+    return this.#attempt(() => this.#statements.status.get({ id }))?.status
   }
 }
 
@@ -328,54 +273,4 @@ function notFound(reference: string): OrangeryError {
     kind: 'not_found',
     hint: 'Give an id or the beginning of one; `orangery dispatch list` shows them.',
   })
-}
-
-const parseList = (text: string | null): string[] => (text === null ? [] : (JSON.parse(text) as string[]))
-const parseJson = (text: string | null): unknown => (text === null ? null : JSON.parse(text))
-
-function toRow(found: RowResult): DispatchRow {
-  return {
-    id: found.id,
-    parent_id: found.parentId,
-    name: found.name,
-    agent: found.agent ?? '',
-    role: found.role,
-    phase: found.phase,
-    prompt: found.prompt,
-    // A word of a foreign or older program: nothing of ours runs for it, and how it ended is unknown.
-    status: dispatchStatuses.includes(found.status) ? found.status : 'interrupted',
-    sandbox: found.sandbox,
-    exit_code: found.exitCode,
-    error: found.error,
-    created_at: found.createdAt,
-    started_at: found.startedAt,
-    ended_at: found.endedAt,
-    level: found.level,
-    boundary: found.boundary,
-    roots: parseList(found.roots),
-    command: parseList(found.command),
-    changeset:
-      found.changesetState === null
-        ? null
-        : {
-            id: found.id,
-            state: found.changesetState,
-            files: found.files ?? 0,
-            insertions: found.insertions ?? 0,
-            deletions: found.deletions ?? 0,
-          },
-  }
-}
-
-function toStored(found: DetailResult): StoredDispatch {
-  return {
-    ...toRow(found),
-    sandbox_spec: parseJson(found.sandboxSpec),
-    sandbox_effective: parseJson(found.sandboxEffective),
-    repoId: found.repoId,
-    supervisorPid: found.supervisorPid,
-    supervisorStartTicks: found.supervisorStartTicks,
-    lastEventHash: found.lastEventHash,
-    sandboxSpecText: found.sandboxSpec,
-  }
 }

@@ -18,7 +18,7 @@ export function storeFailure(path: string, error: unknown): unknown {
       cause: error,
     })
   }
-  if (/^(SQLITE_(READONLY|CANTOPEN|FULL|IOERR|PERM|AUTH)|E[A-Z]+$)/.test(code)) {
+  if (/^(SQLITE_(READONLY|CANTOPEN|FULL|IOERR|PERM|AUTH|PROTOCOL)|E[A-Z]+$)/.test(code)) {
     return new OrangeryError('store.unwritable', `${path}: cannot write the records (${why})`, {
       kind: 'cannot_create',
       hint: 'Make the folder writable and leave room on its disk, or name another with ORANGERY_DATA_DIR.',

@@ -1,5 +1,6 @@
 export { openStore, type Store } from './store.ts'
 export type { StoreDatabase } from './database.ts'
-export type { DispatchRecords, NewDispatch, Outcome, StoredDispatch, TerminalStatus } from './dispatches.ts'
+export type { DispatchRecords, NewDispatch, Outcome, TerminalStatus } from './dispatches.ts'
+export type { StoredDispatch } from './rows.ts'
 export { createEventLog, readEvents, verifyEvents } from './events/index.ts'
 export type { EventLog, EventProof, ReadOptions } from './events/index.ts'

@@ -1,6 +1,6 @@
 import Sqlite, { type Database } from 'better-sqlite3'
-import { open, rename, rm } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { open, readdir, rename, rm } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import { syncDir } from '../base/files.ts'
 import { corrupt } from './failures.ts'
@@ -75,7 +75,8 @@ function checkWhole(database: Database, path: string): void {
 async function backUp(path: string, version: number): Promise<void> {
   const stamp = new Date().toISOString().replaceAll(/[-:.]/g, '')
   const target = `${path}.v${version}.${stamp}.bak`
-  const unfinished = `${target}.${process.pid}.tmp`
+  const unfinished = `${target}.tmp`
+  await removeUnfinished(path)
   // Its own connection: the migrating one holds the write lock, which a reader does not mind.
   const source = new Sqlite(path, { readonly: true })
   try {
@@ -95,4 +96,13 @@ async function backUp(path: string, version: number): Promise<void> {
   } finally {
     source.close()
   }
+}
+
+/** Copies that a crash cut short. Whoever calls holds the write lock, so nobody is writing one now. */
+async function removeUnfinished(path: string): Promise<void> {
+  const name = basename(path)
+  const leftovers = (await readdir(dirname(path))).filter(
+    (entry) => entry.startsWith(`${name}.v`) && /\.bak\.tmp(-journal|-wal|-shm)?$/.test(entry),
+  )
+  await Promise.all(leftovers.map((entry) => rm(join(dirname(path), entry), { force: true })))
 }

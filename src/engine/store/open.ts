@@ -1,9 +1,9 @@
 import Sqlite, { type Database } from 'better-sqlite3'
-import { open } from 'node:fs/promises'
+import { open, stat } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ensurePrivateDir } from '../base/files.ts'
 import { layout } from '../base/paths.ts'
-import { isBusy, storeFailure } from './failures.ts'
+import { corrupt, isBusy, storeFailure } from './failures.ts'
 import { migrate, refuseNewer, userVersion } from './migrate.ts'
 
 const busyTimeoutMs = 10_000
@@ -26,16 +26,44 @@ async function createPrivately(path: string): Promise<void> {
   await handle.close()
 }
 
-async function openAndMigrate(path: string): Promise<Database> {
-  // Looked at through a read-only connection first: opening for writing would already recover or
-  // checkpoint the log of a database that turns out to be damaged or too new for us.
+/**
+ * Looks before anything is opened for writing, which would already recover or checkpoint the log of a database
+ * that turns out to be damaged or too new for us.
+ */
+async function refuseUntouched(path: string): Promise<void> {
+  const header = await readHeader(path)
+  if (header.length === 0) return
+  if (header.length < 100 || !header.subarray(0, magic.length).equals(magic)) {
+    throw corrupt(path, 'this is not an SQLite database')
+  }
+  refuseNewer(path, header.readInt32BE(userVersionOffset))
+  // The newest commits may still be in the log, which only SQLite can read.
+  const log = await stat(`${path}-wal`).catch(() => null)
+  if (log === null || log.size === 0) return
   const probe = new Sqlite(path, { readonly: true, timeout: busyTimeoutMs })
   try {
     refuseNewer(path, userVersion(probe))
-    probe.prepare('SELECT count(*) FROM sqlite_schema').get()
   } finally {
     probe.close()
   }
+}
+
+const magic = Buffer.from('SQLite format 3\0', 'latin1')
+const userVersionOffset = 60
+
+async function readHeader(path: string): Promise<Buffer> {
+  const file = await open(path, 'r')
+  try {
+    const header = Buffer.alloc(100)
+    const { bytesRead } = await file.read(header, 0, header.length, 0)
+    return header.subarray(0, bytesRead)
+  } finally {
+    await file.close()
+  }
+}
+
+async function openAndMigrate(path: string): Promise<Database> {
+  await refuseUntouched(path)
   const database = new Sqlite(path, { timeout: busyTimeoutMs })
   try {
     database.pragma('journal_mode = WAL')

@@ -2,6 +2,7 @@ import { drizzle } from 'drizzle-orm/better-sqlite3'
 import { ChangeFeed } from './changes.ts'
 import type { StoreDatabase } from './database.ts'
 import { DispatchRecords } from './dispatches.ts'
+import { storeFailure } from './failures.ts'
 import { openDatabase } from './open.ts'
 import * as schema from './schema.ts'
 
@@ -18,7 +19,17 @@ export interface Store extends AsyncDisposable {
 
 export async function openStore(dataDir: string): Promise<Store> {
   const { sqlite, path } = await openDatabase(dataDir)
-  const database: StoreDatabase = { sqlite, orm: drizzle(sqlite, { schema }) }
+  const database: StoreDatabase = {
+    sqlite,
+    orm: drizzle(sqlite, { schema }),
+    attempt: (work) => {
+      try {
+        return work()
+      } catch (error) {
+        throw storeFailure(path, error)
+      }
+    },
+  }
   const feed = new ChangeFeed(sqlite, path)
   const announce = (id: string) => feed.wrote(id)
   const close = async () => {

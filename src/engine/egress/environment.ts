@@ -1,0 +1,27 @@
+/**
+ * The variables that lead programs to the proxy in the sandbox's own network namespace. Loopback itself stays
+ * direct: what the agent starts there is its own.
+ */
+export function proxyEnvironment(port: number): Record<string, string> {
+  const http = `http://127.0.0.1:${port}`
+  const names = {
+    HTTP_PROXY: http,
+    HTTPS_PROXY: http,
+    ALL_PROXY: `socks5h://127.0.0.1:${port}`,
+    NO_PROXY: 'localhost,127.0.0.1,::1',
+  }
+  const lower = Object.fromEntries(Object.entries(names).map(([name, value]) => [name.toLowerCase(), value]))
+  const java = ['http', 'https']
+    .flatMap((scheme) => [`-D${scheme}.proxyHost=127.0.0.1`, `-D${scheme}.proxyPort=${port}`])
+    .concat('-Dhttp.nonProxyHosts=localhost|127.*|[::1]')
+    .join(' ')
+  return {
+    ...names,
+    ...lower,
+    // Node's own fetch and https heed the variables only when told to.
+    NODE_USE_ENV_PROXY: '1',
+    // Not JAVA_TOOL_OPTIONS: every JVM would say on stderr that it picked it up. Plain Java has the aliases.
+    MAVEN_OPTS: java,
+    GRADLE_OPTS: java,
+  }
+}

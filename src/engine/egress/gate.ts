@@ -1,0 +1,274 @@
+import { connect, isIP, type Socket } from 'node:net'
+import type { NetworkUse } from '../../shared/effective.ts'
+import { isInCidr, refusedAddress } from './addresses.ts'
+import { showTarget, type Target } from './names.ts'
+import { decide, denialText, type EgressDecision, type EgressPolicy } from './policy.ts'
+import type { Resolver } from './resolver.ts'
+
+export type Caps = {
+  /** Open connections at one time. */
+  readonly connections: number
+  /** All bytes of the sandbox, both ways. */
+  readonly bytes: number
+  /** Until a program has said where it wants to go. */
+  readonly handshakeMs: number
+  /** Resolving and dialling together. */
+  readonly connectMs: number
+  /** Without a byte in either direction. */
+  readonly idleMs: number
+  readonly lifetimeMs: number
+}
+
+export const defaultCaps: Caps = {
+  connections: 1024,
+  bytes: 64 * 1024 ** 3,
+  handshakeMs: 10_000,
+  connectMs: 20_000,
+  idleMs: 60 * 60_000,
+  lifetimeMs: 24 * 60 * 60_000,
+}
+
+/** How a program asked. */
+export type Via = 'connect' | 'http' | 'socks' | 'alias'
+
+/** One decision as it is logged: exactly one per connection, or per request of plain HTTP. */
+export type Decided = {
+  readonly host: string
+  readonly port: number
+  readonly allowed: boolean
+  readonly why: string
+  readonly via: Via
+}
+
+export class Denied extends Error {
+  override readonly name = 'Denied'
+}
+export class Unreachable extends Error {
+  override readonly name = 'Unreachable'
+  readonly code: string
+  constructor(target: Target, code: string) {
+    super(`Orangery could not reach ${showTarget(target)}: ${code}`)
+    this.code = code
+  }
+}
+
+export type Passage = { readonly target: Target; readonly via: Via; readonly upstream: Socket }
+
+type Live = Passage & { readonly cut: (why: string) => void; readonly dial: string; counted: number }
+type Allowed = Extract<EgressDecision, { allowed: true }>
+
+const mostHosts = 1000
+const otherHosts = '(other hosts)'
+
+/** Decides, resolves, checks, dials and keeps the books. Every way in ends here. */
+export class Gate {
+  #policy: EgressPolicy
+  #closed = false
+  #bytes = 0
+  readonly #caps: Caps
+  readonly #resolver: Resolver
+  readonly #onDecision: (decided: Decided) => void
+  readonly #live = new Set<Live>()
+  readonly #allowed = new Map<string, { connections: number; bytes: number }>()
+  readonly #denied = new Map<string, { connections: number; why: string }>()
+
+  constructor(policy: EgressPolicy, caps: Caps, resolver: Resolver, onDecision: (decided: Decided) => void) {
+    this.#policy = policy
+    this.#caps = caps
+    this.#resolver = resolver
+    this.#onDecision = onDecision
+  }
+
+  get policy(): EgressPolicy {
+    return this.#policy
+  }
+  get open(): number {
+    return this.#live.size
+  }
+
+  /**
+   * Leads one connection out, or throws `Denied` or `Unreachable`. `cut` is called when the passage is taken
+   * away later: by a narrower policy or a cap.
+   */
+  async pass(asked: Target, via: Via, cut: (why: string) => void): Promise<Passage> {
+    const decision = decide(this.#policy, asked)
+    if (!decision.allowed) throw this.deny(decision.target, via, decision.why)
+    const { target } = decision
+    if (this.#live.size >= this.#caps.connections) {
+      throw this.deny(target, via, `more than ${this.#caps.connections} connections at one time`)
+    }
+    if (this.#bytesSoFar() >= this.#caps.bytes) {
+      throw this.deny(target, via, `more than ${this.#caps.bytes} bytes in all`)
+    }
+    const deadline = Date.now() + this.#caps.connectMs
+    const addresses = await this.#addresses(decision, via, deadline)
+    this.#decided(target, via, true, decision.why)
+    const port = decision.dial.kind === 'address' ? decision.dial.port : target.port
+    const upstream = await dialFirst(target, addresses, port, deadline)
+    // The policy may have become narrower while we resolved and dialled.
+    const now = this.#closed ? null : decide(this.#policy, target)
+    if (now === null || !now.allowed || dialKey(now) !== dialKey(decision)) {
+      upstream.destroy()
+      throw this.deny(target, via, now !== null && !now.allowed ? now.why : 'the boundary changed')
+    }
+    return this.#register({ target, via, upstream, cut, dial: dialKey(decision), counted: 0 })
+  }
+
+  /** Books a denial and gives the error that the program is told. */
+  deny(target: Target, via: Via, why: string): Denied {
+    this.#decided(target, via, false, why)
+    return new Denied(denialText(target, why))
+  }
+
+  /** New connections at once; open ones that the new policy would not have let out are cut. */
+  setPolicy(policy: EgressPolicy): void {
+    this.#policy = policy
+    for (const live of this.#live) {
+      const decision = decide(policy, live.target)
+      if (decision.allowed && dialKey(decision) === live.dial) continue
+      this.#cut(live, decision.allowed ? 'the pin changed' : decision.why)
+    }
+  }
+
+  usage(): NetworkUse {
+    for (const live of this.#live) this.#count(live)
+    return {
+      allowed: [...this.#allowed].map(([host, { connections, bytes }]) => ({ host, connections, bytes })),
+      denied: [...this.#denied].map(([host, { connections, why }]) => ({ host, connections, why })),
+    }
+  }
+
+  /** Called now and then while something is open. */
+  enforceCaps(): void {
+    if (this.#bytesSoFar() < this.#caps.bytes) return
+    for (const live of this.#live) this.#cut(live, `more than ${this.#caps.bytes} bytes in all`)
+  }
+
+  close(): void {
+    this.#closed = true
+    for (const live of this.#live) {
+      live.cut('the sandbox has ended')
+      live.upstream.destroy()
+    }
+  }
+
+  #cut(live: Live, why: string): void {
+    this.#decided(live.target, live.via, false, why)
+    live.cut(denialText(live.target, why))
+    live.upstream.destroy()
+  }
+
+  async #addresses(decision: Allowed, via: Via, deadline: number): Promise<readonly string[]> {
+    const { target, dial } = decision
+    if (dial.kind === 'address') return [dial.address]
+    const found = isIP(target.host) === 0 ? await this.#resolve(target, deadline) : [target.host]
+    // What was checked is what is dialled: a second lookup could answer differently. (escape: dns-rebinding)
+    const refusals = found.map((address) =>
+      dial.kind === 'network'
+        ? isInCidr(address, dial.cidr)
+          ? null
+          : `outside the pinned network ${dial.cidr}`
+        : refusedAddress(address),
+    )
+    const good = found.filter((_, index) => refusals[index] === null)
+    if (good.length > 0) return good
+    throw this.deny(target, via, `it leads to ${found[0] ?? 'nothing'}, ${refusals[0] ?? 'no address'}`)
+  }
+
+  async #resolve(target: Target, deadline: number): Promise<readonly string[]> {
+    try {
+      return await withDeadline(this.#resolver(target.host), deadline)
+    } catch (error) {
+      throw new Unreachable(target, (error as NodeJS.ErrnoException).code ?? 'no such host')
+    }
+  }
+
+  #register(live: Live): Passage {
+    this.#live.add(live)
+    const use = this.#allowed.get(live.target.host)
+    if (use !== undefined) use.connections++
+    else this.#allowed.set(live.target.host, { connections: 1, bytes: 0 })
+    const lifetime = setTimeout(
+      () => this.#cut(live, 'the connection was open too long'),
+      this.#caps.lifetimeMs,
+    )
+    lifetime.unref()
+    live.upstream.setTimeout(this.#caps.idleMs, () => this.#cut(live, 'the connection was idle too long'))
+    live.upstream.once('close', () => {
+      clearTimeout(lifetime)
+      this.#count(live)
+      this.#live.delete(live)
+    })
+    return live
+  }
+
+  #count(live: Live): void {
+    const bytes = live.upstream.bytesRead + live.upstream.bytesWritten
+    const use = this.#allowed.get(live.target.host)
+    if (use !== undefined) use.bytes += bytes - live.counted
+    this.#bytes += bytes - live.counted
+    live.counted = bytes
+  }
+
+  #bytesSoFar(): number {
+    for (const live of this.#live) this.#count(live)
+    return this.#bytes
+  }
+
+  #decided(target: Target, via: Via, allowed: boolean, why: string): void {
+    if (!allowed) {
+      // Names are the agent's to invent: without a limit they would fill our memory.
+      const full = this.#denied.size >= mostHosts && !this.#denied.has(target.host)
+      const host = full ? otherHosts : target.host
+      const use = this.#denied.get(host)
+      if (use !== undefined) use.connections++
+      else this.#denied.set(host, { connections: 1, why })
+    }
+    this.#onDecision({ host: target.host, port: target.port, allowed, why, via })
+  }
+}
+
+const dialKey = (decision: Allowed): string => JSON.stringify(decision.dial)
+
+async function dialFirst(
+  target: Target,
+  addresses: readonly string[],
+  port: number,
+  deadline: number,
+): Promise<Socket> {
+  let failure = 'no address'
+  for (const [index, address] of addresses.entries()) {
+    const left = deadline - Date.now()
+    if (left <= 0) break
+    try {
+      // A dead address (IPv6 without a route, mostly) must not eat the time of those after it.
+      return await dial(address, port, index === addresses.length - 1 ? left : Math.min(left, 3000))
+    } catch (error) {
+      failure = (error as NodeJS.ErrnoException).code ?? 'failed'
+    }
+  }
+  throw new Unreachable(target, failure)
+}
+
+function dial(host: string, port: number, timeoutMs: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host, port, allowHalfOpen: true, noDelay: true })
+    const timer = setTimeout(() => socket.destroy(codedError('ETIMEDOUT')), timeoutMs)
+    socket.once('error', reject)
+    socket.once('close', () => clearTimeout(timer))
+    socket.once('connect', () => {
+      clearTimeout(timer)
+      socket.off('error', reject)
+      socket.on('error', () => {})
+      resolve(socket)
+    })
+  })
+}
+
+const codedError = (code: string) => Object.assign(new Error(code), { code })
+
+function withDeadline<T>(work: Promise<T>, deadline: number): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(codedError('ETIMEDOUT')), deadline - Date.now())
+  return Promise.race([work, promise]).finally(() => clearTimeout(timer))
+}

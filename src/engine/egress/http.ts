@@ -1,0 +1,261 @@
+import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { connect as tlsConnect } from 'node:tls'
+import { credentialFor, type Credential } from './credentials.ts'
+import type { Gate, Passage, Via } from './gate.ts'
+import { parseAuthority, showTarget, type Target } from './names.ts'
+import { carry, httpAnswer, join, openPassage, statusOf } from './tunnel.ts'
+
+const readingMethods = new Set(['GET', 'HEAD', 'OPTIONS'])
+const hopByHop = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+])
+
+/** What is fixed about a connection that did not come as a proxy request: where it leads. */
+type Fixed = { readonly target: Target; readonly via: Via; ready: Passage | null }
+
+export type HttpSide = {
+  /** Serves a client that speaks HTTP to the proxy port. */
+  serveProxy(client: Socket): void
+  /** Serves a client that speaks plain HTTP in a tunnel to one host. */
+  serveTunnel(client: Socket, first: Buffer, passage: Passage): void
+}
+
+/**
+ * HTTP is read and written anew by Node's own parser, request by request, so that what we decided on is what
+ * the server gets: no smuggled second request, no other Host. (escape: host-header, request-smuggling)
+ */
+export function createHttpSide(
+  gate: Gate,
+  credentials: () => readonly Credential[],
+  handshakeMs: number,
+): HttpSide {
+  const fixed = new WeakMap<Duplex, Fixed>()
+  const greeting = new WeakMap<Duplex, NodeJS.Timeout>()
+  const server = createServer({
+    // Other upgrades (h2c) would turn into a protocol whose host names we cannot see.
+    shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === 'websocket',
+    keepAliveTimeout: 65_000,
+  })
+
+  const greeted = (socket: Duplex) => clearTimeout(greeting.get(socket))
+  const serve = (client: Socket) => {
+    greeting.set(
+      client,
+      setTimeout(() => client.destroy(), handshakeMs),
+    )
+    client.once('close', () => greeted(client))
+    server.emit('connection', client)
+    client.resume()
+  }
+
+  server.on('clientError', (_error, socket) => {
+    if (socket.writable) socket.end(httpAnswer(400, 'Orangery could not read this request'))
+    else socket.destroy()
+  })
+
+  server.on('connect', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    greeted(socket)
+    // A socket of ours, emitted into the server above.
+    void onConnect(request, socket as Socket, head)
+  })
+  async function onConnect(request: IncomingMessage, client: Socket, head: Buffer): Promise<void> {
+    client.on('error', () => client.destroy())
+    const inside = fixed.get(client)
+    const target = parseAuthority(request.url ?? '', null)
+    if (target === null || inside !== undefined) {
+      client.end(httpAnswer(400, `Orangery cannot connect to "${(request.url ?? '').slice(0, 300)}"`))
+      return
+    }
+    try {
+      const passage = await openPassage(gate, client, target, 'connect')
+      client.write('HTTP/1.1 200 Connection established\r\n\r\n')
+      if (head.length > 0) client.unshift(head)
+      await carry(gate, client, passage, handshakeMs, serveTunnel)
+    } catch (error) {
+      const { status, text } = statusOf(error)
+      client.end(httpAnswer(status, text))
+      client.resume()
+    }
+  }
+
+  server.on('request', (request, response) => {
+    greeted(request.socket)
+    void onRequest(request, response).catch((error: unknown) => {
+      const { status, text } = statusOf(error)
+      answer(request, response, status, text)
+    })
+  })
+  async function onRequest(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const plan = planRequest(request)
+    if (typeof plan === 'string') return answer(request, response, 400, plan)
+    const upstream = await open(plan, request, () => response.destroy())
+    response.once('close', () => upstream.destroy())
+    const outgoing = httpRequest({
+      createConnection: () => upstream,
+      method: request.method ?? 'GET',
+      path: plan.path,
+      headers: plan.headers,
+      setHost: false,
+    })
+    // One that was dialled for a tunnel stands paused.
+    outgoing.once('socket', () => upstream.resume())
+    outgoing.once('error', () => {
+      if (response.headersSent) response.destroy()
+      else answer(request, response, 502, `Orangery lost the connection to ${showTarget(plan.target)}`)
+    })
+    outgoing.once('response', (incoming) => {
+      response.writeHead(incoming.statusCode ?? 502, incoming.statusMessage, passedOn(incoming.rawHeaders))
+      incoming.pipe(response)
+      incoming.once('error', () => response.destroy())
+    })
+    request.pipe(outgoing)
+  }
+
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    greeted(socket)
+    const client = socket as Socket
+    client.on('error', () => client.destroy())
+    void onUpgrade(request, client, head).catch((error: unknown) => {
+      const { status, text } = statusOf(error)
+      client.end(httpAnswer(status, text))
+    })
+  })
+  async function onUpgrade(request: IncomingMessage, client: Socket, head: Buffer): Promise<void> {
+    const plan = planRequest(request)
+    if (typeof plan === 'string') return void client.end(httpAnswer(400, plan))
+    if (gate.policy.readOnly) throw gate.deny(plan.target, plan.via, 'read-only outputs take no web sockets')
+    const upstream = await open(plan, request, () => client.destroy())
+    client.once('close', () => upstream.destroy())
+    const outgoing = httpRequest({
+      createConnection: () => upstream,
+      method: request.method ?? 'GET',
+      path: plan.path,
+      headers: [...plan.headers, 'Connection', 'Upgrade', 'Upgrade', 'websocket'],
+      setHost: false,
+    })
+    outgoing.once('socket', () => upstream.resume())
+    outgoing.once('error', () => client.destroy())
+    outgoing.once('response', (incoming) => {
+      client.write(headText(incoming))
+      incoming.pipe(client)
+    })
+    outgoing.once('upgrade', (incoming, _socket, rest) => {
+      client.write(headText(incoming, ['Connection', 'Upgrade', 'Upgrade', 'websocket']))
+      if (rest.length > 0) client.write(rest)
+      if (head.length > 0) upstream.write(head)
+      join(client, upstream)
+    })
+    outgoing.end()
+  }
+
+  type Plan = { target: Target; via: Via; path: string; headers: string[]; credential: Credential | null }
+
+  /** Where a request leads and what is passed on, or the sentence that says what is wrong with it. */
+  function planRequest(request: IncomingMessage): Plan | string {
+    const inside = fixed.get(request.socket)
+    const place = inside === undefined ? placeOfProxyRequest(request.url ?? '') : inside
+    if (place === null) {
+      return 'This is the proxy of an Orangery sandbox: it takes CONNECT and requests for http:// addresses'
+    }
+    const path = 'path' in place ? place.path : (request.url ?? '/')
+    if (inside !== undefined && !/^[/*]/.test(path)) return 'Orangery takes no proxy request inside a tunnel'
+    const { target } = place
+    const via = inside?.via ?? 'http'
+    const wrong = wrongHost(request, target)
+    if (wrong !== null) throw gate.deny(target, via, wrong)
+    if (gate.policy.readOnly && !readingMethods.has(request.method ?? '')) {
+      throw gate.deny(target, via, `read-only outputs do not let ${request.method ?? 'this'} through`)
+    }
+    const credential = credentialFor(credentials(), target)
+    const headers = passedOn(request.rawHeaders, credential?.header)
+    if (credential !== null) headers.push(credential.header, credential.value)
+    return { target, via, path, headers, credential }
+  }
+
+  async function open(plan: Plan, request: IncomingMessage, cut: () => void): Promise<Socket> {
+    const inside = fixed.get(request.socket)
+    const tls = plan.credential?.tls === true && plan.target.port === 80
+    if (inside?.ready != null && !tls && !inside.ready.upstream.destroyed) {
+      const { upstream } = inside.ready
+      inside.ready = null
+      return upstream
+    }
+    const target = tls ? { host: plan.target.host, port: 443 } : plan.target
+    const { upstream } = await gate.pass(target, plan.via, cut)
+    if (!tls) return upstream
+    return tlsConnect({ socket: upstream, servername: plan.target.host, ALPNProtocols: ['http/1.1'] })
+  }
+
+  function serveTunnel(client: Socket, first: Buffer, passage: Passage): void {
+    fixed.set(client, { target: passage.target, via: passage.via, ready: passage })
+    client.unshift(first)
+    serve(client)
+  }
+
+  return { serveProxy: serve, serveTunnel }
+}
+
+function placeOfProxyRequest(url: string): { target: Target; path: string } | null {
+  const match = /^http:\/\/([^/?#\\]*)([/?][^#]*)?$/i.exec(url)
+  if (match === null) return null
+  const [, authority = '', rest = '/'] = match
+  // Only what follows the last "@" is the host: http://allowed@other/ leads to other.
+  const target = parseAuthority(authority.slice(authority.lastIndexOf('@') + 1), 80)
+  return target === null ? null : { target, path: rest.startsWith('?') ? `/${rest}` : rest }
+}
+
+/** A front end that serves many names goes by the Host header: it must name the host that was allowed. */
+function wrongHost(request: IncomingMessage, target: Target): string | null {
+  const named = request.rawHeaders.filter(
+    (_, index, all) => all[index - 1]?.toLowerCase() === 'host' && index % 2,
+  )
+  if (named.length > 1) return 'the request has two Host headers'
+  const [text] = named
+  if (text === undefined) return request.httpVersion === '1.0' ? null : 'the request has no Host header'
+  const host = parseAuthority(text, target.port)
+  if (host?.host === target.host) return null
+  return `the Host header names ${host?.host ?? 'no host'} in a connection to ${showTarget(target)}`
+}
+
+function passedOn(raw: readonly string[], without?: string): string[] {
+  const named = new Set(hopByHop)
+  if (without !== undefined) named.add(without.toLowerCase())
+  for (let at = 0; at < raw.length; at += 2) {
+    if (raw[at]?.toLowerCase() !== 'connection') continue
+    for (const token of (raw[at + 1] ?? '').split(',')) named.add(token.trim().toLowerCase())
+  }
+  const kept: string[] = []
+  for (let at = 0; at < raw.length; at += 2) {
+    const name = raw[at] ?? ''
+    if (!named.has(name.toLowerCase())) kept.push(name, raw[at + 1] ?? '')
+  }
+  return kept
+}
+
+function headText(incoming: IncomingMessage, extra: readonly string[] = []): string {
+  const headers = [...passedOn(incoming.rawHeaders), ...extra]
+  const lines = [`HTTP/1.1 ${incoming.statusCode ?? 502} ${incoming.statusMessage ?? ''}`]
+  for (let at = 0; at < headers.length; at += 2) lines.push(`${headers[at] ?? ''}: ${headers[at + 1] ?? ''}`)
+  return `${lines.join('\r\n')}\r\n\r\n`
+}
+
+function answer(request: IncomingMessage, response: ServerResponse, status: number, text: string): void {
+  if (response.headersSent) return void response.destroy()
+  response.writeHead(status, text.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, 500), {
+    'Content-Type': 'text/plain; charset=utf-8',
+    'X-Orangery': status === 403 ? 'denied' : 'failed',
+    Connection: 'close',
+  })
+  response.end(`${text}\n`)
+  request.resume()
+}

@@ -1,0 +1,8 @@
+export { aliasesFor, hostsFile } from './aliases.ts'
+export { startBroker, type Broker, type BrokerOptions } from './broker.ts'
+export type { CredentialGrant } from './credentials.ts'
+export { proxyEnvironment } from './environment.ts'
+export { defaultCaps, type Caps, type Decided } from './gate.ts'
+export { denyAll, decide, parseAllowHost, parseOutputs } from './policy.ts'
+export type { EgressDecision, EgressPolicy, Pin, Rule } from './policy.ts'
+export type { Resolver } from './resolver.ts'

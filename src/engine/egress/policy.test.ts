@@ -1,0 +1,210 @@
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { aliasesFor, hostsFile } from './aliases.ts'
+import { normaliseHost, parseAuthority } from './names.ts'
+import { decide, parseAllowHost, parseOutputs } from './policy.ts'
+
+const allowed = (outputs: Parameters<typeof parseOutputs>[0], host: string, port = 443) =>
+  decide(parseOutputs(outputs), { host, port }).allowed
+
+describe('rules', () => {
+  test('an exact host is allowed on every port, and no other host is', () => {
+    const outputs = { mode: 'restricted', allow: ['example.com'] } as const
+    expect(allowed({ ...outputs, allow: [...outputs.allow] }, 'example.com')).toBe(true)
+    expect(allowed({ allow: ['example.com'] }, 'example.com', 8443)).toBe(true)
+    for (const host of ['notexample.com', 'example.com.evil.net', 'a.example.com', 'example.co', 'com']) {
+      expect(allowed({ allow: ['example.com'] }, host), host).toBe(false)
+    }
+  })
+
+  test('a wildcard covers every depth below its host, never the host itself or a longer label', () => {
+    const outputs = { allow: ['*.example.org'] }
+    for (const host of ['a.example.org', 'a.b.example.org', 'A.EXAMPLE.ORG.']) {
+      expect(allowed(outputs, host), host).toBe(true)
+    }
+    for (const host of ['example.org', 'xexample.org', 'a.example.org.evil.net']) {
+      expect(allowed(outputs, host), host).toBe(false)
+    }
+  })
+
+  test('a rule with a port covers that port only', () => {
+    expect(allowed({ allow: ['example.com:443'] }, 'example.com', 443)).toBe(true)
+    expect(allowed({ allow: ['example.com:443'] }, 'example.com', 80)).toBe(false)
+  })
+
+  test('deny wins over allow, pins and open', () => {
+    expect(allowed({ allow: ['*.example.com'], deny: ['bad.example.com'] }, 'bad.example.com')).toBe(false)
+    expect(allowed({ allow: ['*.example.com'], deny: ['bad.example.com'] }, 'good.example.com')).toBe(true)
+    expect(allowed({ mode: 'open', deny: ['*.example.com'] }, 'x.example.com')).toBe(false)
+    expect(allowed({ mode: 'open', deny: ['*.example.com'] }, 'x.example.org')).toBe(true)
+    expect(allowed({ pins: { 'db.test': '127.0.0.1:1' }, deny: ['db.test'] }, 'db.test')).toBe(false)
+  })
+
+  test('nothing given, an empty list and the mode none all deny', () => {
+    expect(allowed(undefined, 'example.com')).toBe(false)
+    expect(allowed({}, 'example.com')).toBe(false)
+    expect(allowed({ mode: 'restricted' }, 'example.com')).toBe(false)
+    expect(allowed({ mode: 'restricted', allow: [] }, 'example.com')).toBe(false)
+    expect(allowed({ mode: 'none', allow: ['example.com'] }, 'example.com')).toBe(false)
+  })
+
+  test('a pin leads where the user said, the most specific one first', () => {
+    const policy = parseOutputs({
+      pins: { 'db.test': '127.0.0.1:5432', 'db.test:80': '10.0.0.7:8080', '*.lan.test': '192.168.0.0/16' },
+    })
+    const dial = (host: string, port: number) => {
+      const decision = decide(policy, { host, port })
+      return decision.allowed ? decision.dial : decision.why
+    }
+    expect(dial('db.test', 5432)).toEqual({ kind: 'address', address: '127.0.0.1', port: 5432 })
+    expect(dial('DB.test.', 80)).toEqual({ kind: 'address', address: '10.0.0.7', port: 8080 })
+    expect(dial('nas.lan.test', 445)).toEqual({ kind: 'network', cidr: '192.168.0.0/16' })
+    expect(dial('lan.test', 445)).toBe('not in the list of allowed hosts')
+  })
+
+  test.each([
+    ['https://example.com/', 'without scheme'],
+    ['*', 'mode "open"'],
+    ['10.0.0.0/8', 'only be pinned'],
+    ['exa mple.com', 'not a host name'],
+    ['user@example.com', 'not a host name'],
+    ['example.com:0', 'not HOST or HOST:PORT'],
+    ['example.com:99999', 'not HOST or HOST:PORT'],
+    ['*.1.2.3.4', 'no names below'],
+    ['a.*.example.com', 'not a host name'],
+    ['', 'not a host name'],
+  ])('the rule %j is refused and named', (rule, why) => {
+    const parse = () => parseOutputs({ mode: 'restricted', allow: [rule] })
+    expect(parse).toThrowError(why)
+    expect(parse).toThrowError(JSON.stringify(rule))
+    expect(parse).toThrowError(expect.objectContaining({ kind: 'input' }))
+  })
+
+  test('--allow-host gives the part of outputs it stands for', () => {
+    expect(parseAllowHost('example.com:443')).toEqual({ allow: 'example.com:443' })
+    expect(parseAllowHost('db.test:5432=127.0.0.1:5433')).toEqual({
+      allow: 'db.test:5432',
+      pin: ['db.test:5432', '127.0.0.1:5433'],
+    })
+    expect(() => parseAllowHost('db.test=localhost:1')).toThrowError('must lead to an address')
+    expect(() => parseAllowHost('db.test=127.0.0.1')).toThrowError('no port')
+  })
+})
+
+describe('names', () => {
+  test.each([
+    ['EXAMPLE.com', 'example.com'],
+    ['example.com.', 'example.com'],
+    ['bücher.example', 'xn--bcher-kva.example'],
+    ['ｅｘａｍｐｌｅ.com', 'example.com'],
+    ['example。com', 'example.com'],
+    ['2130706433', '127.0.0.1'],
+    ['0x7f.1', '127.0.0.1'],
+    ['0177.0.0.01', '127.0.0.1'],
+    ['①②⑦.0.0.1', '127.0.0.1'],
+    ['127.1', '127.0.0.1'],
+    ['[::ffff:127.0.0.1]', '127.0.0.1'],
+    ['::FFFF:7f00:1', '127.0.0.1'],
+    ['[2001:DB8:0:0::1]', '2001:db8::1'],
+  ])('%j is read as %j', (text, host) => {
+    expect(normaliseHost(text)).toBe(host)
+  })
+
+  test.each([
+    '',
+    '.',
+    '..',
+    'a..b',
+    '.a',
+    'a b',
+    'a\nb',
+    'a\0b',
+    'a/b',
+    'a@b',
+    'a%61',
+    'a#b',
+    'a?b',
+    'a\\b',
+    '[::1',
+    'fe80::1%eth0',
+    '1.2.3.4.5',
+    '256.1.1.1',
+    'a:b',
+    'x'.repeat(64),
+    `${'a.'.repeat(130)}a`,
+  ])('%j is no host name', (text) => {
+    expect(normaliseHost(text)).toBeNull()
+  })
+
+  test('whatever comes in, a normalised name is stable, plain and never matches more than itself', () => {
+    const anyText = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.domain(),
+      fc.ipV4Extended(),
+      fc.ipV6(),
+      fc.webAuthority(),
+    )
+    fc.assert(
+      fc.property(anyText, (text) => {
+        const host = normaliseHost(text)
+        if (host === null) return
+        expect(normaliseHost(host)).toBe(host)
+        expect(host).toMatch(/^[a-z0-9._:-]+$/)
+        expect(host.endsWith('.')).toBe(false)
+        const policy = parseOutputs({ allow: ['allowed.example', '*.below.example'] })
+        const decision = decide(policy, { host: text, port: 443 })
+        expect(decision.allowed).toBe(host === 'allowed.example' || host.endsWith('.below.example'))
+      }),
+      { numRuns: 700 },
+    )
+  })
+
+  test('the target of a CONNECT line is what its host and port normalise to, or nothing', () => {
+    const line = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.webAuthority({ withPort: true, withUserInfo: true, withIPv4Extended: true, withIPv6: true }),
+      fc.tuple(fc.domain(), fc.nat(70_000)).map(([host, port]) => `${host}:${port}`),
+    )
+    fc.assert(
+      fc.property(line, (text) => {
+        const target = parseAuthority(text, null)
+        if (target === null) return
+        expect(target.port).toBeGreaterThan(0)
+        expect(target.port).toBeLessThan(65_536)
+        expect(text).not.toContain('@')
+        expect(normaliseHost(target.host)).toBe(target.host)
+      }),
+      { numRuns: 700 },
+    )
+  })
+})
+
+describe('aliases', () => {
+  const policy = parseOutputs({
+    allow: ['a.example', 'b.example:5432', '*.wild.example', '1.2.3.4', 'c.example'],
+    deny: ['c.example:443'],
+    pins: { 'db.test:6000': '127.0.0.1:1' },
+  })
+  const aliases = aliasesFor(policy)
+
+  test('every allowed exact host has an address of its own and the ports that are allowed', () => {
+    expect(aliases.map(({ host, ports }) => [host, ports])).toEqual([
+      ['a.example', [22, 80, 443, 9418]],
+      ['b.example', [5432]],
+      ['c.example', [22, 80, 9418]],
+      ['db.test', [6000]],
+    ])
+    expect(new Set(aliases.map(({ address }) => address)).size).toBe(4)
+    for (const { address } of aliases) expect(address).toMatch(/^127\.(6[4-9]|[7-9]\d|1[01]\d|12[0-7])\./)
+  })
+
+  test('an address stays with its host while other rules come and go', () => {
+    const more = aliasesFor(parseOutputs({ allow: ['aa.example', 'a.example', 'zz.example'] }))
+    expect(more.find(({ host }) => host === 'a.example')?.address).toBe(aliases[0]?.address)
+  })
+
+  test('the hosts file names them and localhost', () => {
+    expect(hostsFile(aliases)).toContain(`\n${aliases[0]?.address} a.example\n`)
+    expect(hostsFile([])).toBe('127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n')
+  })
+})

@@ -1,0 +1,151 @@
+import { isIP } from 'node:net'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { OutputMode, Outputs } from '../../shared/spec.ts'
+import { isInCidr, parseCidr } from './addresses.ts'
+import { normaliseHost, parsePort, showTarget, splitHostPort, type Target } from './names.ts'
+
+/** `host`, `host:port`, `*.host`, `*.host:port`. A wildcard covers every depth below, never the host itself. */
+export type Rule = {
+  readonly text: string
+  readonly host: string
+  readonly wildcard: boolean
+  readonly port: number | null
+}
+
+/** The user's own word on where a name leads: the one way to loopback and the LAN. */
+export type Pin = {
+  readonly text: string
+  readonly from: Rule | { readonly cidr: string; readonly port: number | null }
+  readonly to:
+    | { readonly kind: 'address'; readonly address: string; readonly port: number }
+    /** The name is resolved as usual, and only addresses of this network are dialled. */
+    | { readonly kind: 'network'; readonly cidr: string }
+}
+
+/** A plain value: it can be printed, compared, stored and sent. */
+export type EgressPolicy = {
+  readonly mode: OutputMode
+  /** Plain HTTP is held to GET, HEAD and OPTIONS, and tunnels to TLS. */
+  readonly readOnly: boolean
+  readonly allow: readonly Rule[]
+  readonly deny: readonly Rule[]
+  readonly pins: readonly Pin[]
+}
+
+export type EgressDecision =
+  | {
+      readonly allowed: true
+      readonly target: Target
+      readonly why: string
+      readonly dial:
+        | { readonly kind: 'resolve' }
+        | { readonly kind: 'network'; readonly cidr: string }
+        | { readonly kind: 'address'; readonly address: string; readonly port: number }
+    }
+  | { readonly allowed: false; readonly target: Target; readonly why: string }
+
+export const denyAll: EgressPolicy = { mode: 'none', readOnly: false, allow: [], deny: [], pins: [] }
+
+function badRule(what: string, text: string, why: string): OrangeryError {
+  return new OrangeryError('egress.bad_rule', `${what} "${text}": ${why}`, {
+    kind: 'input',
+    hint: 'A rule is HOST, HOST:PORT or *.HOST; a pin is HOST[:PORT]=ADDR:PORT.',
+    details: { rule: text },
+  })
+}
+
+export function parseRule(what: string, text: string): Rule {
+  if (parseCidr(text) !== null)
+    throw badRule(what, text, 'a network can only be pinned, not allowed or denied')
+  if (text.includes('://')) throw badRule(what, text, 'give the host alone, without scheme and path')
+  if (text === '*') throw badRule(what, text, 'to reach every public host use the mode "open"')
+  const wildcard = text.startsWith('*.')
+  const split = splitHostPort(wildcard ? text.slice(2) : text)
+  if (split === null) throw badRule(what, text, 'not HOST or HOST:PORT')
+  const host = normaliseHost(split.host)
+  if (host === null) throw badRule(what, text, 'not a host name')
+  if (wildcard && isIP(host) !== 0) throw badRule(what, text, 'an address has no names below it')
+  return { text, host, wildcard, port: split.port }
+}
+
+function parsePin(key: string, value: string): Pin {
+  const text = `${key}=${value}`
+  const network = parseCidr(key)
+  const from = network === null ? parseRule('pin', key) : { cidr: network, port: null }
+  const cidr = parseCidr(value)
+  if (cidr !== null) return { text, from, to: { kind: 'network', cidr } }
+  const split = splitHostPort(value)
+  const address = split === null ? null : normaliseHost(split.host)
+  if (split === null || address === null || isIP(address) === 0) {
+    throw badRule('pin', text, 'must lead to an address, as in 127.0.0.1:8080')
+  }
+  const port = split.port ?? from.port
+  if (port === null) throw badRule('pin', text, 'says no port to dial')
+  return { text, from, to: { kind: 'address', address, port } }
+}
+
+/** Reads `outputs` of a SandboxSpec. Lists without a mode mean `restricted`; nothing at all means `none`. */
+export function parseOutputs(outputs: Outputs | undefined): EgressPolicy {
+  if (outputs === undefined) return denyAll
+  const lists = outputs.allow !== undefined || outputs.pins !== undefined
+  return {
+    mode: outputs.mode ?? (lists ? 'restricted' : 'none'),
+    readOnly: outputs.read_only ?? false,
+    allow: (outputs.allow ?? []).map((text) => parseRule('allowed host', text)),
+    deny: (outputs.deny ?? []).map((text) => parseRule('denied host', text)),
+    pins: Object.entries(outputs.pins ?? {}).map(([key, value]) => parsePin(key, value)),
+  }
+}
+
+/** One `--allow-host HOST[:PORT][=ADDR:PORT]` as the part of `outputs` it stands for. */
+export function parseAllowHost(text: string): { readonly allow: string; readonly pin?: [string, string] } {
+  const at = text.indexOf('=')
+  if (at === -1) {
+    parseRule('--allow-host', text)
+    return { allow: text }
+  }
+  const [key, value] = [text.slice(0, at), text.slice(at + 1)]
+  parsePin(key, value)
+  if (parseCidr(key) !== null) throw badRule('--allow-host', text, 'networks are pinned in the sandbox spec')
+  return { allow: key, pin: [key, value] }
+}
+
+export function ruleMatches(rule: Rule, target: Target): boolean {
+  if (rule.port !== null && rule.port !== target.port) return false
+  return rule.wildcard ? target.host.endsWith(`.${rule.host}`) : target.host === rule.host
+}
+
+function pinMatches(pin: Pin, target: Target): boolean {
+  if (!('cidr' in pin.from)) return ruleMatches(pin.from, target)
+  return isIP(target.host) !== 0 && isInCidr(target.host, pin.from.cidr)
+}
+
+/** The most specific pin wins: with a port before without, a name before a wildcard, anything before a network. */
+function pinRank(pin: Pin): number {
+  if ('cidr' in pin.from) return 0
+  return 1 + (pin.from.wildcard ? 0 : 2) + (pin.from.port === null ? 0 : 1)
+}
+
+export function decide(policy: EgressPolicy, asked: Target): EgressDecision {
+  const host = normaliseHost(asked.host)
+  const deny = (target: Target, why: string): EgressDecision => ({ allowed: false, target, why })
+  if (host === null || parsePort(String(asked.port)) === null) return deny(asked, 'not a host and port')
+  const target = { host, port: asked.port }
+  if (policy.mode === 'none') return deny(target, 'outputs are none')
+  const denied = policy.deny.find((rule) => ruleMatches(rule, target))
+  if (denied !== undefined) return deny(target, `denied by the rule ${denied.text}`)
+  const pin = policy.pins
+    .filter((candidate) => pinMatches(candidate, target))
+    .sort((a, b) => pinRank(b) - pinRank(a))[0]
+  if (pin !== undefined) return { allowed: true, target, why: `pinned by ${pin.text}`, dial: pin.to }
+  if (policy.mode === 'open')
+    return { allowed: true, target, why: 'outputs are open', dial: { kind: 'resolve' } }
+  const rule = policy.allow.find((candidate) => ruleMatches(candidate, target))
+  if (rule === undefined) return deny(target, 'not in the list of allowed hosts')
+  return { allowed: true, target, why: `allowed by the rule ${rule.text}`, dial: { kind: 'resolve' } }
+}
+
+/** What the denied program reads, and the log says. */
+export function denialText(target: Target, why: string): string {
+  return `Orangery does not let this sandbox reach ${showTarget(target)}: ${why}`
+}

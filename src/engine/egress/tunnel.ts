@@ -1,0 +1,138 @@
+import type { Socket } from 'node:net'
+import { Denied, Unreachable, type Gate, type Passage, type Via } from './gate.ts'
+import { peek, type Peeked } from './hello.ts'
+import { readUntil } from './reading.ts'
+import { normaliseHost, showTarget, type Target } from './names.ts'
+
+/** TLS alert "access denied", fatal. */
+const tlsDenied = Buffer.from([0x15, 3, 3, 0, 2, 2, 49])
+
+export type HttpHandover = (client: Socket, first: Buffer, passage: Passage) => void
+
+/** Joins two sockets until both directions have ended; an error on one side ends the other at once. */
+export function join(client: Socket, upstream: Socket): void {
+  const drop = () => {
+    client.destroy()
+    upstream.destroy()
+  }
+  client.once('error', drop).once('close', drop)
+  upstream.once('error', drop).once('close', drop)
+  client.pipe(upstream)
+  upstream.pipe(client)
+}
+
+/** Opens a way for a client that now speaks its own protocol, and says why where there is none. */
+export async function openPassage(gate: Gate, client: Socket, target: Target, via: Via): Promise<Passage> {
+  const passage = await gate.pass(target, via, () => client.destroy())
+  if (client.destroyed) {
+    passage.upstream.destroy()
+    throw new Unreachable(target, 'the program went away')
+  }
+  client.once('close', () => passage.upstream.destroy())
+  passage.upstream.once('close', () => {
+    if (!client.writableEnded) client.end()
+  })
+  return passage
+}
+
+/**
+ * Carries a tunnel. The client's first bytes are held until they show no other name than the one that was
+ * allowed: shared front ends route by SNI and Host, not by address. (escape: domain-fronting)
+ */
+export async function carry(
+  gate: Gate,
+  client: Socket,
+  passage: Passage,
+  handshakeMs: number,
+  toHttp: HttpHandover,
+): Promise<void> {
+  const { target, via, upstream } = passage
+  // Where the server speaks first (ssh, smtp), the client waits for it.
+  upstream.pipe(client, { end: false })
+  const { bytes, peeked } = await readFirst(client, handshakeMs, upstream)
+  upstream.unpipe(client)
+  const refuse = (why: string) => {
+    gate.deny(target, via, why)
+    upstream.destroy()
+    client.end(bytes[0] === 0x16 ? tlsDenied : '', () => client.destroy())
+  }
+  if (peeked.kind === 'broken') return refuse('what looks like TLS is not a proper ClientHello')
+  if (peeked.kind === 'tls' && peeked.serverName !== null) {
+    const name = normaliseHost(peeked.serverName)
+    if (name !== target.host) {
+      return refuse(`TLS asks for ${name ?? 'a bad name'} in a connection to ${showTarget(target)}`)
+    }
+  }
+  if (peeked.kind === 'http' && upstream.bytesRead === 0) return toHttp(client, bytes, passage)
+  // A server more lenient than our parser could still take it for a request with another method.
+  if (gate.policy.readOnly && peeked.kind !== 'tls' && bytes.length > 0) {
+    return refuse('read-only outputs let only TLS and HTTP/1.1 through')
+  }
+  if (bytes.length > 0) upstream.write(bytes)
+  join(client, upstream)
+}
+
+async function readFirst(
+  client: Socket,
+  timeoutMs: number,
+  upstream: Socket,
+): Promise<{ bytes: Buffer; peeked: Peeked }> {
+  let bytes: Buffer = Buffer.alloc(0)
+  let peeked: Peeked = { kind: 'more' }
+  const ended = await new Promise<boolean>((resolve) => {
+    // Only begun and unfinished first words are hurried: a silent client may be waiting for the server.
+    let timer: NodeJS.Timeout | undefined
+    const finish = (end: boolean) => {
+      clearTimeout(timer)
+      client.off('data', onData).off('end', onEnd).off('close', onEnd)
+      upstream.off('close', onEnd)
+      client.pause()
+      resolve(end)
+    }
+    const onEnd = () => finish(true)
+    const onData = (chunk: Buffer) => {
+      timer ??= setTimeout(() => finish(true), timeoutMs)
+      bytes = bytes.length === 0 ? chunk : Buffer.concat([bytes, chunk])
+      peeked = peek(bytes)
+      if (peeked.kind !== 'more') finish(false)
+    }
+    client.on('data', onData).on('end', onEnd).on('close', onEnd)
+    upstream.on('close', onEnd)
+    client.resume()
+  })
+  if (ended && peeked.kind === 'more') peeked = bytes[0] === 0x16 ? { kind: 'broken' } : { kind: 'other' }
+  return { bytes, peeked }
+}
+
+/** Tells a program on a plain connection that it may not, in the protocol it speaks, if it shows one. */
+export async function refusePlain(client: Socket, text: string, waitMs = 1000): Promise<void> {
+  const bytes = await readUntil(client, (value) => ({ value, used: value.length }), waitMs)
+  if (bytes === null) return void client.destroy()
+  const peeked = peek(bytes)
+  if (bytes[0] === 0x16) client.end(tlsDenied)
+  else if (peeked.kind === 'http') client.end(httpAnswer(403, text))
+  else client.destroy()
+  client.resume()
+}
+
+/** The reason phrase carries the text too: pip, Go and Java show it, and not the body. */
+export function httpAnswer(status: number, text: string): string {
+  const phrase = text.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, 500)
+  const body = `${text}\n`
+  return [
+    `HTTP/1.1 ${status} ${phrase}`,
+    'Content-Type: text/plain; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    `X-Orangery: ${status === 403 ? 'denied' : 'failed'}`,
+    'Connection: close',
+    '',
+    body,
+  ].join('\r\n')
+}
+
+export function statusOf(error: unknown): { status: number; text: string } {
+  if (error instanceof Denied) return { status: 403, text: error.message }
+  if (error instanceof Unreachable)
+    return { status: error.code === 'ETIMEDOUT' ? 504 : 502, text: error.message }
+  return { status: 500, text: 'Orangery could not carry this connection' }
+}

@@ -1,0 +1,126 @@
+import { boundaryLevels, type BoundaryLevel } from '../../shared/boundary.ts'
+import { dispatchStatuses, type DispatchDetail, type DispatchRow } from '../../shared/dispatch.ts'
+import type { RepoId } from '../../shared/ids.ts'
+import { sandboxLevels, type SandboxLevel } from '../../shared/level.ts'
+import { changesets, dispatches } from './schema.ts'
+
+/** A dispatch as the engine needs it: what people see, and what recovery and proof go by. */
+export type StoredDispatch = DispatchDetail & {
+  readonly repoId: RepoId | null
+  readonly supervisorPid: number | null
+  readonly supervisorStartTicks: number | null
+  readonly lastEventHash: string | null
+  readonly sandboxSpecText: string | null
+}
+
+export const rowColumns = {
+  id: dispatches.id,
+  parentId: dispatches.parentId,
+  name: dispatches.name,
+  agent: dispatches.agent,
+  role: dispatches.role,
+  phase: dispatches.phase,
+  prompt: dispatches.prompt,
+  status: dispatches.status,
+  sandbox: dispatches.sandbox,
+  exitCode: dispatches.exitCode,
+  error: dispatches.error,
+  createdAt: dispatches.createdAt,
+  startedAt: dispatches.startedAt,
+  endedAt: dispatches.endedAt,
+  level: dispatches.level,
+  boundary: dispatches.boundary,
+  roots: dispatches.roots,
+  command: dispatches.command,
+  changesetState: changesets.state,
+  files: changesets.files,
+  insertions: changesets.insertions,
+  deletions: changesets.deletions,
+}
+export const detailColumns = {
+  ...rowColumns,
+  repoId: dispatches.repoId,
+  supervisorPid: dispatches.supervisorPid,
+  supervisorStartTicks: dispatches.supervisorStartTicks,
+  lastEventHash: dispatches.lastEventHash,
+  sandboxSpec: dispatches.sandboxSpec,
+  sandboxEffective: dispatches.sandboxEffective,
+}
+
+/** What a query may find: rows of any age, by programs that were free with types and words. */
+type Found<Columns> = { readonly [K in keyof Columns]: string | number | null }
+
+/** Unknown or broken JSON of another program must not take the whole list down with it. */
+function parseJson(text: unknown): unknown {
+  if (typeof text !== 'string') return null
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+function parseList(text: unknown): string[] {
+  const list = text === '[]' ? [] : parseJson(text)
+  return Array.isArray(list) ? list.map(String) : []
+}
+
+const text = (value: string | number | null): string | null => (value === null ? null : String(value))
+const number = (value: string | number | null): number | null => (typeof value === 'number' ? value : null)
+
+/** Times are ISO text; some programs kept seconds. */
+function time(value: string | number | null): string | null {
+  return typeof value === 'number' ? new Date(value * 1000).toISOString() : value
+}
+
+const knownStatuses: ReadonlySet<unknown> = new Set(dispatchStatuses)
+const knownLevels: ReadonlySet<unknown> = new Set(sandboxLevels)
+const knownBoundaries: ReadonlySet<unknown> = new Set(boundaryLevels)
+
+export function toRow(found: Found<typeof rowColumns>): DispatchRow {
+  const id = String(found.id) as DispatchRow['id']
+  return {
+    id,
+    parent_id: text(found.parentId),
+    name: text(found.name),
+    agent: text(found.agent) ?? '',
+    role: text(found.role),
+    phase: text(found.phase),
+    prompt: text(found.prompt),
+    // A word of another program: nothing of ours runs for it, and how it ended is unknown.
+    status: knownStatuses.has(found.status) ? (found.status as DispatchRow['status']) : 'interrupted',
+    sandbox: text(found.sandbox),
+    exit_code: number(found.exitCode),
+    error: text(found.error),
+    created_at: time(found.createdAt) ?? '',
+    started_at: time(found.startedAt),
+    ended_at: time(found.endedAt),
+    level: knownLevels.has(found.level) ? (found.level as SandboxLevel) : null,
+    boundary: knownBoundaries.has(found.boundary) ? (found.boundary as BoundaryLevel) : null,
+    roots: parseList(found.roots),
+    command: parseList(found.command),
+    changeset:
+      found.changesetState === null
+        ? null
+        : {
+            id,
+            state: found.changesetState as NonNullable<DispatchRow['changeset']>['state'],
+            files: number(found.files) ?? 0,
+            insertions: number(found.insertions) ?? 0,
+            deletions: number(found.deletions) ?? 0,
+          },
+  }
+}
+
+export function toStored(found: Found<typeof detailColumns>): StoredDispatch {
+  return {
+    ...toRow(found),
+    sandbox_spec: parseJson(found.sandboxSpec),
+    sandbox_effective: parseJson(found.sandboxEffective),
+    repoId: found.repoId as RepoId | null,
+    supervisorPid: number(found.supervisorPid),
+    supervisorStartTicks: number(found.supervisorStartTicks),
+    lastEventHash: text(found.lastEventHash),
+    sandboxSpecText: text(found.sandboxSpec),
+  }
+}
