@@ -80,8 +80,8 @@ export class ChangeFeed {
     } catch {
       // Out of watches: the poll alone is the truth anyway.
     }
+    // Keeps the process alive: whoever listens waits for something.
     this.#poll = setInterval(() => this.#look(), pollMs)
-    this.#poll.unref()
   }
 
   #stop(): void {
@@ -97,7 +97,6 @@ export class ChangeFeed {
       this.#hint = undefined
       this.#look()
     }, hintDelayMs)
-    this.#hint.unref()
   }
 
   /** `data_version` moves only when another connection committed, so a quiet look costs microseconds. */

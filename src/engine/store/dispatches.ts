@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, gte, inArray, lt, or, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, gte, inArray, lt, or, sql, type SQL } from 'drizzle-orm'
 import type { BoundaryLevel } from '../../shared/boundary.ts'
 import type { DispatchRow, DispatchStatus } from '../../shared/dispatch.ts'
 import type { SandboxEffective } from '../../shared/effective.ts'
@@ -6,7 +6,8 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { SandboxLevel } from '../../shared/level.ts'
 import type { StoreDatabase } from './database.ts'
-import { detailColumns, rowColumns, toRow, toStored, type StoredDispatch } from './rows.ts'
+import { compile } from './compile.ts'
+import { detailColumns, rowColumns, toRow, toStored, type Found, type StoredDispatch } from './rows.ts'
 import { changesets, dispatches } from './schema.ts'
 
 export type NewDispatch = {
@@ -44,7 +45,10 @@ export type Outcome = {
 
 const parameter = sql.placeholder
 
-function prepareStatements({ orm }: StoreDatabase) {
+type RowFound = Found<typeof rowColumns>
+type DetailFound = Found<typeof detailColumns>
+
+function prepareStatements({ orm, sqlite }: StoreDatabase) {
   const rows = () =>
     orm.select(rowColumns).from(dispatches).leftJoin(changesets, eq(changesets.id, dispatches.id)).$dynamic()
   const details = () =>
@@ -53,98 +57,104 @@ function prepareStatements({ orm }: StoreDatabase) {
       .from(dispatches)
       .leftJoin(changesets, eq(changesets.id, dispatches.id))
       .$dynamic()
+  const ids = () => orm.select({ id: dispatches.id }).from(dispatches).$dynamic()
   const unfinished = inArray(dispatches.status, ['starting', 'running'])
+  const thisOne = eq(dispatches.id, parameter('id'))
+  const newestFirst = [desc(dispatches.createdAt), desc(dispatches.id)]
+  const oldestFirst = [asc(dispatches.createdAt), asc(dispatches.id)]
   const before = orm
     .select({ createdAt: dispatches.createdAt })
     .from(dispatches)
     .where(eq(dispatches.id, parameter('before')))
+  const olderThanBefore = or(
+    lt(dispatches.createdAt, before),
+    and(eq(dispatches.createdAt, before), lt(dispatches.id, parameter('before'))),
+  )
+  const given = <Name extends string>(...names: readonly Name[]) =>
+    Object.fromEntries(names.map((name) => [name, sql`${parameter(name)}`])) as Record<Name, SQL>
   return {
-    insert: orm
-      .insert(dispatches)
-      .values({
-        id: parameter('id'),
-        repoId: parameter('repoId'),
-        parentId: parameter('parentId'),
-        name: parameter('name'),
-        agent: parameter('agent'),
-        role: parameter('role'),
-        phase: parameter('phase'),
-        prompt: parameter('prompt'),
-        sandbox: parameter('sandbox'),
-        sandboxSpec: parameter('sandboxSpec'),
-        level: parameter('level'),
-        boundary: parameter('boundary'),
-        roots: parameter('roots'),
-        command: parameter('command'),
-        status: parameter('status'),
-        error: parameter('error'),
-        createdAt: parameter('createdAt'),
-        endedAt: parameter('endedAt'),
-      })
-      .prepare(),
-    run: orm
-      .update(dispatches)
-      .set({
-        status: 'running',
-        startedAt: sql`${parameter('startedAt')}`,
-        supervisorPid: sql`${parameter('supervisorPid')}`,
-        supervisorStartTicks: sql`${parameter('supervisorStartTicks')}`,
-      })
-      .where(and(eq(dispatches.id, parameter('id')), eq(dispatches.status, 'starting')))
-      .prepare(),
-    setBoundary: orm
-      .update(dispatches)
-      .set({ boundary: sql`${parameter('boundary')}` })
-      .where(and(eq(dispatches.id, parameter('id')), unfinished))
-      .prepare(),
-    finish: orm
-      .update(dispatches)
-      .set({
-        status: sql`${parameter('status')}`,
-        exitCode: sql`${parameter('exitCode')}`,
-        error: sql`${parameter('error')}`,
-        sandboxEffective: sql`${parameter('effective')}`,
-        endedAt: sql`${parameter('endedAt')}`,
-        lastEventHash: sql`${parameter('lastEventHash')}`,
-      })
-      .where(and(eq(dispatches.id, parameter('id')), unfinished))
-      .prepare(),
-    status: orm
-      .select({ status: dispatches.status })
-      .from(dispatches)
-      .where(eq(dispatches.id, parameter('id')))
-      .prepare(),
-    get: details()
-      .where(eq(dispatches.id, parameter('id')))
-      .prepare(),
-    newest: rows()
-      .orderBy(desc(dispatches.createdAt), desc(dispatches.id))
-      .limit(parameter('limit'))
-      .prepare(),
-    older: rows()
-      .where(
-        or(
-          lt(dispatches.createdAt, before),
-          and(eq(dispatches.createdAt, before), lt(dispatches.id, parameter('before'))),
+    insert: compile(
+      sqlite,
+      orm
+        .insert(dispatches)
+        .values(
+          given(
+            'id',
+            'repoId',
+            'parentId',
+            'name',
+            'agent',
+            'role',
+            'phase',
+            'prompt',
+            'sandbox',
+            'sandboxSpec',
+            'level',
+            'boundary',
+            'roots',
+            'command',
+            'status',
+            'error',
+            'createdAt',
+            'endedAt',
+          ),
         ),
-      )
-      .orderBy(desc(dispatches.createdAt), desc(dispatches.id))
-      .limit(parameter('limit'))
-      .prepare(),
-    byPrefix: orm
-      .select({ id: dispatches.id })
-      .from(dispatches)
-      .where(and(gte(dispatches.id, parameter('from')), lt(dispatches.id, parameter('to'))))
-      .orderBy(asc(dispatches.id))
-      .limit(6)
-      .prepare(),
-    children: orm
-      .select({ id: dispatches.id })
-      .from(dispatches)
-      .where(eq(dispatches.parentId, parameter('id')))
-      .orderBy(asc(dispatches.createdAt), asc(dispatches.id))
-      .prepare(),
-    unfinished: details().where(unfinished).orderBy(asc(dispatches.createdAt), asc(dispatches.id)).prepare(),
+    ),
+    run: compile(
+      sqlite,
+      orm
+        .update(dispatches)
+        .set({ status: 'running', ...given('startedAt', 'supervisorPid', 'supervisorStartTicks') })
+        .where(and(thisOne, eq(dispatches.status, 'starting'))),
+    ),
+    setBoundary: compile(
+      sqlite,
+      orm.update(dispatches).set(given('boundary')).where(and(thisOne, unfinished)),
+    ),
+    finish: compile(
+      sqlite,
+      orm
+        .update(dispatches)
+        .set(given('status', 'exitCode', 'error', 'sandboxEffective', 'endedAt', 'lastEventHash'))
+        .where(and(thisOne, unfinished)),
+    ),
+    status: compile<{ status: DispatchStatus }>(
+      sqlite,
+      orm.select({ status: dispatches.status }).from(dispatches).where(thisOne),
+    ),
+    get: compile<DetailFound>(sqlite, details().where(thisOne)),
+    newest: compile<RowFound>(
+      sqlite,
+      rows()
+        .orderBy(...newestFirst)
+        .limit(parameter('limit')),
+    ),
+    older: compile<RowFound>(
+      sqlite,
+      rows()
+        .where(olderThanBefore)
+        .orderBy(...newestFirst)
+        .limit(parameter('limit')),
+    ),
+    byPrefix: compile<{ id: DispatchId }>(
+      sqlite,
+      ids()
+        .where(and(gte(dispatches.id, parameter('from')), lt(dispatches.id, parameter('to'))))
+        .orderBy(asc(dispatches.id))
+        .limit(6),
+    ),
+    children: compile<{ id: DispatchId }>(
+      sqlite,
+      ids()
+        .where(eq(dispatches.parentId, parameter('id')))
+        .orderBy(...oldestFirst),
+    ),
+    unfinished: compile<DetailFound>(
+      sqlite,
+      details()
+        .where(unfinished)
+        .orderBy(...oldestFirst),
+    ),
   }
 }
 
@@ -209,8 +219,8 @@ export class DispatchRecords {
         `${id}: nothing ran, so nothing was effective`,
       )
     }
-    const effective = outcome.effective === null ? null : JSON.stringify(outcome.effective)
-    return this.#changed(id, () => this.#statements.finish.run({ ...outcome, id, effective }))
+    const sandboxEffective = outcome.effective === null ? null : JSON.stringify(outcome.effective)
+    return this.#changed(id, () => this.#statements.finish.run({ ...outcome, id, sandboxEffective }))
   }
 
   get(id: DispatchId): StoredDispatch {
@@ -250,7 +260,7 @@ export class DispatchRecords {
 
   /** What has not ended: after a crash, whoever starts next looks whether their supervisors still live. */
   unfinished(): StoredDispatch[] {
-    return this.#attempt(() => this.#statements.unfinished.all()).map(toStored)
+    return this.#attempt(() => this.#statements.unfinished.all({})).map(toStored)
   }
 
   /** Runs a write of one row and tells listeners. False when the row is not in a state for it. */

@@ -13,9 +13,10 @@ export type StoredDispatch = DispatchDetail & {
   readonly sandboxSpecText: string | null
 }
 
+/** Keys are the columns' own names: results come straight from SQLite, under the names it gives them. */
 export const rowColumns = {
   id: dispatches.id,
-  parentId: dispatches.parentId,
+  parent_id: dispatches.parentId,
   name: dispatches.name,
   agent: dispatches.agent,
   role: dispatches.role,
@@ -23,32 +24,32 @@ export const rowColumns = {
   prompt: dispatches.prompt,
   status: dispatches.status,
   sandbox: dispatches.sandbox,
-  exitCode: dispatches.exitCode,
+  exit_code: dispatches.exitCode,
   error: dispatches.error,
-  createdAt: dispatches.createdAt,
-  startedAt: dispatches.startedAt,
-  endedAt: dispatches.endedAt,
+  created_at: dispatches.createdAt,
+  started_at: dispatches.startedAt,
+  ended_at: dispatches.endedAt,
   level: dispatches.level,
   boundary: dispatches.boundary,
   roots: dispatches.roots,
   command: dispatches.command,
-  changesetState: changesets.state,
+  state: changesets.state,
   files: changesets.files,
   insertions: changesets.insertions,
   deletions: changesets.deletions,
 }
 export const detailColumns = {
   ...rowColumns,
-  repoId: dispatches.repoId,
-  supervisorPid: dispatches.supervisorPid,
-  supervisorStartTicks: dispatches.supervisorStartTicks,
-  lastEventHash: dispatches.lastEventHash,
-  sandboxSpec: dispatches.sandboxSpec,
-  sandboxEffective: dispatches.sandboxEffective,
+  repo_id: dispatches.repoId,
+  supervisor_pid: dispatches.supervisorPid,
+  supervisor_start_ticks: dispatches.supervisorStartTicks,
+  last_event_hash: dispatches.lastEventHash,
+  sandbox_spec: dispatches.sandboxSpec,
+  sandbox_effective: dispatches.sandboxEffective,
 }
 
 /** What a query may find: rows of any age, by programs that were free with types and words. */
-type Found<Columns> = { readonly [K in keyof Columns]: string | number | null }
+export type Found<Columns> = { readonly [K in keyof Columns]: string | number | null }
 
 /** Unknown or broken JSON of another program must not take the whole list down with it. */
 function parseJson(text: unknown): unknown {
@@ -81,7 +82,7 @@ export function toRow(found: Found<typeof rowColumns>): DispatchRow {
   const id = String(found.id) as DispatchRow['id']
   return {
     id,
-    parent_id: text(found.parentId),
+    parent_id: text(found.parent_id),
     name: text(found.name),
     agent: text(found.agent) ?? '',
     role: text(found.role),
@@ -90,21 +91,21 @@ export function toRow(found: Found<typeof rowColumns>): DispatchRow {
     // A word of another program: nothing of ours runs for it, and how it ended is unknown.
     status: knownStatuses.has(found.status) ? (found.status as DispatchRow['status']) : 'interrupted',
     sandbox: text(found.sandbox),
-    exit_code: number(found.exitCode),
+    exit_code: number(found.exit_code),
     error: text(found.error),
-    created_at: time(found.createdAt) ?? '',
-    started_at: time(found.startedAt),
-    ended_at: time(found.endedAt),
+    created_at: time(found.created_at) ?? '',
+    started_at: time(found.started_at),
+    ended_at: time(found.ended_at),
     level: knownLevels.has(found.level) ? (found.level as SandboxLevel) : null,
     boundary: knownBoundaries.has(found.boundary) ? (found.boundary as BoundaryLevel) : null,
     roots: parseList(found.roots),
     command: parseList(found.command),
     changeset:
-      found.changesetState === null
+      found.state === null
         ? null
         : {
             id,
-            state: found.changesetState as NonNullable<DispatchRow['changeset']>['state'],
+            state: found.state as NonNullable<DispatchRow['changeset']>['state'],
             files: number(found.files) ?? 0,
             insertions: number(found.insertions) ?? 0,
             deletions: number(found.deletions) ?? 0,
@@ -115,12 +116,12 @@ export function toRow(found: Found<typeof rowColumns>): DispatchRow {
 export function toStored(found: Found<typeof detailColumns>): StoredDispatch {
   return {
     ...toRow(found),
-    sandbox_spec: parseJson(found.sandboxSpec),
-    sandbox_effective: parseJson(found.sandboxEffective),
-    repoId: found.repoId as RepoId | null,
-    supervisorPid: number(found.supervisorPid),
-    supervisorStartTicks: number(found.supervisorStartTicks),
-    lastEventHash: text(found.lastEventHash),
-    sandboxSpecText: text(found.sandboxSpec),
+    sandbox_spec: parseJson(found.sandbox_spec),
+    sandbox_effective: parseJson(found.sandbox_effective),
+    repoId: found.repo_id as RepoId | null,
+    supervisorPid: number(found.supervisor_pid),
+    supervisorStartTicks: number(found.supervisor_start_ticks),
+    lastEventHash: text(found.last_event_hash),
+    sandboxSpecText: text(found.sandbox_spec),
   }
 }
