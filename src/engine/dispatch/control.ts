@@ -1,0 +1,67 @@
+import type { Server } from 'node:net'
+import { join } from 'node:path'
+import { z } from 'zod'
+import type { DispatchId } from '../../shared/ids.ts'
+import { errorFromReport, reportError, type ErrorReport } from '../../shared/errors.ts'
+import { boundaryLevelSchema } from '../../shared/boundary.ts'
+import { connectTo, listenOn } from './lineSocket.ts'
+
+/** What a host may ask of a running supervisor. */
+export const controlRequestSchema = z.discriminatedUnion('op', [
+  z.object({ op: z.literal('kill'), by: z.string() }),
+  z.object({ op: z.literal('input'), data: z.string() }),
+  z.object({
+    op: z.literal('resize'),
+    columns: z.number().int().positive(),
+    rows: z.number().int().positive(),
+  }),
+  z.object({
+    op: z.literal('boundary'),
+    to: boundaryLevelSchema,
+    hosts: z.array(z.string()),
+    by: z.string(),
+    why: z.string(),
+  }),
+])
+export type ControlRequest = z.infer<typeof controlRequestSchema>
+export type ControlHandler = (request: ControlRequest) => Promise<void> | void
+
+type Reply = { readonly ok: true } | { readonly error: ErrorReport }
+
+export const controlPath = (runtime: string, id: DispatchId): string => join(runtime, `${id}.sock`)
+
+export function listenForControl(path: string, handle: ControlHandler): Promise<Server> {
+  return listenOn(path, (channel) => {
+    channel.onMessage((text) => {
+      void (async () => {
+        let reply: Reply
+        try {
+          await handle(controlRequestSchema.parse(JSON.parse(text)))
+          reply = { ok: true }
+        } catch (error) {
+          reply = { error: reportError(error) }
+        }
+        channel.send(JSON.stringify(reply))
+      })()
+    })
+  })
+}
+
+/** Asks a supervisor; false where none answers. */
+export async function askSupervisor(path: string, request: ControlRequest): Promise<boolean> {
+  const channel = await connectTo(path)
+  if (channel === null) return false
+  try {
+    const reply = await new Promise<Reply | null>((resolve) => {
+      channel.onMessage((text) => resolve(JSON.parse(text) as Reply))
+      // It died over the request, which is as good as not being there.
+      channel.onClose(() => resolve(null))
+      channel.send(JSON.stringify(request))
+    })
+    if (reply === null) return false
+    if ('error' in reply) throw errorFromReport(reply.error)
+    return true
+  } finally {
+    channel.close()
+  }
+}

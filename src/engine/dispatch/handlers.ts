@@ -1,0 +1,189 @@
+import { readdir, stat } from 'node:fs/promises'
+import { homedir, platform } from 'node:os'
+import { resolve } from 'node:path'
+import type { Handlers } from '../../shared/api.ts'
+import { isTerminal } from '../../shared/dispatch.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { DispatchId } from '../../shared/ids.ts'
+import { loadCards } from '../agents/index.ts'
+import { doctor } from '../sandbox/index.ts'
+import { readEvents, type StoredDispatch } from '../store/index.ts'
+import { askSupervisor, controlPath, type ControlRequest } from './control.ts'
+import { readOutput } from './output.ts'
+import type { Parts } from './parts.ts'
+import { preflight, prepare } from './prepare.ts'
+import { recover } from './recover.ts'
+import type { Supervisors } from './supervisors.ts'
+import { version } from './version.ts'
+
+export type HostKind = 'desktop' | 'browser' | 'command-line'
+
+/** The engine's side of the contract: finds the dispatch, asks the right station, says what came of it. */
+export function createHandlers(parts: Parts, supervisors: Supervisors, host: HostKind): Handlers {
+  const { store, changesets, layout, runtime } = parts
+  const find = (reference: string): DispatchId => store.dispatches.resolve(reference)
+
+  /** A dispatch that has files on disk; one that failed preflight has none. */
+  function started(id: DispatchId): StoredDispatch & { repoId: NonNullable<StoredDispatch['repoId']> } {
+    const dispatch = store.dispatches.get(id)
+    if (dispatch.repoId === null) {
+      throw new OrangeryError('dispatch.never_started', `${id}: it never started`, {
+        kind: 'not_found',
+        hint: 'See why with `orangery dispatch status`.',
+      })
+    }
+    return dispatch as ReturnType<typeof started>
+  }
+  const hasEnded = (id: DispatchId) => isTerminal(store.dispatches.get(id).status)
+
+  async function ask(id: DispatchId, request: ControlRequest): Promise<void> {
+    if (await askSupervisor(controlPath(runtime, id), request)) return
+    await recover(parts)
+    throw new OrangeryError('dispatch.not_running', `${id}: is ${store.dispatches.get(id).status}`, {
+      kind: 'busy',
+      hint: 'Only a running dispatch can be spoken to.',
+    })
+  }
+
+  async function kill(id: DispatchId, by: string): Promise<void> {
+    // Children first: a parent that is gone could not be asked for them any more.
+    await Promise.all(store.dispatches.children(id).map((child) => kill(child, by)))
+    if (hasEnded(id)) return
+    const deadline = Date.now() + killPatienceMs
+    while (!(await askSupervisor(controlPath(runtime, id), { op: 'kill', by }))) {
+      await recover(parts)
+      if (hasEnded(id)) return
+      if (Date.now() > deadline) {
+        throw new OrangeryError('dispatch.cannot_kill', `${id}: its supervisor does not answer`, {
+          kind: 'busy',
+        })
+      }
+      await pause(50)
+    }
+    while (!hasEnded(id) && Date.now() < deadline) await pause(20)
+  }
+
+  return {
+    'host.info': async () => ({
+      version,
+      data_dir: layout.dataDir,
+      platform: platform(),
+      home: homedir(),
+      host,
+    }),
+    'host.doctor': () => doctor(layout.dataDir),
+    'host.directories': async ({ path }) => {
+      const full = resolve(path.replace(/^~(?=\/|$)/, homedir()))
+      const exists = await stat(full).then(
+        (facts) => facts.isDirectory(),
+        () => false,
+      )
+      const entries = exists ? await readdir(full, { withFileTypes: true }).catch(() => []) : []
+      const folders = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name)
+      return { path: full, exists, entries: folders.sort().slice(0, 500) }
+    },
+    'agent.cards': () => loadCards(parts.configDir),
+
+    'dispatch.preflight': (input) => preflight(parts, input),
+    'dispatch.spawn': async (input) => {
+      const job = await prepare(parts, input)
+      try {
+        await supervisors.start(job)
+      } catch (error) {
+        const why = error instanceof Error ? error.message : String(error)
+        const endedAt = new Date().toISOString()
+        store.dispatches.finish(job.id, {
+          status: 'failed',
+          exitCode: null,
+          error: why,
+          effective: null,
+          endedAt,
+          lastEventHash: null,
+        })
+        throw error
+      }
+      return { id: job.id }
+    },
+    'dispatch.list': async ({ limit, before }) => store.dispatches.list({ limit, before }),
+    'dispatch.get': async ({ id }) => detail(store.dispatches.get(find(id))),
+    'dispatch.kill': async ({ id }, { by }) => {
+      const found = find(id)
+      await kill(found, by)
+      return { id: found }
+    },
+    'dispatch.input': async ({ id, data }) => {
+      await ask(find(id), { op: 'input', data: Buffer.from(data).toString('base64') })
+      return {}
+    },
+    'dispatch.resize': async ({ id, columns, rows }) => {
+      await ask(find(id), { op: 'resize', columns, rows })
+      return {}
+    },
+    'dispatch.events': async function* ({ id, after, follow }, signal) {
+      const dispatch = started(find(id))
+      yield* readEvents(layout.events(dispatch.repoId, dispatch.id), {
+        after,
+        follow: follow && !hasEnded(dispatch.id),
+        signal,
+      })
+    },
+    'dispatch.output': async function* ({ id, from, follow }, signal) {
+      const dispatch = started(find(id))
+      const ended = () => hasEnded(dispatch.id)
+      yield* readOutput(layout.output(dispatch.repoId, dispatch.id), { from, follow, signal, ended })
+    },
+
+    'changeset.list': () => changesets.list(),
+    'changeset.get': ({ id }) => changesets.get(find(id)),
+    'changeset.diff': ({ id, ...options }) => changesets.diff(find(id), options),
+    'changeset.decide': ({ id, ...decision }, { by }) => changesets.decide(find(id), decision, by),
+    'changeset.apply': ({ id, ...options }, { by }) => changesets.apply(find(id), options, by),
+    'changeset.undo': ({ id }, { by }) => changesets.undo(find(id), by),
+    'changeset.reject': ({ id, comment }, { by }) => changesets.reject(find(id), comment, by),
+    'changeset.abandon': ({ id }, { by }) => changesets.abandon(find(id), by),
+
+    'boundary.show': async ({ id }) => {
+      const dispatch = store.dispatches.get(find(id))
+      return { id: dispatch.id, level: dispatch.boundary, history: [], requests: [] }
+    },
+
+    changes: async function* (_input, signal) {
+      let pending: string[] = []
+      let wake: () => void = () => {}
+      const stop = store.onChange((ids) => {
+        pending.push(...ids)
+        wake()
+      })
+      signal.addEventListener('abort', () => wake())
+      try {
+        while (!signal.aborted) {
+          if (pending.length === 0) {
+            await new Promise<void>((resolve) => {
+              wake = resolve
+            })
+          }
+          const ids = [...new Set(pending)]
+          pending = []
+          if (ids.length > 0) yield { ids }
+        }
+      } finally {
+        stop()
+      }
+    },
+  }
+}
+
+const killPatienceMs = 10_000
+const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+
+/** What people may see of a stored dispatch. */
+function detail({
+  repoId: _r,
+  supervisorPid: _p,
+  supervisorStartTicks: _t,
+  lastEventHash: _h,
+  sandboxSpecText: _s,
+  ...shown
+}: StoredDispatch) {
+  return shown
+}

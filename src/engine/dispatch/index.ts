@@ -1,0 +1,8 @@
+export { connectToHost, offerToCommandLines } from './hostSocket.ts'
+export { createHandlers, type HostKind } from './handlers.ts'
+export { openParts } from './openParts.ts'
+export { recover } from './recover.ts'
+export { runForeground, type Foreground } from './foreground.ts'
+export { Supervisors } from './supervisors.ts'
+export { version } from './version.ts'
+export type { Parts } from './parts.ts'

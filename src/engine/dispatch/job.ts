@@ -1,0 +1,22 @@
+import type { AgentCard } from '../../shared/card.ts'
+import type { DispatchId } from '../../shared/ids.ts'
+import type { Contract } from '../base/contract.ts'
+import type { WorkspaceDriver } from '../base/workspace.ts'
+import type { Project } from '../workspace/index.ts'
+import type { Size } from './terminal.ts'
+
+/**
+ * Everything a supervisor needs to lead one dispatch from its workspace to its end. It travels over a pipe
+ * and is never written down: `env` may hold secrets.
+ */
+export type Job = {
+  readonly id: DispatchId
+  readonly name: string | null
+  readonly card: AgentCard
+  readonly command: readonly [string, ...string[]]
+  readonly contract: Contract
+  readonly project: Project
+  readonly driver: WorkspaceDriver
+  readonly env: Readonly<Record<string, string>>
+  readonly size: Size
+}

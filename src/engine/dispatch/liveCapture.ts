@@ -1,0 +1,40 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { EventBody } from '../../shared/events.ts'
+import type { Workspace } from '../base/workspace.ts'
+import type { Parts } from './parts.ts'
+
+/** Pause between two looks, and how much longer than a look took it must be: an agent pays little for being watched. */
+const shortestPauseMs = 700
+const pausePerLook = 4
+
+/** Captures the changeset while the agent runs, so that it can be read before the agent is done. */
+export function followChanges(
+  parts: Parts,
+  workspace: Workspace,
+  note: (event: EventBody) => void,
+): AsyncDisposable {
+  const stop = new AbortController()
+  const following = (async () => {
+    let revision = ''
+    let pause = shortestPauseMs
+    while (workspace.strategy !== 'none') {
+      await sleep(pause, undefined, { signal: stop.signal }).catch(() => {})
+      if (stop.signal.aborted) return
+      const began = performance.now()
+      const capture = await parts.changesets
+        .capture(workspace, { final: false, signal: stop.signal })
+        .catch(() => null)
+      if (capture !== null && capture.revision !== revision) {
+        revision = capture.revision
+        note({ type: 'ChangesetCaptured', revision, files: capture.files })
+      }
+      pause = Math.max(shortestPauseMs, (performance.now() - began) * pausePerLook)
+    }
+  })()
+  return {
+    async [Symbol.asyncDispose]() {
+      stop.abort()
+      await following
+    },
+  }
+}

@@ -1,0 +1,31 @@
+import { mkdir } from 'node:fs/promises'
+import { layout, runtimeDir } from '../base/paths.ts'
+import { createChangesets } from '../changeset/index.ts'
+import { detectHost, type HostFacts } from '../sandbox/index.ts'
+import { openStore } from '../store/index.ts'
+import type { Parts } from './parts.ts'
+
+/** Opens the stations of one data folder. */
+export async function openParts(places: {
+  readonly dataDir: string
+  readonly configDir: string
+}): Promise<Parts & AsyncDisposable> {
+  const { dataDir, configDir } = places
+  const store = await openStore(dataDir)
+  const runtime = runtimeDir(dataDir)
+  await mkdir(runtime, { recursive: true, mode: 0o700 })
+  const paths = layout(dataDir)
+  let host: Promise<HostFacts> | undefined
+  return {
+    layout: paths,
+    configDir,
+    runtime,
+    store,
+    changesets: createChangesets({
+      layout: paths,
+      records: (store as unknown as { changesets: never }).changesets,
+    }),
+    host: () => (host ??= detectHost(dataDir)),
+    [Symbol.asyncDispose]: () => store.close(),
+  }
+}

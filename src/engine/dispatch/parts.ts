@@ -1,0 +1,16 @@
+import type { Layout } from '../base/paths.ts'
+import type { Changesets } from '../changeset/index.ts'
+import type { HostFacts } from '../sandbox/index.ts'
+import type { Store } from '../store/index.ts'
+
+/** What the corridor leads a dispatch through: the stations of one data folder, opened once. */
+export type Parts = {
+  readonly layout: Layout
+  readonly configDir: string
+  /** Folder of our sockets and pipes. */
+  readonly runtime: string
+  readonly store: Store
+  readonly changesets: Changesets
+  /** What this host can do; found out once, when first asked. */
+  readonly host: () => Promise<HostFacts>
+}

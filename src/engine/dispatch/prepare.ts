@@ -1,0 +1,215 @@
+import { randomBytes } from 'node:crypto'
+import { mkdir, readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import type { SpawnRequest } from '../../shared/api.ts'
+import type { PreflightReport } from '../../shared/doctor.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import { makeDispatchId, type DispatchId } from '../../shared/ids.ts'
+import { parseSandboxSpec } from '../../shared/spec.ts'
+import { commandLine, findCard } from '../agents/index.ts'
+import type { Contract } from '../base/contract.ts'
+import { loadConfig, resolveContract } from '../policy/index.ts'
+import {
+  checkAuth,
+  checkDisk,
+  checkNoIntegrationMarker,
+  checkReachable,
+  runChecks,
+} from '../preflight/index.ts'
+import { planSandbox, type HostFacts } from '../sandbox/index.ts'
+import type { NewDispatch } from '../store/index.ts'
+import {
+  checkRoots,
+  chooseDriver,
+  identifyProject,
+  planRoots,
+  type Project,
+  type WorkspaceFacts,
+} from '../workspace/index.ts'
+import type { WorkspaceDriver } from '../base/workspace.ts'
+import type { Job } from './job.ts'
+import type { Parts } from './parts.ts'
+import { sandboxRequest } from './request.ts'
+import { readContract } from './contractFile.ts'
+
+type Worked = {
+  readonly request: SpawnRequest
+  readonly job: Omit<Job, 'id' | 'project' | 'driver'>
+  readonly contract: Contract
+  readonly parentId: DispatchId | null
+}
+
+/** Everything that can be said without looking at the host: bad input ends here and leaves no row. */
+async function workOut(parts: Parts, request: SpawnRequest): Promise<Worked> {
+  const card = await findCard(parts.configDir, request.agent)
+  const command = commandLine(card, {
+    command: request.command,
+    prompt: request.prompt ?? null,
+    systemPrompt: request.system_prompt ?? null,
+  })
+  const spec = request.sandbox_spec === undefined ? null : parseSandboxSpec(request.sandbox_spec)
+  const roots = request.roots.map((root) => resolve(root))
+  const parentId = request.parent === undefined ? null : parts.store.dispatches.resolve(request.parent)
+  const config = await loadConfig({ userConfigDir: parts.configDir, roots: spec?.roots ?? roots })
+  const contract = resolveContract({
+    spec,
+    legacySandbox: request.sandbox ?? null,
+    card,
+    phase: request.phase ?? null,
+    role: request.role ?? null,
+    roots,
+    config,
+    parent: parentId === null ? null : await readContract(parts, parentId),
+  })
+  const size = request.size ?? { columns: 120, rows: 40 }
+  const job = { name: request.name ?? null, card, command, contract, env: request.env, size }
+  return { request, job, contract, parentId }
+}
+
+type Examined = {
+  readonly report: PreflightReport
+  readonly project: Project | null
+  readonly driver: WorkspaceDriver | null
+}
+
+/** Every check before anything starts. What the checks found out on the way is handed on. */
+async function examine(parts: Parts, { contract, job }: Worked): Promise<Examined> {
+  let project: Project | null = null
+  let driver: WorkspaceDriver | null = null
+  await mkdir(parts.layout.dataDir, { recursive: true, mode: 0o700 })
+  const reachable = await Promise.all(contract.roots.map((root) => checkReachable(root)))
+  const report = await runChecks({
+    roots: async () => {
+      if (reachable.some((result) => !result.ok)) return reachable
+      project = await identifyProject(contract.roots)
+      const mounts = await readFile('/proc/self/mountinfo', 'utf8').catch(() => '')
+      return [
+        ...reachable,
+        ...checkRoots(project, parts.layout.dataDir, mounts, { strategy: contract.strategy }),
+      ]
+    },
+    'direct write': async () =>
+      contract.strategy === 'none' ? Promise.all(contract.roots.map(checkNoIntegrationMarker)) : [],
+    disk: () => checkDisk(parts.layout.dataDir, contract.limits.disk_mb),
+    account: () => checkAuth(job.card),
+    sandbox: async () => {
+      const host = await parts.host()
+      if (reachable.some((result) => !result.ok)) return []
+      const found = project ?? (await identifyProject(contract.roots))
+      driver = chooseDriver(found, contract.strategy, workspaceFacts(host))
+      const trial = trialRequest(parts, {
+        ...job,
+        id: '00000000000000-0000' as DispatchId,
+        project: found,
+        driver,
+      })
+      planSandbox(trial, host)
+      return { name: 'sandbox', ok: true, detail: `level ${contract.level}, ${driver}`, fix: null }
+    },
+  })
+  return { report, project, driver }
+}
+
+/** Filesystems on which a copy shares its blocks with the original. */
+const reflinkFilesystems = new Set(['btrfs', 'xfs', 'bcachefs', 'apfs'])
+
+function workspaceFacts(host: HostFacts): WorkspaceFacts {
+  return {
+    kernelOverlay: host.overlay.ok,
+    fuseOverlayfs: host.tools['fuse-overlayfs'] !== null,
+    reflink: reflinkFilesystems.has(host.filesystem),
+  }
+}
+
+/** The sandbox as it would be, planned but not made: what the host cannot do shows here. */
+function trialRequest(parts: Parts, job: Job) {
+  const dir = parts.layout.sandbox(job.project.repoId, job.id)
+  const roots = planRoots(job.project, job.driver, 'rw', dir)
+  const { strategy } = job.contract
+  const workspace = {
+    id: job.id,
+    repoId: job.project.repoId,
+    strategy,
+    driver: job.driver,
+    dir,
+    roots,
+    createdAtMs: 0,
+  }
+  return sandboxRequest(parts, job, workspace, false)
+}
+
+function failure(report: PreflightReport): OrangeryError {
+  const failed = report.checks.filter((check) => !check.ok)
+  const reasons = failed.map((check) => `${check.name}: ${check.detail}`).join('; ')
+  const fixes = failed.map((check) => check.fix).filter((fix) => fix !== null)
+  return new OrangeryError('preflight.failed', `preflight: ${reasons}`, {
+    kind: 'preflight',
+    hint: fixes.length > 0 ? fixes.join(' ') : 'Run `orangery doctor` to see what this host can do.',
+    details: report,
+  })
+}
+
+/** Checks what a spawn would need, without spawning. */
+export async function preflight(parts: Parts, request: SpawnRequest): Promise<PreflightReport> {
+  return (await examine(parts, await workOut(parts, request))).report
+}
+
+/**
+ * From a request to a recorded job that may start. Failed checks leave a row that says why, and nothing else:
+ * no invocation, no sandbox, no process.
+ */
+export async function prepare(parts: Parts, request: SpawnRequest): Promise<Job> {
+  const worked = await workOut(parts, request)
+  const { report, project, driver } = await examine(parts, worked)
+  const passed = report.ok && project !== null && driver !== null
+  const error = passed ? null : failure(report)
+  const id = record(parts, worked, project, error)
+  if (error !== null || project === null || driver === null) {
+    throw new OrangeryError(error?.code ?? 'preflight.failed', error?.message ?? 'preflight: failed', {
+      kind: 'preflight',
+      ...(error?.hint === undefined ? {} : { hint: error.hint }),
+      details: { id, report },
+    })
+  }
+  return { ...worked.job, id, project, driver }
+}
+
+/** Two dispatches of one second may draw the same four digits: the later one draws again. */
+function record(
+  parts: Parts,
+  worked: Worked,
+  project: Project | null,
+  error: OrangeryError | null,
+): DispatchId {
+  const { request, contract, job, parentId } = worked
+  for (let attempt = 0; ; attempt++) {
+    const now = new Date()
+    const id = makeDispatchId(now, randomBytes(2))
+    const row: NewDispatch = {
+      id,
+      repoId: project?.repoId ?? null,
+      parentId,
+      name: request.name ?? null,
+      agent: request.agent,
+      role: request.role ?? null,
+      phase: contract.phase,
+      prompt: request.prompt ?? null,
+      sandbox: request.sandbox ?? null,
+      sandboxSpec: request.sandbox_spec ?? null,
+      level: contract.level,
+      boundary: contract.boundary,
+      roots: contract.roots,
+      command: job.command,
+      status: error === null ? 'starting' : 'preflight_failed',
+      error: error?.message ?? null,
+      createdAt: now.toISOString(),
+    }
+    try {
+      parts.store.dispatches.create(row)
+      return id
+    } catch (reason) {
+      if (!(reason instanceof OrangeryError) || reason.code !== 'dispatch.exists' || attempt > 50)
+        throw reason
+    }
+  }
+}

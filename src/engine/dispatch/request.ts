@@ -1,0 +1,39 @@
+import { join } from 'node:path'
+import { levelNames } from '../../shared/level.ts'
+import type { SandboxRequest } from '../base/sandbox.ts'
+import type { Workspace } from '../base/workspace.ts'
+import { filesAt } from '../policy/index.ts'
+import type { Job } from './job.ts'
+import type { Parts } from './parts.ts'
+
+/** Folder that is the agent's home: its own for this dispatch, or kept for the agent as its card says. */
+export function homeOf(parts: Pick<Parts, 'layout'>, job: Pick<Job, 'card'>, workspaceDir: string): string {
+  const keep = job.card.sandboxRequirements.home === 'keep'
+  return keep ? join(parts.layout.homes, job.card.id) : join(workspaceDir, 'home')
+}
+
+export function sandboxRequest(
+  parts: Parts,
+  job: Job,
+  workspace: Workspace,
+  terminal: boolean,
+): SandboxRequest {
+  const { contract } = job
+  return {
+    id: job.id,
+    level: contract.level,
+    workspace,
+    command: job.command,
+    cwd: contract.workingDir ?? contract.roots[0] ?? '/',
+    env: { ...job.env, ORANGERY_DISPATCH: job.id, ORANGERY_LEVEL: levelNames[contract.level] },
+    files: filesAt(contract.boundary),
+    writableFiles: contract.writableFiles,
+    network: contract.level === 0 ? 'host' : contract.outputs.mode === 'none' ? 'none' : 'broker',
+    limits: contract.limits,
+    grants: job.card.sandboxRequirements.read,
+    home: homeOf(parts, job, workspace.dir),
+    hide: contract.hide,
+    secretDirs: [parts.layout.dataDir, parts.runtime],
+    terminal,
+  }
+}

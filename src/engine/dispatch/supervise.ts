@@ -1,0 +1,218 @@
+import { mkdir } from 'node:fs/promises'
+import type { DispatchStatus } from '../../shared/dispatch.ts'
+import type { EventBody } from '../../shared/events.ts'
+import type { RunningSandbox, SandboxEnd } from '../base/sandbox.ts'
+import type { Workspace } from '../base/workspace.ts'
+import { describePlan, planSandbox, startSandbox } from '../sandbox/index.ts'
+import { createEventLog, type EventLog } from '../store/index.ts'
+import { describeDriver, disposeWorkspace, prepareWorkspace, updateInvocation } from '../workspace/index.ts'
+import type { AgentIo, Sink } from './agentIo.ts'
+import { writeContract } from './contractFile.ts'
+import { controlPath, listenForControl, type ControlRequest } from './control.ts'
+import { Observations } from './effective.ts'
+import type { Job } from './job.ts'
+import { followChanges } from './liveCapture.ts'
+import { OutputLog } from './output.ts'
+import type { Parts } from './parts.ts'
+import { startTicks } from './processes.ts'
+import { homeOf, sandboxRequest } from './request.ts'
+
+export type Outcome = {
+  readonly status: Exclude<DispatchStatus, 'starting' | 'running' | 'preflight_failed' | 'interrupted'>
+  readonly exitCode: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly error: string | null
+}
+
+type Options = {
+  /** Aborted to end the dispatch; the reason is who asked. */
+  readonly signal: AbortSignal
+  /** What the person at the other end sees, besides the record. */
+  readonly sink?: Sink
+  readonly io: AgentIo
+  /** Called once the agent may run: from here on signals can be passed to it. */
+  readonly onRunning?: (sandbox: RunningSandbox) => void
+}
+
+/**
+ * Leads one dispatch from its workspace to its end. Whatever happens, the row becomes terminal, nothing is
+ * left running, and what the agent wrote waits for review.
+ */
+export async function supervise(parts: Parts, job: Job, options: Options): Promise<Outcome> {
+  const { layout } = parts
+  const { id, contract, project } = job
+  const seen = new Observations(contract)
+  let log: EventLog | undefined
+  let outcome: Outcome
+  let workspace: Workspace | undefined
+  try {
+    workspace = await prepareWorkspace({
+      id,
+      project,
+      strategy: contract.strategy,
+      driver: job.driver,
+      access: 'rw',
+      layout,
+      name: job.name,
+      runner: job.card.id,
+      mode: options.io.terminal ? 'headed' : 'headless',
+    })
+    await writeContract(layout, project.repoId, id, contract)
+    log = await createEventLog(layout.events(project.repoId, id))
+    const note = recorder(log, seen)
+    note({
+      type: 'DispatchStarting',
+      level: contract.level,
+      command: [...job.command],
+      roots: [...contract.roots],
+    })
+    note({
+      type: 'WorkspaceReady',
+      strategy: contract.strategy,
+      detail: describeDriver(job.driver, contract.strategy),
+    })
+    outcome = await runAgent(parts, job, workspace, options, note, seen)
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    outcome = { status: 'failed', exitCode: null, signal: null, error: why }
+  }
+  await finish(parts, job, workspace, log, seen, outcome)
+  return outcome
+}
+
+type Note = (event: EventBody) => void
+
+function recorder(log: EventLog, seen: Observations): Note {
+  return (event) => {
+    log.append(event)
+    seen.observe(event)
+  }
+}
+
+async function runAgent(
+  parts: Parts,
+  job: Job,
+  workspace: Workspace,
+  options: Options,
+  note: Note,
+  seen: Observations,
+): Promise<Outcome> {
+  const { layout, store, runtime } = parts
+  const { id, project } = job
+  const { io } = options
+  await mkdir(homeOf(parts, job, workspace.dir), { recursive: true, mode: 0o700 })
+  const plan = planSandbox(sandboxRequest(parts, job, workspace, io.terminal), await parts.host())
+
+  await using output = await OutputLog.create(layout.output(project.repoId, id))
+  await using sandbox = await startSandbox(plan, io.sandbox)
+  seen.driver = sandbox.driver
+  note({ type: 'SandboxReady', driver: sandbox.driver, plan: describePlan(plan) })
+  note({ type: 'SelfProbe', result: sandbox.probe })
+  if (!sandbox.probe.ok) {
+    const wrong = sandbox.probe.checks.filter((check) => !check.ok).map((check) => check.name)
+    return {
+      status: 'failed',
+      exitCode: null,
+      signal: null,
+      error: `self-probe: not as declared (${wrong.join(', ')})`,
+    }
+  }
+
+  let cancelled = false
+  const end = () => {
+    cancelled = true
+    return sandbox.kill()
+  }
+  const handle = async (request: ControlRequest): Promise<void> => {
+    if (request.op === 'kill') {
+      note({ type: 'Note', text: `ended by ${request.by}` })
+      await end()
+    } else if (request.op === 'input') io.write(Buffer.from(request.data, 'base64'))
+    else if (request.op === 'resize') io.resize(request)
+  }
+  const control = await listenForControl(controlPath(runtime, id), handle)
+  using _control = { [Symbol.dispose]: () => control.close() }
+
+  io.start(async (chunk, name) => {
+    await output.append(chunk)
+    await options.sink?.(chunk, name)
+  })
+  const startedAt = new Date().toISOString()
+  const supervisorStartTicks = await startTicks(process.pid)
+  store.dispatches.markRunning(id, { startedAt, supervisorPid: process.pid, supervisorStartTicks })
+  await updateInvocation(layout, project.repoId, id, { status: 'running' })
+
+  const cancel = () => void end()
+  if (options.signal.aborted) cancel()
+  else options.signal.addEventListener('abort', cancel, { once: true })
+  sandbox.release()
+  note({ type: 'AgentStarted', pid: sandbox.pid })
+  options.onRunning?.(sandbox)
+  let ended: SandboxEnd
+  {
+    await using _changes = followChanges(parts, workspace, note)
+    ended = await sandbox.ended
+  }
+  options.signal.removeEventListener('abort', cancel)
+  await io.drained()
+  note({ type: 'Output', bytes: output.seen })
+  if (output.truncated) note({ type: 'Note', text: 'output beyond the limit was not kept' })
+  seen.ended(ended)
+  for (const limit of ended.limits) note(violated(limit, `the ${limit} limit was reached`))
+  note({ type: 'AgentEnded', exit_code: ended.exitCode, signal: ended.signal })
+  const { exitCode, signal } = ended
+  return { status: statusOf(ended, cancelled), exitCode, signal, error: null }
+}
+
+function statusOf(ended: SandboxEnd, cancelled: boolean): Outcome['status'] {
+  if (ended.limits.includes('timeout')) return 'timeout'
+  if (cancelled) return 'cancelled'
+  return ended.exitCode === 0 ? 'completed' : 'failed'
+}
+
+function violated(kind: string, detail: string): EventBody {
+  return { type: 'Violated', violation: { kind, at: new Date().toISOString(), detail, certain: true } }
+}
+
+/** The last capture, the record and the tidying; each happens whatever became of the others. */
+async function finish(
+  parts: Parts,
+  job: Job,
+  workspace: Workspace | undefined,
+  log: EventLog | undefined,
+  seen: Observations,
+  outcome: Outcome,
+): Promise<void> {
+  const { layout, store, changesets } = parts
+  const { id, project } = job
+  let error = outcome.error
+  let changed = false
+  if (workspace !== undefined && workspace.strategy !== 'none') {
+    try {
+      const capture = await changesets.capture(workspace, { final: true })
+      changed = capture !== null
+      if (capture)
+        log?.append({ type: 'ChangesetCaptured', revision: capture.revision, files: capture.files })
+    } catch (reason) {
+      // What was written stays where it is: better a workspace too many than work lost.
+      changed = true
+      error ??= `capture: ${reason instanceof Error ? reason.message : String(reason)}`
+    }
+  }
+  log?.append({ type: 'DispatchEnded', status: outcome.status, error })
+  await log?.close()
+  if (workspace !== undefined) {
+    seen.diskMb = await seen.measureDisk(workspace.dir)
+    await updateInvocation(layout, project.repoId, id, { status: outcome.status }).catch(() => {})
+  }
+  store.dispatches.finish(id, {
+    status: outcome.status,
+    exitCode: outcome.exitCode,
+    error,
+    effective: seen.effective(),
+    endedAt: new Date().toISOString(),
+    lastEventHash: log?.lastHash ?? null,
+  })
+  if (workspace !== undefined && !changed)
+    await disposeWorkspace(workspace, { archive: false }).catch(() => {})
+}

@@ -1,0 +1,77 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { errorFromReport, OrangeryError } from '../../shared/errors.ts'
+import { entryCommand, entryEnv } from '../base/entry.ts'
+import type { Job } from './job.ts'
+import type { Answer, Order } from './supervisor.ts'
+
+/**
+ * Starts supervisors, each a process of its own that outlives us. A host that stays keeps one waiting, so that
+ * starting a process is no part of the wait.
+ */
+export class Supervisors implements Disposable {
+  readonly #places: Omit<Order, 'job'>
+  readonly #keepSpare: boolean
+  #spare: ChildProcess | undefined
+
+  constructor(places: Omit<Order, 'job'>, keepSpare: boolean) {
+    this.#places = places
+    this.#keepSpare = keepSpare
+    if (keepSpare) this.#spare = startSupervisor()
+  }
+
+  /** Resolves when a supervisor has taken the job over. */
+  async start(job: Job): Promise<void> {
+    const waiting = this.#spare
+    const child =
+      waiting !== undefined && waiting.exitCode === null && waiting.signalCode === null
+        ? waiting
+        : startSupervisor()
+    this.#spare = this.#keepSpare ? startSupervisor() : undefined
+    const order: Order = { ...this.#places, job }
+    const answer = readAnswer(child)
+    child.stdin?.on('error', () => {})
+    child.stdin?.end(`${JSON.stringify(order)}\n`)
+    const message = await answer
+    child.stdout?.destroy()
+    child.unref()
+    if ('error' in message) throw errorFromReport(message.error)
+  }
+
+  [Symbol.dispose](): void {
+    // A spare ends by itself when its stdin does.
+    this.#spare?.stdin?.end()
+    this.#spare?.stdout?.destroy()
+    this.#spare = undefined
+  }
+}
+
+function startSupervisor(): ChildProcess {
+  const [program, ...args] = entryCommand('supervisor')
+  const child = spawn(program, args, {
+    detached: true,
+    stdio: ['pipe', 'pipe', 'ignore'],
+    env: { ...process.env, ...entryEnv },
+    cwd: '/',
+  })
+  // A supervisor must not keep its host alive.
+  child.unref()
+  for (const stream of [child.stdin, child.stdout])
+    (stream as unknown as { unref?(): void } | null)?.unref?.()
+  return child
+}
+
+function readAnswer(child: ChildProcess): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    let text = ''
+    const gone = (why: string) =>
+      reject(new OrangeryError('dispatch.no_supervisor', `dispatch: its supervisor did not start (${why})`))
+    ;(child.stdout as unknown as { ref?(): void } | null)?.ref?.()
+    child.stdout?.on('data', (chunk: Buffer) => {
+      text += chunk.toString()
+      const end = text.indexOf('\n')
+      if (end !== -1) resolve(JSON.parse(text.slice(0, end)) as Answer)
+    })
+    child.once('error', (error) => gone(error.message))
+    child.once('exit', (code, signal) => gone(String(code ?? signal)))
+  })
+}

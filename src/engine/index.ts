@@ -1,0 +1,96 @@
+import type { Client, Handlers, SpawnInput } from '../shared/api.ts'
+import { spawnInputSchema } from '../shared/api.ts'
+import { channelPair, connectClient, serveChannel } from '../shared/wire/index.ts'
+import { defaultConfigDir, defaultDataDir, runtimeDir } from './base/paths.ts'
+import {
+  connectToHost,
+  createHandlers,
+  offerToCommandLines,
+  openParts,
+  recover,
+  runForeground,
+  Supervisors,
+  type Foreground,
+  type HostKind,
+  type Parts,
+} from './dispatch/index.ts'
+
+export { defaultDataDir } from './base/paths.ts'
+export { version } from './dispatch/index.ts'
+
+export type EngineOptions = {
+  readonly dataDir?: string
+  readonly host: HostKind
+  /** Told of errors that are our own fault; nobody else sees their details. */
+  readonly onUnexpected?: (error: unknown) => void
+}
+
+/** Everything behind the window, for any host. */
+export interface Engine extends AsyncDisposable {
+  readonly dataDir: string
+  readonly handlers: Handlers
+  /** The contract in process, over the same messages as everywhere. */
+  readonly client: Client
+  runForeground(input: SpawnInput, io: { readonly terminal: boolean }): Promise<Foreground>
+  /** Lets command lines of this user speak to this host; one host per data folder. */
+  offerToCommandLines(): Promise<void>
+  close(): Promise<void>
+}
+
+export async function createEngine(options: EngineOptions): Promise<Engine> {
+  const dataDir = options.dataDir ?? defaultDataDir()
+  const configDir = defaultConfigDir()
+  const onUnexpected = options.onUnexpected ?? (() => {})
+  const resources = new AsyncDisposableStack()
+  try {
+    const parts = resources.use(await openParts({ dataDir, configDir }))
+    const stays = options.host !== 'command-line'
+    const supervisors = resources.use(new Supervisors({ dataDir, configDir }, stays))
+    const handlers = createHandlers(parts, supervisors, options.host)
+    await recover(parts)
+    await parts.changesets.recover()
+    if (stays) resources.use(watchOverSupervisors(parts, onUnexpected))
+    const [near, far] = channelPair()
+    serveChannel(handlers, far, { by: 'you' }, onUnexpected)
+    const client = connectClient(near)
+    resources.defer(() => client.close())
+    const close = () => resources.disposeAsync()
+    return {
+      dataDir,
+      handlers,
+      client,
+      runForeground: (input, { terminal }) => runForeground(parts, spawnInputSchema.parse(input), terminal),
+      async offerToCommandLines() {
+        resources.use(await offerToCommandLines(parts.runtime, handlers, onUnexpected))
+      },
+      close,
+      [Symbol.asyncDispose]: close,
+    }
+  } catch (error) {
+    await resources.disposeAsync()
+    throw error
+  }
+}
+
+const watchMs = 2_000
+
+/** A supervisor that is killed cannot say so: whoever stays looks after the others' dispatches. */
+function watchOverSupervisors(parts: Parts, onUnexpected: (error: unknown) => void): Disposable {
+  let looking = false
+  const timer = setInterval(() => {
+    if (looking) return
+    looking = true
+    recover(parts)
+      .catch(onUnexpected)
+      .finally(() => {
+        looking = false
+      })
+  }, watchMs)
+  timer.unref()
+  return { [Symbol.dispose]: () => clearInterval(timer) }
+}
+
+/** The contract of the host that runs on this data folder, or null where none does. */
+export function connectToRunningHost(dataDir = defaultDataDir()): Promise<Client | null> {
+  return connectToHost(runtimeDir(dataDir))
+}
