@@ -20,7 +20,7 @@ export function parseHostPattern(text: string): HostPattern | undefined {
   if (split === null) return undefined
   const host = (split[1] ?? '').replace(/\.$/, '')
   const port = split[2] === undefined ? null : Number(split[2])
-  if (port !== null && (port < 1 || port > 65_535)) return undefined
+  if (port !== null && (port < 1 || port > 65_535 || host === '*')) return undefined
   if (host.length > 253 || !(namePattern.test(host) || addressPattern.test(host))) return undefined
   return { host, port }
 }

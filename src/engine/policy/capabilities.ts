@@ -80,10 +80,12 @@ export function networkAt(
     ...(closed ? [] : network.hosts),
   ])
   const pins = Object.fromEntries(
-    Object.entries(outputs.pins).filter(([host]) => open || someHostCovers(allow, host)),
+    Object.entries(outputs.pins).filter(([host]) => reaches || someHostCovers(allow, host)),
   )
-  const mode = open ? 'open' : allow.length === 0 ? 'none' : 'restricted'
-  return { mode, allow, deny, pins }
+  // The broker knows no rule for "any host": that is its mode `open`, or none at all.
+  if (deny.includes('*') || (!open && allow.length === 0)) return { mode: 'none', allow: [], deny, pins: {} }
+  const mode = open || allow.includes('*') ? 'open' : 'restricted'
+  return { mode, allow: allow.filter((host) => host !== '*'), deny, pins }
 }
 
 /** The file part of a boundary, in the words of the sandbox station. */

@@ -95,7 +95,7 @@ describe('contradictions and refusals', () => {
     ['a container platform without a container', { isolation: 'os', platform: 'container' }, {}],
     ['hosts with outputs none', { outputs: { mode: 'none', allow: ['a.test'] } }, {}],
     ['a host that is none', { outputs: { allow: ['http://a.test/'] } }, {}],
-    ['a pin of a wildcard', { outputs: { pins: { '*.a.test': '127.0.0.1:1' } } }, {}],
+    ['a pin without a port', { outputs: { pins: { 'a.test': '127.0.0.1' } } }, {}],
     ['a pin to a name', { outputs: { pins: { 'a.test:80': 'other.test:80' } } }, {}],
   ])('%s is bad input', (_name, spec, more) => {
     expect(refusal(() => resolve(spec, more)).kind).toBe('input')

@@ -116,14 +116,24 @@ function outputsOf(input: ContractInput): ContractOutputs {
   const { allow = [], deny = [], pins = {} } = given ?? {}
   checkHosts('outputs.allow', allow)
   checkHosts('outputs.deny', deny)
-  checkHosts('outputs.pins', Object.keys(pins))
-  for (const [host, address] of Object.entries(pins)) {
-    if (host.startsWith('*') || parsePinAddress(address) === undefined) {
-      throw new OrangeryError('spec.pin', `outputs.pins: ${host} → ${address}: not one name to one address`, {
+  const hostPins = Object.entries(pins).filter(([host]) => !host.includes('/'))
+  checkHosts(
+    'outputs.pins',
+    hostPins.map(([host]) => host),
+  )
+  // Networks, as the broker reads them, are its own to check.
+  const wrong = hostPins.find(
+    ([, address]) => !address.includes('/') && parsePinAddress(address) === undefined,
+  )
+  if (wrong !== undefined) {
+    throw new OrangeryError(
+      'spec.pin',
+      `outputs.pins: ${wrong[0]} → ${wrong[1]}: not an address and a port`,
+      {
         kind: 'input',
-        hint: 'Write {"db.test:5432": "127.0.0.1:5432"}: an exact host, a numeric address and a port.',
-      })
-    }
+        hint: 'Write {"db.test:5432": "127.0.0.1:5432"}: a numeric address and a port.',
+      },
+    )
   }
   const names = allow.length > 0 || Object.keys(pins).length > 0
   const mode = given?.mode ?? (names ? 'restricted' : 'none')
@@ -136,7 +146,7 @@ function outputsOf(input: ContractInput): ContractOutputs {
   }
   return {
     mode,
-    allow: unique([...allow, ...Object.keys(pins)]),
+    allow: unique([...allow, ...hostPins.map(([host]) => host)]),
     deny,
     pins,
     always: given?.mode === 'none' ? [] : input.card.sandboxRequirements.hosts,

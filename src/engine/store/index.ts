@@ -1,3 +1,4 @@
+export { BoundaryRecords } from './approvals.ts'
 export { openStore, type Store } from './store.ts'
 export type { StoreDatabase } from './database.ts'
 export type { DispatchRecords, NewDispatch, Outcome, TerminalStatus } from './dispatches.ts'

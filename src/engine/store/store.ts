@@ -1,4 +1,5 @@
 import { drizzle } from 'drizzle-orm/better-sqlite3'
+import { BoundaryRecords } from './approvals.ts'
 import { ChangeFeed } from './changes.ts'
 import type { StoreDatabase } from './database.ts'
 import { DispatchRecords } from './dispatches.ts'
@@ -9,6 +10,7 @@ import * as schema from './schema.ts'
 /** The records of one data folder. Several processes may have it open at once. */
 export interface Store extends AsyncDisposable {
   readonly dispatches: DispatchRecords
+  readonly boundaries: BoundaryRecords
   readonly database: StoreDatabase
   /** Tells which dispatches changed: our own writes at once, other processes' soon after. Returns the way out. */
   onChange(listener: (ids: readonly string[]) => void): () => void
@@ -38,6 +40,7 @@ export async function openStore(dataDir: string): Promise<Store> {
   }
   return {
     dispatches: new DispatchRecords(database, announce),
+    boundaries: new BoundaryRecords(database, announce),
     database,
     onChange: (listener) => feed.listen(listener),
     announce,

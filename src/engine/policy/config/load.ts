@@ -45,7 +45,7 @@ export async function readProjectLayer(userConfigDir: string, root: string): Pro
 
 /** Reads the user's and the projects' files and works out what holds. Nothing is cached: a reload is a second call. */
 export async function loadConfig(places: ConfigPlaces, now: Date = new Date()): Promise<EffectiveConfig> {
-  const userText = await readConfigText(join(places.userConfigDir, userConfigName))
+  const userText = await readConfigText(join(places.userConfigDir, userConfigName), { follow: true })
   const user = userText === null ? null : parseConfig(userText)
   const projects = new Map<string, ProjectLayer>()
   for (const root of places.roots) {

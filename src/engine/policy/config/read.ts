@@ -32,10 +32,14 @@ function unreadable(file: string, why: string, hint: string): OrangeryError {
   return new OrangeryError('config.unreadable', `${file}: ${why}`, { kind: 'input', hint })
 }
 
-/** Null where there is no such file. */
-export async function readConfigText(file: string): Promise<ConfigText | null> {
+/** Null where there is no such file. The user's own file may be a link (dotfiles folders are), a project's may not. */
+export async function readConfigText(
+  file: string,
+  options: { readonly follow?: boolean } = {},
+): Promise<ConfigText | null> {
   // A repository may hold a fifo, a device or a link to one: never block on it, never follow it. (escape: config-fifo)
-  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+  const link = options.follow === true ? 0 : constants.O_NOFOLLOW
+  const flags = constants.O_RDONLY | link | constants.O_NONBLOCK
   let handle
   try {
     handle = await open(file, flags)

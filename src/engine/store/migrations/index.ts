@@ -3,6 +3,7 @@ import { dispatchLifeMigration } from './017-dispatch-life.ts'
 import { sandboxContractMigration } from './018-sandbox-contract.ts'
 import { dispatchRecordsMigration } from './019-dispatch-records.ts'
 import { changesetsMigration } from './020-changesets.ts'
+import { boundariesMigration } from './021-boundaries.ts'
 import type { Migration } from './migration.ts'
 
 /** Every step there is, in order. Numbers without a file never were a version of their own. */
@@ -12,6 +13,7 @@ export const migrations: readonly Migration[] = [
   sandboxContractMigration,
   dispatchRecordsMigration,
   changesetsMigration,
+  boundariesMigration,
 ]
 
 export const schemaVersion = Math.max(...migrations.map((migration) => migration.version))

@@ -1,0 +1,33 @@
+import type { BoundaryLevel, Phase } from '../../shared/boundary.ts'
+import type { BoundaryGrant, BoundaryRequest, TaskApproval } from '../../shared/escalation.ts'
+import type { DispatchId } from '../../shared/ids.ts'
+
+/** Everything the escalation of one dispatch goes by. */
+export type EscalationState = {
+  readonly dispatch: DispatchId
+  /** The dispatch at the root of the family: what "for this task" means. */
+  readonly task: string
+  readonly agent: string
+  readonly phase: Phase | null
+  readonly roots: readonly string[]
+  readonly running: boolean
+  /** The boundary it started with. */
+  readonly start: BoundaryLevel
+  /** Oldest first; the last one says what holds. */
+  readonly grants: readonly BoundaryGrant[]
+  readonly requests: readonly BoundaryRequest[]
+  readonly taskApprovals: readonly TaskApproval[]
+}
+
+/** Where requests, grants and the approvals of a task are kept. One change is one transaction, across processes. */
+export interface EscalationRecords {
+  read(id: DispatchId): EscalationState
+  /** Hands the state to `change` and writes what it gives back; nothing is written where it throws. */
+  change<T>(id: DispatchId, change: (state: EscalationState) => { state: EscalationState; result: T }): T
+  /** Open requests of all dispatches, oldest first. */
+  openRequests(): readonly BoundaryRequest[]
+  taskApprovals(): readonly TaskApproval[]
+  revokeTaskApproval(id: string, at: string): boolean
+  /** Dispatches that are starting or running. */
+  unfinished(): readonly DispatchId[]
+}

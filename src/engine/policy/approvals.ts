@@ -1,0 +1,88 @@
+import { boundaryRank } from '../../shared/boundary.ts'
+import type { EffectiveApproval, EffectiveConfig } from '../../shared/config.ts'
+import type { AnswerWay, BoundaryRequest } from '../../shared/escalation.ts'
+import { someHostCovers } from '../../shared/hosts.ts'
+import type { EscalationState } from '../base/escalation.ts'
+
+export type EscalationContext = {
+  readonly at: Date
+  readonly config: EffectiveConfig
+  /** Real paths of the dispatch's roots: approvals name real folders. */
+  readonly roots: readonly string[]
+}
+
+const isInside = (path: string, folder: string): boolean =>
+  path === folder || path.startsWith(folder === '/' ? '/' : `${folder}/`)
+
+type Reach = Pick<EffectiveApproval, 'agent' | 'level' | 'hosts'>
+
+function reaches(approval: Reach, agent: string, wish: Pick<BoundaryRequest, 'to' | 'hosts'>): boolean {
+  if (approval.agent !== '*' && approval.agent !== agent) return false
+  if (boundaryRank(approval.level) < boundaryRank(wish.to)) return false
+  return approval.level === 'full' || wish.hosts.every((host) => someHostCovers(approval.hosts, host))
+}
+
+/**
+ * The saved approvals that together answer a wish: each must reach it in full, and between them they must
+ * cover every root, because a project speaks only for its own folder.
+ */
+export function savedApprovalsFor(
+  state: Pick<EscalationState, 'agent' | 'phase'>,
+  wish: Pick<BoundaryRequest, 'to' | 'hosts'>,
+  { at, config, roots }: EscalationContext,
+): readonly EffectiveApproval[] | null {
+  const fitting = config.sandboxApprovedEscalations.filter(
+    (approval) =>
+      (approval.expires === undefined || new Date(approval.expires) > at) &&
+      (approval.phase === undefined || approval.phase === state.phase) &&
+      reaches(approval, state.agent, wish),
+  )
+  const used = new Set<EffectiveApproval>()
+  for (const root of roots) {
+    const found = fitting.find(
+      ({ covers }) => covers === null || covers.some((folder) => isInside(root, folder)),
+    )
+    if (found === undefined) return null
+    used.add(found)
+  }
+  return used.size === 0 ? null : [...used]
+}
+
+/** The policy `auto`: only what the broker or the driver denied, only where the user's own file names host and root. */
+function autoAllows(
+  state: EscalationState,
+  wish: BoundaryRequest,
+  { config, roots }: EscalationContext,
+): boolean {
+  if (config.sandboxEscalationPolicy !== 'auto') return false
+  if (wish.source !== 'broker' && wish.source !== 'driver') return false
+  if (state.phase === 'plan' || state.phase === 'learn') return false
+  if (wish.to === 'full') return false
+  const { hosts, roots: named } = config.sandboxAutoEscalation
+  return (
+    roots.length > 0 &&
+    roots.every((root) => named.some((folder) => isInside(root, folder))) &&
+    wish.hosts.every((host) => someHostCovers(hosts, host)) &&
+    (wish.hosts.length > 0 || wish.to === 'readwrite')
+  )
+}
+
+/** Whether a wish needs no person: an earlier yes covers it, or the policy does. Null: a person decides. */
+export function standingApproval(
+  state: EscalationState,
+  wish: BoundaryRequest,
+  context: EscalationContext,
+): { readonly way: AnswerWay; readonly by: string } | null {
+  // A person who took rights back is asked before they come back, whatever was saved earlier.
+  if (state.grants.at(-1)?.way === 'narrowed') return null
+  const saved = savedApprovalsFor(state, wish, context)
+  if (saved !== null) {
+    return { way: 'saved', by: saved.map(({ source, id }) => `saved approval ${id} (${source})`).join(', ') }
+  }
+  const task = state.taskApprovals.find(
+    (approval) =>
+      approval.task === state.task && approval.revoked_at === null && reaches(approval, state.agent, wish),
+  )
+  if (task !== undefined) return { way: 'task', by: task.by }
+  return autoAllows(state, wish, context) ? { way: 'auto', by: 'policy auto' } : null
+}

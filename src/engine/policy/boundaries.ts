@@ -1,0 +1,292 @@
+import { randomBytes } from 'node:crypto'
+import { realpath } from 'node:fs/promises'
+import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
+import type { EffectiveApproval } from '../../shared/config.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import type {
+  ApprovalScope,
+  BoundaryGrant,
+  BoundaryRequest,
+  BoundaryState,
+  TaskApproval,
+} from '../../shared/escalation.ts'
+import type { EventBody } from '../../shared/events.ts'
+import type { DispatchId } from '../../shared/ids.ts'
+import type { EscalationRecords, EscalationState } from '../base/escalation.ts'
+import type { EscalationContext } from './approvals.ts'
+import { revokeApproval, saveApprovals } from './config/edit.ts'
+import { loadConfig } from './config/load.ts'
+import {
+  approveStanding,
+  approveRequests,
+  current,
+  denyRequests,
+  fileRequest,
+  narrowBoundary,
+  settle,
+  undoGrant,
+  type Answering,
+  type Asking,
+  type EscalationEffect,
+  type Step,
+} from './escalation.ts'
+
+export type LiveChange = {
+  readonly to: BoundaryLevel
+  readonly hosts: readonly string[]
+  readonly by: string
+  readonly why: string
+}
+
+export type BoundaryParts = {
+  readonly records: EscalationRecords
+  readonly userConfigDir: string
+  /** Makes the running sandbox follow the records. False where nobody supervises it any more. */
+  readonly apply: (id: DispatchId, change: LiveChange) => Promise<boolean>
+  /** Puts an event into the dispatch's log; false where nobody keeps it any more. */
+  readonly tell: (id: DispatchId, event: EventBody) => Promise<boolean>
+  /** Says that something about a dispatch changed, in any process. */
+  readonly onChange?: (listener: (ids: readonly string[]) => void) => () => void
+  readonly now?: () => Date
+}
+
+/** A denial that was observed outside the sandbox, by the broker or the driver. */
+export type Denial =
+  | { readonly kind: 'host'; readonly host: string; readonly port: number }
+  | { readonly kind: 'write'; readonly path: string }
+
+/**
+ * What a denial asks for. A read-only agent that lacks a host is offered the host and nothing more: its files
+ * stay read-only.
+ */
+export function wishOfDenial(
+  level: BoundaryLevel,
+  denial: Denial,
+): Pick<Asking, 'to' | 'hosts' | 'source' | 'why'> {
+  if (denial.kind === 'write') {
+    const to = boundaryRank(level) < boundaryRank('readwrite') ? 'readwrite' : level
+    return { to, hosts: [], source: 'driver', why: `a write was denied: ${denial.path}` }
+  }
+  const to = level === 'readwrite' ? 'network' : level
+  const host = denial.host.includes(':') ? `[${denial.host}]` : denial.host
+  return {
+    to,
+    hosts: [`${host}:${denial.port}`],
+    source: 'broker',
+    why: `${denial.host}:${denial.port} was denied`,
+  }
+}
+
+type Decided<T> = Step<T> & { readonly before: ReturnType<typeof current> }
+
+/** The same denial again within this time is not even looked at: a retry loop must not become a load. */
+const denialQuietMs = 2_000
+
+/**
+ * The one pipeline of escalation: request → saved approval → policy → person → live change → event. What is
+ * decided is on record before it takes effect, so that a crash leaves less than was allowed, never more.
+ */
+export class Boundaries {
+  readonly #parts: BoundaryParts
+  readonly #quiet = new Map<string, number>()
+
+  constructor(parts: BoundaryParts) {
+    this.#parts = parts
+  }
+
+  /** Files a request. The answer may be in it already: a saved approval, the policy, an earlier denial. */
+  async request(id: DispatchId, asking: Omit<Asking, 'id'>): Promise<BoundaryRequest> {
+    const context = await this.#context(id)
+    const wish = { ...asking, id: randomBytes(4).toString('hex') }
+    const step = this.#change(id, (state) => fileRequest(state, wish, context))
+    await this.#carryOut(id, step, [step.result])
+    return step.result
+  }
+
+  /** What the broker or the driver saw. Null where it says nothing new, or too much at once. */
+  async denied(id: DispatchId, denial: Denial): Promise<BoundaryRequest | null> {
+    const key = `${id} ${JSON.stringify(denial)}`
+    const at = this.#now().getTime()
+    if (at - (this.#quiet.get(key) ?? -denialQuietMs) < denialQuietMs) return null
+    if (this.#quiet.size > 1_000) this.#quiet.clear()
+    this.#quiet.set(key, at)
+    try {
+      const { level } = current(this.#parts.records.read(id))
+      const wish = wishOfDenial(level, denial)
+      if (wish.hosts.length === 0 && wish.to === level) return null
+      return await this.request(id, { ...wish, by: wish.source })
+    } catch (error) {
+      // A flood is the agent's doing and an ended dispatch nobody's fault; neither is an error of the observer.
+      if (error instanceof OrangeryError && error.kind === 'busy') return null
+      throw error
+    }
+  }
+
+  async approve(
+    id: DispatchId,
+    answering: Answering & { readonly scope: ApprovalScope },
+  ): Promise<readonly BoundaryRequest[]> {
+    const context = await this.#context(id)
+    const step = this.#change(id, (state) => approveRequests(state, answering, context))
+    await this.#carryOut(id, step, step.result)
+    return step.result
+  }
+
+  async deny(id: DispatchId, answering: Answering): Promise<readonly BoundaryRequest[]> {
+    const step = this.#change(id, (state) => denyRequests(state, answering, { at: this.#now() }))
+    await this.#carryOut(id, step, [])
+    return step.result
+  }
+
+  async narrow(
+    id: DispatchId,
+    narrowing: { readonly to: BoundaryLevel; readonly by: string; readonly why: string },
+  ): Promise<BoundaryGrant> {
+    const step = this.#change(id, (state) => narrowBoundary(state, narrowing, { at: this.#now() }))
+    await this.#carryOut(id, step, [])
+    return step.result
+  }
+
+  /** After a config changed: nothing may stay wider than its maximum, and what it now approves need not wait. */
+  async reconsider(id: DispatchId): Promise<void> {
+    const context = await this.#context(id)
+    const maximum = context.config.sandboxMaximumBoundary
+    const state = this.#parts.records.read(id)
+    if (!state.running) return
+    if (boundaryRank(current(state).level) > boundaryRank(maximum)) {
+      await this.narrow(id, { to: maximum, by: 'config', why: `the config now allows ${maximum} at most` })
+    }
+    const step = this.#change(id, (latest) => approveStanding(latest, context))
+    await this.#carryOut(id, step, step.result)
+  }
+
+  async reconsiderAll(): Promise<void> {
+    for (const id of this.#parts.records.unfinished()) await this.reconsider(id)
+  }
+
+  show(id: DispatchId): BoundaryState {
+    const state = settle(this.#parts.records.read(id), this.#now())
+    const { level, hosts } = current(state)
+    return {
+      id,
+      level,
+      hosts: [...hosts],
+      running: state.running,
+      history: [...state.grants],
+      requests: [...state.requests],
+    }
+  }
+
+  /** Every request that waits for a person, over all dispatches. */
+  inbox(): readonly BoundaryRequest[] {
+    const at = this.#now()
+    return this.#parts.records.openRequests().filter((request) => new Date(request.expires_at) > at)
+  }
+
+  /** Waits until a request is answered, expires, or the dispatch ends. */
+  async waitFor(id: DispatchId, request: string, signal?: AbortSignal): Promise<BoundaryRequest> {
+    for (;;) {
+      const found = this.show(id).requests.find((known) => known.id === request)
+      if (found === undefined) {
+        throw new OrangeryError('boundary.no_request', `request ${request}: dispatch ${id} has none`, {
+          kind: 'not_found',
+        })
+      }
+      if (found.status !== 'open' || signal?.aborted === true) return found
+      await this.#nextChange(id, signal)
+    }
+  }
+
+  async approvals(roots: readonly string[]): Promise<{
+    readonly saved: readonly EffectiveApproval[]
+    readonly tasks: readonly TaskApproval[]
+  }> {
+    const config = await loadConfig({ userConfigDir: this.#parts.userConfigDir, roots }, this.#now())
+    return { saved: config.sandboxApprovedEscalations, tasks: this.#parts.records.taskApprovals() }
+  }
+
+  /** Takes back an approval, saved or of a task. A running agent keeps what it has until it is narrowed. */
+  async revoke(approval: string, roots: readonly string[]): Promise<readonly string[]> {
+    const removed = await revokeApproval(this.#parts.userConfigDir, roots, approval)
+    const places = removed.map(({ file, line }) => `${file}:${line}`)
+    if (this.#parts.records.revokeTaskApproval(approval, this.#now().toISOString())) places.push('task')
+    if (places.length > 0) return places
+    throw new OrangeryError('boundary.no_approval', `approval ${approval}: there is none`, {
+      kind: 'not_found',
+      hint: 'See `orangery boundary approvals list`.',
+    })
+  }
+
+  #now(): Date {
+    return this.#parts.now?.() ?? new Date()
+  }
+
+  async #context(id: DispatchId): Promise<EscalationContext> {
+    const { roots } = this.#parts.records.read(id)
+    const at = this.#now()
+    const config = await loadConfig({ userConfigDir: this.#parts.userConfigDir, roots }, at)
+    const real = await Promise.all(roots.map((root) => realpath(root).catch(() => root)))
+    return { at, config, roots: real }
+  }
+
+  #change<T>(id: DispatchId, change: (state: EscalationState) => Step<T>): Decided<T> {
+    return this.#parts.records.change(id, (state) => {
+      const step = change(state)
+      return { state: step.state, result: { ...step, before: current(state) } }
+    })
+  }
+
+  async #carryOut(
+    id: DispatchId,
+    decided: Decided<unknown>,
+    requests: readonly BoundaryRequest[],
+  ): Promise<void> {
+    try {
+      for (const effect of decided.effects) await this.#effect(id, effect)
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error)
+      const { before } = decided
+      this.#parts.records.change(id, (state) => ({
+        state: undoGrant(state, before, requests, { why, at: this.#now() }),
+        result: null,
+      }))
+      // Part of it may have taken: let the sandbox follow the record once more.
+      const back = { to: before.level, hosts: before.hosts, by: 'supervisor', why }
+      await this.#parts.apply(id, back).catch(() => false)
+      throw error
+    }
+  }
+
+  async #effect(id: DispatchId, effect: EscalationEffect): Promise<void> {
+    if (effect.kind === 'tell') {
+      await this.#parts.tell(id, effect.event).catch(() => false)
+    } else if (effect.kind === 'save') {
+      const { roots } = this.#parts.records.read(id)
+      const { scope, approvals, by } = effect
+      const { userConfigDir } = this.#parts
+      await saveApprovals({ userConfigDir, scope, approvals, roots, by, at: this.#now() })
+    } else if (!(await this.#parts.apply(id, effect))) {
+      throw new OrangeryError('boundary.unsupervised', `dispatch ${id}: its supervisor does not answer`, {
+        kind: 'busy',
+        hint: 'It may have just ended: see `orangery dispatch status`.',
+      })
+    }
+  }
+
+  /** The next change of the dispatch; at the latest after a second, for expiry and lost signals. */
+  #nextChange(id: DispatchId, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer)
+        stop?.()
+        signal?.removeEventListener('abort', done)
+        resolve()
+      }
+      const timer = setTimeout(done, 1_000)
+      const stop = this.#parts.onChange?.((ids) => {
+        if (ids.includes(id)) done()
+      })
+      signal?.addEventListener('abort', done, { once: true })
+    })
+  }
+}

@@ -1,0 +1,183 @@
+import {
+  chmod,
+  mkdir,
+  mkdtemp,
+  readFile,
+  readlink,
+  realpath,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { SavedApproval } from '../../../shared/config.ts'
+import { distrustProject, revokeApproval, saveApprovals, trustProject, trustQuestion } from './edit.ts'
+import { loadConfig } from './load.ts'
+
+let home: string
+let project: string
+let userConfigDir: string
+const at = new Date('2026-01-01T12:00:00Z')
+
+beforeEach(async () => {
+  home = await realpath(await mkdtemp(join(tmpdir(), 'orangery-edit-')))
+  project = join(home, 'project')
+  userConfigDir = join(home, 'config')
+  await mkdir(project)
+})
+afterEach(() => rm(home, { recursive: true, force: true }))
+
+const approval = (host = 'a.test'): SavedApproval => ({ agent: 'claude', level: 'network', hosts: [host] })
+const save = (scope: 'project' | 'user', approvals = [approval()], roots = [project]) =>
+  saveApprovals({ userConfigDir, scope, approvals, roots, by: 'person', at })
+const load = (roots = [project]) => loadConfig({ userConfigDir, roots })
+const projectFile = () => join(project, '.orangery.json')
+const userFile = () => join(userConfigDir, 'config.json')
+
+const commented = `{
+    // what the team agreed on
+    "sandboxBoundaries": { "plan": "readonly" }, /* keep */
+    "sandboxApprovedEscalations": [
+        // the registry
+        { "agent": "codex", "level": "network", "hosts": ["r.test"] } // since March
+    ],
+    "agentInactivityTimeout": 60, // seconds
+}
+`
+
+test('saving to a file that is not there makes one, the user’s for the user alone', async () => {
+  await save('user')
+  await save('project')
+  expect((await stat(userFile())).mode & 0o777).toBe(0o600)
+  expect(JSON.parse(await readFile(projectFile(), 'utf8'))).toEqual({
+    sandboxApprovedEscalations: [approval()],
+  })
+  expect((await load()).sandboxApprovedEscalations.map(({ source }) => source)).toEqual(['project', 'user'])
+})
+
+test('saving keeps comments, indentation, trailing commas, line ends and the mode of the file', async () => {
+  await mkdir(userConfigDir)
+  await writeFile(userFile(), commented.replaceAll('\n', '\r\n'))
+  await chmod(userFile(), 0o640)
+  await save('user')
+  const text = await readFile(userFile(), 'utf8')
+  for (const comment of [
+    '// what the team agreed on',
+    '/* keep */',
+    '// the registry',
+    '// since March',
+    '// seconds',
+  ]) {
+    expect(text).toContain(comment)
+  }
+  expect(text.replaceAll('\r\n', '')).not.toContain('\n')
+  expect(text).toContain('\r\n        { "agent": "claude", "level": "network", "hosts": ["a.test"] }\r\n')
+  expect((await stat(userFile())).mode & 0o777).toBe(0o640)
+  const before = commented.split('\n').slice(0, 4).join('\r\n')
+  expect(text.startsWith(before)).toBe(true)
+  expect((await load()).sandboxApprovedEscalations.map(({ agent }) => agent)).toEqual(['codex', 'claude'])
+})
+
+test('saving the same approval twice writes it once', async () => {
+  await save('user')
+  const text = await readFile(userFile(), 'utf8')
+  await save('user')
+  expect(await readFile(userFile(), 'utf8')).toBe(text)
+})
+
+test('many saves at once are all there afterwards', async () => {
+  const hosts = Array.from({ length: 8 }, (_, index) => `h${index}.test`)
+  await Promise.all(hosts.map((host) => save('user', [approval(host)])))
+  const saved = (await load()).sandboxApprovedEscalations.flatMap(({ hosts: named }) => named)
+  expect(saved.sort()).toEqual(hosts)
+})
+
+test('a user’s file that is a link stays a link', async () => {
+  await mkdir(userConfigDir)
+  const real = join(home, 'dotfiles.json')
+  await writeFile(real, '{}\n')
+  await symlink(real, userFile())
+  await save('user')
+  expect(await readlink(userFile())).toBe(real)
+  expect(await readFile(real, 'utf8')).toContain('a.test')
+})
+
+test('saving into an untrusted project’s file trusts that approval and nothing else in the file', async () => {
+  await writeFile(
+    projectFile(),
+    JSON.stringify({
+      sandboxBoundaries: { build: 'full' },
+      sandboxApprovedEscalations: [{ agent: '*', level: 'full', hosts: [] }],
+    }),
+  )
+  await save('project')
+  const config = await load()
+  expect(config.sandboxBoundaries.build).toBe('readwrite')
+  expect(config.sandboxApprovedEscalations.map(({ agent, level }) => [agent, level])).toEqual([
+    ['claude', 'network'],
+  ])
+})
+
+test('an approval saved from here that someone edits afterwards no longer counts', async () => {
+  await save('project')
+  const text = await readFile(projectFile(), 'utf8')
+  await writeFile(projectFile(), text.replace('a.test', 'evil.test'))
+  expect((await load()).sandboxApprovedEscalations).toEqual([])
+})
+
+test('saving into a trusted project’s file keeps it trusted', async () => {
+  await writeFile(projectFile(), '{ "sandboxBoundaries": { "build": "network" } }')
+  const question = await trustQuestion(userConfigDir, project)
+  await trustProject(userConfigDir, project, { sha256: question.sha256!, by: 'person', at })
+  await save('project')
+  const config = await load()
+  expect(config.projects[0]?.trust).toBe('trusted')
+  expect(config.sandboxBoundaries.build).toBe('network')
+})
+
+test('trust is in the text that was shown, and a changed file shows the difference', async () => {
+  await writeFile(projectFile(), '{ "sandboxBoundaries": { "build": "network" } }')
+  const { sha256, before } = await trustQuestion(userConfigDir, project)
+  expect(before).toBe('')
+  await writeFile(projectFile(), '{ "sandboxBoundaries": { "build": "full" } }')
+  await expect(
+    trustProject(userConfigDir, project, { sha256: sha256!, by: 'person', at }),
+  ).rejects.toMatchObject({
+    code: 'config.moved',
+  })
+  const again = await trustQuestion(userConfigDir, project)
+  await trustProject(userConfigDir, project, { sha256: again.sha256!, by: 'person', at })
+  expect((await load()).sandboxBoundaries.build).toBe('full')
+  await writeFile(projectFile(), '{ "sandboxBoundaries": { "build": "full" }, "agentForbiddenTools": [] }')
+  expect(await trustQuestion(userConfigDir, project)).toMatchObject({
+    trust: 'changed',
+    before: '{ "sandboxBoundaries": { "build": "full" } }',
+    now: expect.stringContaining('agentForbiddenTools'),
+  })
+  expect(await distrustProject(userConfigDir, project)).toBe(true)
+  expect((await load()).projects[0]?.trust).toBe('untrusted')
+})
+
+test('revoking takes the approval out of every file, with the comments around it kept', async () => {
+  await writeFile(projectFile(), commented)
+  await save('project')
+  await save('user')
+  const id = (await load()).sandboxApprovedEscalations.find(({ agent }) => agent === 'claude')!.id
+  const revoked = await revokeApproval(userConfigDir, [project], id)
+  expect(revoked.map(({ file }) => file)).toEqual([userFile(), projectFile()])
+  const text = await readFile(projectFile(), 'utf8')
+  expect(text).toContain('// since March')
+  expect(text).not.toContain('claude')
+  expect(await revokeApproval(userConfigDir, [project], id)).toEqual([])
+})
+
+test('with roots in two projects an approval is saved to both', async () => {
+  const other = join(home, 'other')
+  await mkdir(other)
+  await save('project', [approval()], [project, other])
+  const config = await load([project, other])
+  expect(config.sandboxApprovedEscalations.map(({ covers }) => covers)).toEqual([[project], [other]])
+})

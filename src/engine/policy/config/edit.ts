@@ -1,0 +1,232 @@
+import { mkdir, realpath, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { userConfigName, type SavedApproval } from '../../../shared/config.ts'
+import { OrangeryError } from '../../../shared/errors.ts'
+import { ensurePrivateDir, writeFileAtomically } from '../../base/files.ts'
+import { createRepoLock } from '../../base/lock.ts'
+import { withListItem, withoutListItem } from './listEdit.ts'
+import { parseConfig, readConfigText, type ConfigLayer } from './read.ts'
+import { readProjectLayer } from './load.ts'
+import { approvalDigest, readTrust, writeTrust, type ProjectTrust } from './trust.ts'
+
+const listKey = 'sandboxApprovedEscalations'
+
+/** Two people, or two windows, saving at once: the second edits what the first has written. */
+function lockConfigs(userConfigDir: string): Promise<AsyncDisposable> {
+  return createRepoLock({ locks: join(userConfigDir, '.locks') }).acquire('config')
+}
+
+/** Follows a link to the file itself, so that a dotfiles folder keeps its link. */
+async function writeConfig(file: string, text: string, freshMode: number): Promise<void> {
+  const target = await realpath(file).catch(() => file)
+  const mode = await stat(target).then(
+    (found) => found.mode & 0o777,
+    () => freshMode,
+  )
+  await mkdir(dirname(target), { recursive: true })
+  await writeFileAtomically(target, text, mode)
+}
+
+/** What is written must read back as what was meant; otherwise nothing is written. */
+function checked(file: string, text: string): ConfigLayer {
+  return parseConfig({ file, text, sha256: '' })
+}
+
+export type SavedPlace = { readonly file: string; readonly ids: readonly string[] }
+
+async function saveToUser(userConfigDir: string, approvals: readonly SavedApproval[]): Promise<SavedPlace> {
+  await ensurePrivateDir(userConfigDir)
+  const file = join(userConfigDir, userConfigName)
+  const source = await readConfigText(file, { follow: true })
+  const before = source === null ? null : parseConfig(source)
+  const { text, ids } = added(file, before, approvals)
+  if (text !== before?.text) await writeConfig(file, text, 0o600)
+  return { file, ids }
+}
+
+function added(file: string, before: ConfigLayer | null, approvals: readonly SavedApproval[]) {
+  let layer = before
+  for (const approval of approvals) {
+    const digest = approvalDigest(approval)
+    const known = layer?.values.sandboxApprovedEscalations ?? []
+    if (known.some((other) => approvalDigest(other) === digest)) continue
+    layer = checked(file, withListItem(layer?.text ?? '', listKey, approval))
+  }
+  return { text: layer?.text ?? '', ids: approvals.map(approvalDigest) }
+}
+
+async function saveToProject(
+  userConfigDir: string,
+  root: string,
+  approvals: readonly SavedApproval[],
+  by: string,
+  at: Date,
+): Promise<SavedPlace> {
+  const { project, file, layer, trust } = await readProjectLayer(userConfigDir, root)
+  const { text, ids } = added(file, layer, approvals)
+  const records = await readTrust(userConfigDir)
+  const known = records.projects[project]
+  // The approval the user just gave is trusted; what else an untrusted file says stays untrusted.
+  if (text !== layer?.text) await writeConfig(file, text, 0o644)
+  const written = await readConfigText(file)
+  const entry: ProjectTrust =
+    trust === 'trusted' && written !== null
+      ? {
+          sha256: written.sha256,
+          text: written.text,
+          at: at.toISOString(),
+          by,
+          approvals: known?.approvals ?? [],
+        }
+      : {
+          sha256: known?.sha256 ?? null,
+          text: known?.text ?? '',
+          at: known?.at ?? at.toISOString(),
+          by: known?.by ?? by,
+          approvals: known?.approvals ?? [],
+        }
+  const own = [...new Set([...entry.approvals, ...ids])]
+  await writeTrust(userConfigDir, {
+    ...records,
+    projects: { ...records.projects, [project]: { ...entry, approvals: own } },
+  })
+  return { file, ids }
+}
+
+export type SaveApprovals = {
+  readonly userConfigDir: string
+  readonly scope: 'project' | 'user'
+  readonly approvals: readonly SavedApproval[]
+  readonly roots: readonly string[]
+  readonly by: string
+  readonly at: Date
+}
+
+/** Writes approvals into the user's file, or into the file of each project the roots belong to. */
+export async function saveApprovals(request: SaveApprovals): Promise<readonly SavedPlace[]> {
+  const { userConfigDir, scope, approvals, by, at } = request
+  await using _lock = await lockConfigs(userConfigDir)
+  if (scope === 'user') return [await saveToUser(userConfigDir, approvals)]
+  const places = new Map<string, SavedPlace>()
+  for (const root of request.roots) {
+    const place = await saveToProject(userConfigDir, root, approvals, by, at)
+    places.set(place.file, place)
+  }
+  return [...places.values()]
+}
+
+export type RevokedApproval = {
+  readonly file: string
+  readonly line: number
+  readonly approval: SavedApproval
+}
+
+/** Takes a saved approval out of every file that holds it. Gives back what was taken out. */
+export async function revokeApproval(
+  userConfigDir: string,
+  roots: readonly string[],
+  id: string,
+): Promise<readonly RevokedApproval[]> {
+  await using _lock = await lockConfigs(userConfigDir)
+  const revoked: RevokedApproval[] = []
+  const userFile = join(userConfigDir, userConfigName)
+  const source = await readConfigText(userFile, { follow: true })
+  if (source !== null) revoked.push(...(await removeFrom(parseConfig(source), id)))
+  const seen = new Set<string>()
+  for (const root of roots) {
+    const { project, layer, trust } = await readProjectLayer(userConfigDir, root)
+    if (layer === null || seen.has(project)) continue
+    seen.add(project)
+    const removed = await removeFrom(layer, id)
+    if (removed.length === 0) continue
+    revoked.push(...removed)
+    const records = await readTrust(userConfigDir)
+    const known = records.projects[project]
+    const written = await readConfigText(layer.file)
+    if (known === undefined || written === null) continue
+    const text = trust === 'trusted' ? { sha256: written.sha256, text: written.text } : {}
+    const approvals = known.approvals.filter((own) => own !== id)
+    await writeTrust(userConfigDir, {
+      ...records,
+      projects: { ...records.projects, [project]: { ...known, ...text, approvals } },
+    })
+  }
+  return revoked
+}
+
+async function removeFrom(layer: ConfigLayer, id: string): Promise<RevokedApproval[]> {
+  const list = layer.values.sandboxApprovedEscalations ?? []
+  const indexes = list.flatMap((approval, index) => (approvalDigest(approval) === id ? [index] : []))
+  if (indexes.length === 0) return []
+  let { text } = layer
+  for (const index of [...indexes].reverse()) {
+    text = withoutListItem(text, listKey, index)
+  }
+  checked(layer.file, text)
+  await writeConfig(layer.file, text, 0o600)
+  return indexes.map((index) => ({
+    file: layer.file,
+    line: layer.lineOf([listKey, index]),
+    approval: list[index] as SavedApproval,
+  }))
+}
+
+/** The text a project's config had when it was trusted, and the text it has now: what a person is asked about. */
+export type TrustQuestion = {
+  readonly project: string
+  readonly file: string
+  readonly trust: 'absent' | 'trusted' | 'untrusted' | 'changed'
+  readonly before: string
+  readonly now: string
+  readonly sha256: string | null
+}
+
+export async function trustQuestion(userConfigDir: string, root: string): Promise<TrustQuestion> {
+  const { project, file, layer, trust } = await readProjectLayer(userConfigDir, root)
+  const known = (await readTrust(userConfigDir)).projects[project]
+  return {
+    project,
+    file,
+    trust,
+    before: known?.text ?? '',
+    now: layer?.text ?? '',
+    sha256: layer?.sha256 ?? null,
+  }
+}
+
+/** Trusts exactly the text that was shown; a file that has moved on since is not trusted. */
+export async function trustProject(
+  userConfigDir: string,
+  root: string,
+  shown: { readonly sha256: string; readonly by: string; readonly at: Date },
+): Promise<void> {
+  await using _lock = await lockConfigs(userConfigDir)
+  const { project, file, layer } = await readProjectLayer(userConfigDir, root)
+  if (layer === null || layer.sha256 !== shown.sha256) {
+    throw new OrangeryError('config.moved', `${file}: it has changed since it was shown`, {
+      kind: 'busy',
+      hint: 'Look at it again, then trust it.',
+    })
+  }
+  const records = await readTrust(userConfigDir)
+  const approvals = records.projects[project]?.approvals ?? []
+  const entry = {
+    sha256: layer.sha256,
+    text: layer.text,
+    at: shown.at.toISOString(),
+    by: shown.by,
+    approvals,
+  }
+  await writeTrust(userConfigDir, { ...records, projects: { ...records.projects, [project]: entry } })
+}
+
+/** Takes trust back, also from the approvals that were saved from here. */
+export async function distrustProject(userConfigDir: string, root: string): Promise<boolean> {
+  await using _lock = await lockConfigs(userConfigDir)
+  const { project } = await readProjectLayer(userConfigDir, root)
+  const records = await readTrust(userConfigDir)
+  const { [project]: known, ...rest } = records.projects
+  if (known === undefined) return false
+  await writeTrust(userConfigDir, { ...records, projects: rest })
+  return true
+}

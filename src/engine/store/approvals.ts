@@ -1,0 +1,214 @@
+import type { Database } from 'better-sqlite3'
+import { phaseSchema, type BoundaryLevel } from '../../shared/boundary.ts'
+import { isTerminal, type DispatchStatus } from '../../shared/dispatch.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { BoundaryGrant, BoundaryRequest, TaskApproval } from '../../shared/escalation.ts'
+import type { DispatchId } from '../../shared/ids.ts'
+import type { EscalationRecords, EscalationState } from '../base/escalation.ts'
+import type { StoreDatabase } from './database.ts'
+
+/** Older closed requests say nothing about what to do next; the whole list is in the table. */
+const requestsLookedAt = 200
+
+type RequestRow = {
+  id: string
+  dispatch_id: DispatchId
+  to_level: BoundaryLevel
+  hosts: string
+  source: BoundaryRequest['source']
+  by: string
+  why: string
+  status: BoundaryRequest['status']
+  count: number
+  created_at: string
+  last_at: string
+  expires_at: string
+  answer: string | null
+}
+type GrantRow = Omit<BoundaryGrant, 'hosts' | 'from' | 'to'> & {
+  from_level: BoundaryLevel | null
+  to_level: BoundaryLevel
+  hosts: string
+}
+type TaskRow = Omit<TaskApproval, 'hosts'> & { hosts: string }
+type DispatchRow = {
+  id: DispatchId
+  agent: string | null
+  phase: string | null
+  roots: string | null
+  status: DispatchStatus
+  boundary: BoundaryLevel | null
+  parent_id: string | null
+}
+
+function toRequest({ dispatch_id, to_level, hosts, answer, ...rest }: RequestRow): BoundaryRequest {
+  return {
+    ...rest,
+    dispatch: dispatch_id,
+    to: to_level,
+    hosts: JSON.parse(hosts) as string[],
+    answer: answer === null ? null : (JSON.parse(answer) as BoundaryRequest['answer']),
+  }
+}
+const toGrant = ({ from_level, to_level, hosts, ...rest }: GrantRow): BoundaryGrant => ({
+  ...rest,
+  from: from_level,
+  to: to_level,
+  hosts: JSON.parse(hosts) as string[],
+})
+const toTask = (row: TaskRow): TaskApproval => ({ ...row, hosts: JSON.parse(row.hosts) as string[] })
+
+function prepareStatements(sqlite: Database) {
+  return {
+    dispatch: sqlite.prepare(
+      'SELECT id, agent, phase, roots, status, boundary, parent_id FROM dispatches WHERE id = ?',
+    ),
+    requests: sqlite.prepare(
+      `SELECT * FROM (SELECT rowid AS position, * FROM boundary_requests WHERE dispatch_id = ?
+       ORDER BY (status = 'open') DESC, created_at DESC, rowid DESC LIMIT ${requestsLookedAt})
+       ORDER BY created_at, position`,
+    ),
+    grants: sqlite.prepare(
+      'SELECT at, from_level, to_level, hosts, by, why, way, request FROM boundary_grants WHERE dispatch_id = ? ORDER BY seq',
+    ),
+    taskApprovals: sqlite.prepare('SELECT * FROM task_approvals WHERE task = ? ORDER BY at, id'),
+    allTaskApprovals: sqlite.prepare('SELECT * FROM task_approvals ORDER BY at, id'),
+    insertRequest: sqlite.prepare(
+      `INSERT INTO boundary_requests
+       (id, dispatch_id, to_level, hosts, source, by, why, status, count, created_at, last_at, expires_at, answer)
+       VALUES (@id, @dispatch, @to, @hosts, @source, @by, @why, @status, @count, @created_at, @last_at, @expires_at, @answer)`,
+    ),
+    updateRequest: sqlite.prepare(
+      `UPDATE boundary_requests SET status = @status, count = @count, last_at = @last_at, answer = @answer
+       WHERE id = @id AND dispatch_id = @dispatch`,
+    ),
+    insertGrant: sqlite.prepare(
+      `INSERT INTO boundary_grants (dispatch_id, at, from_level, to_level, hosts, by, why, way, request)
+       VALUES (@dispatch, @at, @from, @to, @hosts, @by, @why, @way, @request)`,
+    ),
+    insertTask: sqlite.prepare(
+      `INSERT INTO task_approvals (id, task, agent, level, hosts, by, at, revoked_at)
+       VALUES (@id, @task, @agent, @level, @hosts, @by, @at, @revoked_at)`,
+    ),
+    revokeTask: sqlite.prepare(
+      'UPDATE task_approvals SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL',
+    ),
+    open: sqlite.prepare(
+      `SELECT request.* FROM boundary_requests request JOIN dispatches ON dispatches.id = request.dispatch_id
+       WHERE request.status = 'open' AND dispatches.status IN ('starting', 'running')
+       ORDER BY request.created_at, request.rowid`,
+    ),
+    unfinished: sqlite.prepare(
+      `SELECT id FROM dispatches WHERE status IN ('starting', 'running') ORDER BY created_at, id`,
+    ),
+  }
+}
+
+/** Requests, grants and task approvals in the database; what the policy decides is written here as one. */
+export class BoundaryRecords implements EscalationRecords {
+  readonly #sqlite: Database
+  readonly #statements: ReturnType<typeof prepareStatements>
+  readonly #wrote: (id: string) => void
+
+  constructor({ sqlite }: StoreDatabase, wrote: (id: string) => void) {
+    this.#sqlite = sqlite
+    this.#statements = prepareStatements(sqlite)
+    this.#wrote = wrote
+  }
+
+  read(id: DispatchId): EscalationState {
+    const row = this.#row(id)
+    if (row === undefined) {
+      throw new OrangeryError('dispatch.not_found', `dispatch ${id}: there is none`, { kind: 'not_found' })
+    }
+    const grants = (this.#statements.grants.all(id) as GrantRow[]).map(toGrant)
+    const task = this.#taskOf(row)
+    const phase = phaseSchema.safeParse(row.phase)
+    return {
+      dispatch: id,
+      task,
+      agent: row.agent ?? '',
+      phase: phase.success ? phase.data : null,
+      roots: row.roots === null ? [] : (JSON.parse(row.roots) as string[]),
+      running: !isTerminal(row.status),
+      // The row's boundary follows the grants; the first of them remembers where it began.
+      start: grants[0]?.from ?? row.boundary ?? 'readonly',
+      grants,
+      requests: (this.#statements.requests.all(id) as (RequestRow & { position: number })[]).map(
+        ({ position: _position, ...request }) => toRequest(request),
+      ),
+      taskApprovals: (this.#statements.taskApprovals.all(task) as TaskRow[]).map(toTask),
+    }
+  }
+
+  change<T>(id: DispatchId, change: (state: EscalationState) => { state: EscalationState; result: T }): T {
+    const transaction = this.#sqlite.transaction(() => {
+      const before = this.read(id)
+      const { state, result } = change(before)
+      this.#write(before, state)
+      return { result, wrote: state !== before }
+    })
+    // Immediate: two processes that answer the same request meet at the lock, not at the write.
+    const { result, wrote } = transaction.immediate()
+    if (wrote) this.#wrote(id)
+    return result
+  }
+
+  #write(before: EscalationState, after: EscalationState): void {
+    const known = new Map(before.requests.map((request) => [request.id, request]))
+    for (const request of after.requests) {
+      const old = known.get(request.id)
+      if (old === request) continue
+      const row = {
+        ...request,
+        hosts: JSON.stringify(request.hosts),
+        answer: request.answer === null ? null : JSON.stringify(request.answer),
+      }
+      if (old === undefined) this.#statements.insertRequest.run(row)
+      else this.#statements.updateRequest.run(row)
+    }
+    for (const grant of after.grants.slice(before.grants.length)) {
+      this.#statements.insertGrant.run({
+        ...grant,
+        dispatch: after.dispatch,
+        hosts: JSON.stringify(grant.hosts),
+      })
+    }
+    for (const approval of after.taskApprovals.slice(before.taskApprovals.length)) {
+      this.#statements.insertTask.run({ ...approval, hosts: JSON.stringify(approval.hosts) })
+    }
+  }
+
+  openRequests(): readonly BoundaryRequest[] {
+    return (this.#statements.open.all() as RequestRow[]).map(toRequest)
+  }
+
+  taskApprovals(): readonly TaskApproval[] {
+    return (this.#statements.allTaskApprovals.all() as TaskRow[]).map(toTask)
+  }
+
+  revokeTaskApproval(id: string, at: string): boolean {
+    return this.#statements.revokeTask.run(at, id).changes > 0
+  }
+
+  unfinished(): readonly DispatchId[] {
+    return (this.#statements.unfinished.all() as { id: DispatchId }[]).map(({ id }) => id)
+  }
+
+  #row(id: string): DispatchRow | undefined {
+    return this.#statements.dispatch.get(id) as DispatchRow | undefined
+  }
+
+  /** The oldest ancestor that is on record. Records from elsewhere may lead in a circle. */
+  #taskOf(row: DispatchRow): string {
+    const seen = new Set<string>([row.id])
+    let top = row
+    while (top.parent_id !== null && !seen.has(top.parent_id)) {
+      const parent = this.#row(top.parent_id)
+      if (parent === undefined) break
+      seen.add(parent.id)
+      top = parent
+    }
+    return top.id
+  }
+}

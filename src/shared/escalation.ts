@@ -1,0 +1,69 @@
+import { z } from 'zod'
+import { boundaryChangeSchema, boundaryLevelSchema } from './boundary.ts'
+import { dispatchIdSchema } from './ids.ts'
+
+/** Where a request came from. `broker` and `driver` are denials they reported, never a text an agent printed. */
+export const requestSources = ['agent', 'broker', 'driver', 'user'] as const
+export type RequestSource = (typeof requestSources)[number]
+
+export const requestStatuses = ['open', 'approved', 'denied', 'expired', 'closed'] as const
+export type RequestStatus = (typeof requestStatuses)[number]
+
+/** How far a person's yes reaches. */
+export const approvalScopes = ['once', 'task', 'project', 'user'] as const
+export type ApprovalScope = (typeof approvalScopes)[number]
+
+/** `saved` and `task`: an earlier yes of a person. `auto`: the policy, on a reported denial. */
+export const answerWays = [...approvalScopes, 'saved', 'auto', 'policy', 'config'] as const
+export type AnswerWay = (typeof answerWays)[number]
+
+export const boundaryRequestSchema = z.object({
+  id: z.string(),
+  dispatch: dispatchIdSchema,
+  to: boundaryLevelSchema,
+  hosts: z.array(z.string()),
+  source: z.enum(requestSources),
+  by: z.string(),
+  why: z.string(),
+  status: z.enum(requestStatuses),
+  /** How often the same thing was asked for while it was open. */
+  count: z.number().int().positive(),
+  created_at: z.string(),
+  last_at: z.string(),
+  expires_at: z.string(),
+  answer: z
+    .object({ at: z.string(), by: z.string(), way: z.enum(answerWays), message: z.string() })
+    .nullable(),
+})
+export type BoundaryRequest = z.infer<typeof boundaryRequestSchema>
+
+/** One change of a running dispatch's boundary, with the hosts that hold from then on. */
+export const boundaryGrantSchema = boundaryChangeSchema.extend({
+  hosts: z.array(z.string()),
+  way: z.enum([...answerWays, 'narrowed', 'undone']),
+  request: z.string().nullable(),
+})
+export type BoundaryGrant = z.infer<typeof boundaryGrantSchema>
+
+/** A yes that holds for a dispatch, its children and its later turns. */
+export const taskApprovalSchema = z.object({
+  id: z.string(),
+  task: z.string(),
+  agent: z.string(),
+  level: boundaryLevelSchema,
+  hosts: z.array(z.string()),
+  by: z.string(),
+  at: z.string(),
+  revoked_at: z.string().nullable(),
+})
+export type TaskApproval = z.infer<typeof taskApprovalSchema>
+
+export const boundaryStateSchema = z.object({
+  id: dispatchIdSchema,
+  level: boundaryLevelSchema.nullable(),
+  hosts: z.array(z.string()),
+  running: z.boolean(),
+  history: z.array(boundaryGrantSchema),
+  requests: z.array(boundaryRequestSchema),
+})
+export type BoundaryState = z.infer<typeof boundaryStateSchema>
