@@ -34,13 +34,19 @@ const hardenedEnv: Readonly<Record<string, string>> = {
 
 export type GitOptions = RunOptions & { readonly gitDir?: string }
 
+/** The hardened call itself, for those who talk to git over pipes. */
+export function gitCommand(
+  args: readonly string[],
+  options: Pick<GitOptions, 'gitDir' | 'env'> = {},
+): { file: string; args: string[]; env: Record<string, string> } {
+  const where = options.gitDir === undefined ? [] : [`--git-dir=${options.gitDir}`]
+  return { file: 'git', args: [...hardening, ...where, ...args], env: { ...hardenedEnv, ...options.env } }
+}
+
 /** Runs git hardened and gives back whatever happened. */
 export function tryGit(args: readonly string[], options: GitOptions = {}): Promise<RunResult> {
-  const where = options.gitDir === undefined ? [] : [`--git-dir=${options.gitDir}`]
-  return run('git', [...hardening, ...where, ...args], {
-    ...options,
-    env: { ...hardenedEnv, ...options.env },
-  })
+  const call = gitCommand(args, options)
+  return run(call.file, call.args, { ...options, env: call.env })
 }
 
 /** Runs git hardened; a failure is an error that says which call failed and what git said. */

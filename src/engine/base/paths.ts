@@ -40,6 +40,8 @@ export function layout(dataDir: string) {
     repo,
     /** Bare repository with the base and result trees of every changeset of the project. */
     objects: (repoId: RepoId) => join(repo(repoId), 'objects.git'),
+    /** Captures, journals and review drafts of one changeset. */
+    changeset: (repoId: RepoId, id: DispatchId) => join(repo(repoId), 'changesets', id),
     invocations: (repoId: RepoId) => join(repo(repoId), 'invocations'),
     invocation: (repoId: RepoId, id: DispatchId) => join(repo(repoId), 'invocations', id),
     invocationMeta: (repoId: RepoId, id: DispatchId) => join(repo(repoId), 'invocations', id, 'meta.json'),

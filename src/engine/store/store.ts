@@ -1,6 +1,8 @@
 import { drizzle } from 'drizzle-orm/better-sqlite3'
 import { BoundaryRecords } from './approvals.ts'
+import type { ChangesetRecords } from '../base/changesetRecords.ts'
 import { ChangeFeed } from './changes.ts'
+import { StoredChangesets } from './changesets.ts'
 import type { StoreDatabase } from './database.ts'
 import { DispatchRecords } from './dispatches.ts'
 import { storeFailure } from './failures.ts'
@@ -11,6 +13,7 @@ import * as schema from './schema.ts'
 export interface Store extends AsyncDisposable {
   readonly dispatches: DispatchRecords
   readonly boundaries: BoundaryRecords
+  readonly changesets: ChangesetRecords
   readonly database: StoreDatabase
   /** Tells which dispatches changed: our own writes at once, other processes' soon after. Returns the way out. */
   onChange(listener: (ids: readonly string[]) => void): () => void
@@ -41,6 +44,7 @@ export async function openStore(dataDir: string): Promise<Store> {
   return {
     dispatches: new DispatchRecords(database, announce),
     boundaries: new BoundaryRecords(database, announce),
+    changesets: new StoredChangesets(database, announce),
     database,
     onChange: (listener) => feed.listen(listener),
     announce,

@@ -1,0 +1,6 @@
+/**
+ * A way to read what the agent made unreadable for us: its owner inside is root of a user namespace there.
+ * `prefix` is a command that runs the words after it in such a namespace, with the caller's mounts, e.g.
+ * `nsenter -t HOLDER -U --preserve-credentials` or `unshare -Ur`. Never the agent's own mount namespace.
+ */
+export type ThroughHolder = { readonly prefix: readonly string[] }

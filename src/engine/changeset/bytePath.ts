@@ -1,0 +1,41 @@
+/**
+ * A path as the file system has it: bytes, not text. Each character is one byte (latin1), so it can be split,
+ * sorted and used as a key like a string, and names that are not UTF-8 survive. Relative to a root, `/`
+ * between names, no leading or trailing one; the root itself is ''.
+ */
+export type BytePath = string & { readonly __brand: 'BytePath' }
+
+export const rootPath = '' as BytePath
+
+export function fromBytes(bytes: Uint8Array): BytePath {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1') as BytePath
+}
+export function toBytes(path: string): Buffer {
+  return Buffer.from(path, 'latin1')
+}
+export function fromText(text: string): BytePath {
+  return fromBytes(Buffer.from(text, 'utf8'))
+}
+/** What a person sees; bytes that are not UTF-8 become replacement characters. */
+export function toText(path: BytePath): string {
+  return toBytes(path).toString('utf8')
+}
+export function isUtf8(path: BytePath): boolean {
+  return fromText(toText(path)) === path
+}
+export function joinPath(parent: BytePath, name: string): BytePath {
+  return (parent === '' ? name : `${parent}/${name}`) as BytePath
+}
+export function parentOf(path: BytePath): BytePath {
+  const cut = path.lastIndexOf('/')
+  return (cut === -1 ? '' : path.slice(0, cut)) as BytePath
+}
+export function nameOf(path: BytePath): string {
+  return path.slice(path.lastIndexOf('/') + 1)
+}
+export function depthOf(path: BytePath): number {
+  return path === '' ? 0 : path.split('/').length
+}
+export function isBelow(path: BytePath, folder: BytePath): boolean {
+  return folder === '' ? path !== '' : path.startsWith(`${folder}/`)
+}

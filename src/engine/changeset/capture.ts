@@ -1,0 +1,229 @@
+import type { ThroughHolder } from '../base/throughHolder.ts'
+import type { Workspace, WorkspaceRoot } from '../base/workspace.ts'
+import type { Layout } from '../base/paths.ts'
+import {
+  isPackageFile,
+  hasChangedScripts,
+  gitPartOf,
+  isMarker,
+  isProtectedPath,
+  leavesRoots,
+} from './classify.ts'
+import { nameOf, parentOf, toText, type BytePath } from './bytePath.ts'
+import { readBases, type Bases } from './bases.ts'
+import { storeSide, Unstable, permissionBits } from './content.ts'
+import { unlessMissing, type Disk, type DiskStat } from './disk.ts'
+import { ignoredPaths } from './ignored.ts'
+import { entryKey, sameSide, type Entry, type Manifest, type Side } from './manifest.ts'
+import { BlobReader, ensureRepository } from './objects.ts'
+import { PackWriter } from './packWriter.ts'
+import { writeRootTrees } from './rebase.ts'
+import { clockSlackMs, inBatches, scanRoot, sidesOf, type Seen } from './scan.ts'
+import { Tree } from './tree.ts'
+
+export type CaptureOptions = {
+  readonly disk: Disk
+  readonly layout: Layout
+  readonly protectedPaths: readonly string[]
+  readonly through?: ThroughHolder | undefined
+  readonly signal?: AbortSignal | undefined
+}
+type Dropped = Manifest['dropped'][number]
+
+/** Records what the agent left, against what it started from, in two trees and a manifest. */
+export async function captureWorkspace(
+  workspace: Workspace,
+  options: CaptureOptions,
+): Promise<{ manifest: Manifest; bases: Bases }> {
+  const { disk, layout } = options
+  const gitDir = layout.objects(workspace.repoId)
+  await ensureRepository(gitDir)
+  const bases = await readBases(layout.changeset(workspace.repoId, workspace.id))
+  const writer = new PackWriter(gitDir, disk)
+  const entries: Entry[] = []
+  const dropped: Dropped[] = []
+  const roots = workspace.roots.filter((root) => root.role === 'project' && root.access === 'rw')
+  for (const root of roots) {
+    options.signal?.throwIfAborted()
+    const scan = await scanRoot(workspace, root, disk)
+    for (const path of scan.unreadable) {
+      dropped.push({ root: root.path, path: toText(path), why: 'the agent made this folder unreadable' })
+    }
+    const kept = scan.seen.filter((seen) => !isMarker(seen.path) && gitPartOf(seen.path) === null)
+    dropped.push(...droppedGit(root, scan.seen))
+    entries.push(...(await compareRoot(workspace, root, kept, bases, writer, dropped, options)))
+  }
+  await writer.flush()
+  const manifest: Manifest = {
+    version: 1,
+    id: workspace.id,
+    roots: [],
+    entries: await classified(workspace, roots, entries, gitDir, options),
+    dropped,
+    commits: [],
+  }
+  for (const root of roots) {
+    const trees = await writeRootTrees(writer, root.path, manifest.entries)
+    manifest.roots.push({ name: root.name, path: root.path, ...trees })
+  }
+  await writer.flush()
+  return { manifest, bases }
+}
+
+async function compareRoot(
+  workspace: Workspace,
+  root: WorkspaceRoot,
+  seen: readonly Seen[],
+  bases: Bases,
+  writer: PackWriter,
+  dropped: Dropped[],
+  options: CaptureOptions,
+): Promise<Entry[]> {
+  const sides = sidesOf(root)
+  await using resultTree = new Tree(sides.result, options.disk)
+  await using baseTree = new Tree(sides.base, options.disk)
+  const entries: Entry[] = []
+  const startNs = BigInt(Math.floor(workspace.createdAtMs - clockSlackMs)) * 1_000_000n
+  await inBatches(seen, async ({ path, result: resultStat, base: baseStat }) => {
+    options.signal?.throwIfAborted()
+    const key = entryKey({ root: root.path, path })
+    const result = await side(resultTree, path, resultStat)
+    if (result === undefined) return
+    let base = bases.recorded.get(key)
+    if (base === undefined) {
+      const before = await side(baseTree, path, baseStat)
+      // A host file touched after the start may not be what the agent saw: its base is a guess.
+      const certain = baseStat === null || baseStat.isDirectory() || baseStat.ctimeNs < startNs
+      base = { side: before ?? null, certain: certain && before !== undefined && !bases.clockStepped }
+      if (!sameSide(base.side, result)) bases.recorded.set(key, base)
+    }
+    if (sameSide(base.side, result)) return
+    const landing = withoutSetId(result)
+    if (landing !== result) {
+      dropped.push({
+        root: root.path,
+        path: toText(path),
+        why: 'set-user-id and set-group-id bits never land',
+      })
+      if (sameSide(base.side, landing)) return
+    }
+    entries.push({
+      root: root.path,
+      path,
+      base: base.side,
+      result: landing,
+      certain: base.certain,
+      protected: false,
+      ignored: false,
+      refused: null,
+    })
+
+    async function side(tree: Tree, at: BytePath, stat: DiskStat | null): Promise<Side | null | undefined> {
+      if (stat === null) return null
+      const identity = identityOf(stat)
+      const cacheKey = `${tree === resultTree ? 'result' : 'base'}\0${key}`
+      const known = bases.seen.get(cacheKey)
+      if (known !== undefined && known.identity === identity) return known.side
+      for (let attempt = 0; ; attempt += 1) {
+        try {
+          const stored = await unlessMissing(storeSide(tree, at, stat, writer, options.through))
+          if (stored !== null) bases.seen.set(cacheKey, { identity, side: stored })
+          return stored
+        } catch (error) {
+          if (!(error instanceof Unstable)) throw error
+          if (attempt === 2) return undefined
+        }
+      }
+    }
+  })
+  return entries.toSorted((a, b) => (a.path < b.path ? -1 : 1))
+}
+
+function withoutSetId(side: Side | null): Side | null {
+  if (side === null || !('mode' in side) || (side.mode & 0o7000) === 0) return side
+  return { ...side, mode: side.mode & 0o777 }
+}
+
+/** Nobody can set a ctime back, so an equal one means equal content. */
+function identityOf(stat: DiskStat): string {
+  return [stat.dev, stat.ino, stat.size, stat.mode & permissionBits, stat.mtimeNs, stat.ctimeNs].join(':')
+}
+
+/** Changes under `.git`, told by the folder they lie in: an object store is no reading matter. */
+function droppedGit(root: WorkspaceRoot, seen: readonly Seen[]): Dropped[] {
+  const found = new Map<string, string>()
+  const originals = new Set(seen.filter((each) => each.base !== null).map((each) => each.path))
+  for (const { path, result, base } of seen) {
+    const part = gitPartOf(path)
+    if (
+      part === null ||
+      ((result === null || result.isDirectory()) && path !== part && base?.isFile() !== true)
+    )
+      continue
+    if (path === part && base?.isDirectory() === true && result?.isDirectory() === true) continue
+    if (part !== '.git' && !originals.has(part)) {
+      found.set(part, 'a new nested repository: its files are shown, its .git never lands')
+      continue
+    }
+    const inside = path.slice(part.length + 1).split('/')
+    const isBulk = ['objects', 'logs'].includes(inside[0] ?? '')
+    const runs = inside[0] === 'hooks' || inside[0]?.startsWith('config') === true
+    const why = runs ? 'git runs what is in here: it never lands' : "git's own files never land as files"
+    found.set(isBulk ? `${part}/${inside[0]}` : path, why)
+  }
+  return [...found].map(([path, why]) => ({ root: root.path, path: toText(path as BytePath), why }))
+}
+
+async function classified(
+  workspace: Workspace,
+  roots: readonly WorkspaceRoot[],
+  entries: readonly Entry[],
+  gitDir: string,
+  options: CaptureOptions,
+): Promise<Entry[]> {
+  const ignored = new Map<string, ReadonlySet<BytePath>>()
+  for (const root of roots) {
+    const paths = entries.filter((entry) => entry.root === root.path).map((entry) => entry.path)
+    ignored.set(root.path, await ignoredPaths(sidesOf(root).base, gitDir, paths))
+  }
+  await using blobs = new BlobReader(gitDir)
+  const homes = workspace.roots.map((root) => ({ name: root.path, paths: [root.target, root.path] }))
+  const byKey = new Map(entries.map((entry) => [entryKey(entry), entry]))
+  const originals = new Map(roots.map((root) => [root.path, new Tree(sidesOf(root).base, options.disk)]))
+  const read = async (side: Side | null) =>
+    side?.kind === 'file' && side.size < 4 * 1024 * 1024 ? blobs.read(side.oid) : null
+  const linkAt = async (root: string, path: BytePath): Promise<string | null> => {
+    const known = byKey.get(entryKey({ root, path }))
+    if (known !== undefined) {
+      return known.result?.kind === 'symlink' ? (await blobs.read(known.result.oid)).toString('latin1') : null
+    }
+    const tree = originals.get(root)
+    if (tree === undefined || (await tree.lstat(path))?.isSymbolicLink() !== true) return null
+    const target = await tree.within(parentOf(path), (folder) =>
+      options.disk.readlink(folder.at(nameOf(path))),
+    )
+    return target.toString('latin1')
+  }
+  try {
+    const done: Entry[] = []
+    for (const entry of entries) {
+      const { root, path, base, result } = entry
+      let refused: string | null = null
+      if (result?.kind === 'special') refused = `a ${result.what} never lands`
+      if (result?.kind === 'symlink') {
+        const target = (await blobs.read(result.oid)).toString('latin1')
+        refused = await leavesRoots({ root, path, target }, homes, linkAt)
+      }
+      const hasScripts = isPackageFile(path) && hasChangedScripts(await read(base), await read(result))
+      done.push({
+        ...entry,
+        refused,
+        ignored: ignored.get(root)?.has(path) === true,
+        protected: hasScripts || isProtectedPath(path, options.protectedPaths),
+      })
+    }
+    return done
+  } finally {
+    for (const tree of originals.values()) await tree[Symbol.asyncDispose]()
+  }
+}

@@ -1,0 +1,210 @@
+import { createHash } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { ResolutionRecord } from '../base/changesetRecords.ts'
+import { tryGit } from '../base/git.ts'
+import { parentOf, toText, type BytePath } from './bytePath.ts'
+import { contentOf, storeSide } from './content.ts'
+import type { Disk } from './disk.ts'
+import { localIdentity } from './land.ts'
+import { sameContent, sameSide, type Side } from './manifest.ts'
+import { largeFile, type BlobReader } from './objects.ts'
+import type { PackWriter } from './packWriter.ts'
+import type { Target } from './selection.ts'
+import type { Step } from './steps.ts'
+import type { Tree } from './tree.ts'
+
+export type Conflict = {
+  readonly root: string
+  readonly path: string
+  readonly why: string
+  /** Names both sides as they are now; a choice made for others does not count. */
+  readonly anchor: string
+  readonly choices: readonly ('mine' | 'theirs' | 'both' | 'edit')[]
+}
+export type Outcome =
+  | { readonly kind: 'step'; readonly step: Step; readonly merged: boolean }
+  | { readonly kind: 'there' }
+  | { readonly kind: 'conflict'; readonly conflict: Conflict }
+
+export type Local = {
+  readonly side: Side | null
+  readonly identity: string | null
+  readonly blocked: string | null
+}
+
+/** What the user has at a path now. Contents that are new to us go into the store, so that undo has them. */
+export async function readLocal(
+  tree: Tree,
+  path: BytePath,
+  expected: Side | null,
+  writer: PackWriter,
+): Promise<Local> {
+  const blocked = await blockedBy(tree, path)
+  if (blocked !== null) return { side: null, identity: null, blocked }
+  const stat = await tree.lstat(path)
+  if (stat === null) return { side: null, identity: null, blocked: null }
+  const identity = stat.isDirectory() ? null : localIdentity(stat)
+  const mode = Number(stat.mode & 0o7777n)
+  if (expected?.kind === 'file' && stat.isFile() && Number(stat.size) === expected.size) {
+    const digest = createHash('sha256')
+    for await (const chunk of contentOf(tree, path)) digest.update(chunk)
+    if (digest.digest('hex') === expected.sha256)
+      return { side: { ...expected, mode }, identity, blocked: null }
+  }
+  return { side: await storeSide(tree, path, stat, writer, undefined), identity, blocked: null }
+}
+
+/** A parent that is no folder (any more): through a link we would land somewhere else. */
+async function blockedBy(tree: Tree, path: BytePath): Promise<string | null> {
+  for (let at = parentOf(path); at !== ''; at = parentOf(at)) {
+    const stat = await tree.lstat(at)
+    if (stat === null) continue
+    return stat.isDirectory() ? null : at
+  }
+  return null
+}
+
+export type MergeTools = {
+  readonly blobs: BlobReader
+  readonly writer: PackWriter
+  readonly disk: Disk
+  readonly resolutions: readonly ResolutionRecord[]
+}
+
+/** Decides what landing `wanted` on `local` means. `going`: paths this apply removes or turns into folders. */
+export async function settle(
+  target: Target,
+  wanted: Side | null,
+  local: Local,
+  going: ReadonlySet<string>,
+  tools: MergeTools,
+): Promise<Outcome> {
+  const { entry } = target
+  const { base } = entry
+  const now = local.side
+  const step = (after: Side | null, merged = false): Outcome =>
+    sameSide(now, after)
+      ? { kind: 'there' }
+      : {
+          kind: 'step',
+          merged,
+          step: { root: entry.root, path: entry.path, before: now, after, identity: local.identity },
+        }
+  if (local.blocked !== null && !going.has(`${entry.root}\0${local.blocked}`)) {
+    if (wanted === null) return { kind: 'there' }
+    return conflict(`its folder ${toText(local.blocked as BytePath)} is no folder any more`, ['mine'])
+  }
+  if (sameSide(now, wanted)) return { kind: 'there' }
+  if (now?.kind === 'special') return conflict(`there is a ${now.what} in its place`, ['mine'])
+  if (isFolder(base, true) && isFolder(wanted, true)) return settleFolder()
+  if (sameSide(now, base) && entry.certain) return step(wanted)
+
+  const chosen = tools.resolutions.findLast(
+    (each) => each.root === entry.root && each.path === entry.path && each.anchor === anchor(),
+  )
+  if (chosen?.choice === 'mine') return { kind: 'there' }
+  if (chosen?.choice === 'theirs') return step(wanted)
+  if (chosen?.choice === 'edit' && chosen.content !== null) return step(await edited(chosen.content))
+  if (chosen?.choice === 'both') {
+    const union = await mergeFiles('--union')
+    if (union !== null) return step(union, true)
+  }
+  if (!entry.certain) return conflict('it may have changed after the agent started', textChoices())
+  if (now === null) return conflict('you deleted it meanwhile', ['mine', 'theirs'])
+  if (wanted === null) return conflict('you changed it meanwhile, the agent deleted it', ['mine', 'theirs'])
+  if (base === null) return conflict('you made a file of that name meanwhile', textChoices())
+  if (now.kind !== base.kind) return conflict(`it is a ${now.kind} now`, ['mine', 'theirs'])
+  if (wanted.kind !== base.kind)
+    return conflict(`the agent made it a ${wanted.kind}, you changed it`, ['mine', 'theirs'])
+  const merged = await mergeFiles(null)
+  return merged === null
+    ? conflict('you changed the same lines meanwhile', textChoices())
+    : step(merged, true)
+
+  function settleFolder(): Outcome {
+    if (now !== null && now.kind !== 'directory') {
+      return wanted === null ? { kind: 'there' } : conflict(`it is a ${now.kind} now`, ['mine'])
+    }
+    if (wanted === null) return now === null ? { kind: 'there' } : step(null)
+    if (now === null) return step(wanted)
+    // The user's own mode of a folder wins unless the agent's change was made on it.
+    return base !== null && sameSide(now, base) ? step(wanted) : { kind: 'there' }
+  }
+  function anchor(): string {
+    return createHash('sha256')
+      .update(JSON.stringify([now, wanted]))
+      .digest('hex')
+      .slice(0, 32)
+  }
+  function conflict(why: string, choices: Conflict['choices']): Outcome {
+    return {
+      kind: 'conflict',
+      conflict: { root: entry.root, path: toText(entry.path), why, anchor: anchor(), choices },
+    }
+  }
+  function textChoices(): Conflict['choices'] {
+    const isText =
+      now?.kind === 'file' && wanted?.kind === 'file' && now.size < largeFile && wanted.size < largeFile
+    return isText ? ['mine', 'theirs', 'both', 'edit'] : ['mine', 'theirs']
+  }
+  async function edited(oid: string): Promise<Side> {
+    const content = await tools.blobs.read(oid)
+    const mode = wanted?.kind === 'file' ? wanted.mode : 0o644
+    return {
+      kind: 'file',
+      mode,
+      size: content.length,
+      oid,
+      sha256: createHash('sha256').update(content).digest('hex'),
+    }
+  }
+  /** A three-way merge of text and modes; null where they contradict each other. */
+  async function mergeFiles(favour: '--union' | null): Promise<Side | null> {
+    if (now?.kind !== 'file' || wanted?.kind !== 'file' || (base !== null && base.kind !== 'file'))
+      return null
+    const mode = mergeModes(base?.mode ?? null, now.mode, wanted.mode)
+    if (mode === null && favour === null) return null
+    const side = (of: Extract<Side, { kind: 'file' }>): Side => ({ ...of, mode: mode ?? now.mode })
+    if (sameContent(now, base)) return side(wanted)
+    if (sameContent(wanted, base) || sameContent(now, wanted)) return side(now)
+    if ([now, wanted, ...(base === null ? [] : [base])].some((each) => each.size > largeFile)) return null
+    await tools.writer.flush()
+    const contents: [Buffer, Buffer, Buffer] = [
+      await tools.blobs.read(now.oid),
+      base === null ? Buffer.alloc(0) : await tools.blobs.read(base.oid),
+      await tools.blobs.read(wanted.oid),
+    ]
+    const merged = await mergeTexts(contents, favour)
+    if (merged === null) return null
+    const sha256 = createHash('sha256').update(merged).digest('hex')
+    const oid = await tools.writer.add('blob', merged)
+    return side({ kind: 'file', mode: 0, size: merged.length, oid, sha256 })
+  }
+}
+
+function isFolder(side: Side | null, orNothing: boolean): boolean {
+  return side === null ? orNothing : side.kind === 'directory'
+}
+
+function mergeModes(base: number | null, mine: number, theirs: number): number | null {
+  if (mine === theirs || base === theirs) return mine
+  return base === mine ? theirs : null
+}
+
+/** `git merge-file` on three private files; it refuses binaries and tells conflicts by its exit code. */
+async function mergeTexts(
+  contents: [Buffer, Buffer, Buffer],
+  favour: '--union' | null,
+): Promise<Buffer | null> {
+  const folder = await mkdtemp(join(tmpdir(), 'orangery-merge-'))
+  try {
+    const names = ['mine', 'base', 'theirs'].map((name) => join(folder, name))
+    await Promise.all(names.map((name, at) => writeFile(name, contents[at] ?? '', { mode: 0o600 })))
+    const result = await tryGit(['merge-file', '-p', '-q', ...(favour === null ? [] : [favour]), ...names])
+    return result.code === 0 ? result.stdout : null
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,92 @@
+import { readdir, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { changesetStateSchema } from '../../shared/changeset.ts'
+import { dispatchIdSchema } from '../../shared/ids.ts'
+import { createFlags, type Disk } from './disk.ts'
+import { manifestSchema } from './manifest.ts'
+import { operationSchema } from './steps.ts'
+import { ensurePrivateDir, syncDir } from '../base/files.ts'
+
+const baseSchema = z.object({ side: operationSchema.shape.before, certain: z.boolean() })
+
+/**
+ * What an apply or undo is about to do, on disk before it does it. `staging`: no original is touched yet.
+ * `committing`: some may be; the next start goes on, or back if it cannot. `committed`: all are.
+ */
+export const journalSchema = z.object({
+  version: z.literal(1),
+  transaction: z.string(),
+  id: dispatchIdSchema,
+  kind: z.enum(['apply', 'undo']),
+  state: z.enum(['staging', 'committing', 'committed']),
+  by: z.string(),
+  at: z.string(),
+  revision: z.string(),
+  /** The transaction an undo takes back. */
+  undoes: z.string().nullable(),
+  operations: z.array(operationSchema),
+  /** What the changeset is once this is done. */
+  manifest: manifestSchema,
+  previous: manifestSchema,
+  bases: z.array(z.tuple([z.string(), baseSchema])),
+  bases_before: z.array(z.tuple([z.string(), baseSchema.nullable()])),
+  outcome: changesetStateSchema,
+  why: z.string(),
+})
+export type Journal = z.infer<typeof journalSchema>
+
+export class Journals {
+  readonly #folder: string
+  readonly #disk: Disk
+
+  constructor(changesetFolder: string, disk: Disk) {
+    this.#folder = join(changesetFolder, 'journal')
+    this.#disk = disk
+  }
+
+  /** Replaces the journal as a whole: a reader finds the state before or the one after. */
+  async write(journal: Journal): Promise<void> {
+    await ensurePrivateDir(this.#folder)
+    const path = this.#path(journal.transaction)
+    const temporary = `${path}.tmp`
+    await rm(temporary, { force: true })
+    const handle = await this.#disk.open(temporary, createFlags, 0o600)
+    try {
+      await this.#disk.write(handle, Buffer.from(JSON.stringify(journal)), null)
+      await this.#disk.sync(handle)
+    } finally {
+      await this.#disk.close(handle)
+    }
+    await this.#disk.rename(temporary, path)
+    await syncDir(this.#folder)
+  }
+
+  async read(transaction: string): Promise<Journal> {
+    return journalSchema.parse(JSON.parse(await readFile(this.#path(transaction), 'utf8')))
+  }
+
+  /** Those that were not brought to their end. */
+  async open(): Promise<readonly Journal[]> {
+    const names = await readdir(this.#folder).catch(() => [])
+    const open = names.filter((name) => name.endsWith('.json') && !name.endsWith('.done.json'))
+    return Promise.all(open.toSorted().map((name) => this.read(name.slice(0, -'.json'.length))))
+  }
+
+  readDone(transaction: string): Promise<Journal> {
+    return this.read(`${transaction}.done`)
+  }
+
+  /** Nothing is left to do; undo may still read it. */
+  async close(transaction: string): Promise<void> {
+    await this.#disk.rename(this.#path(transaction), this.#path(`${transaction}.done`))
+  }
+
+  async remove(transaction: string): Promise<void> {
+    await this.#disk.unlink(this.#path(transaction))
+  }
+
+  #path(transaction: string): string {
+    return join(this.#folder, `${transaction}.json`)
+  }
+}

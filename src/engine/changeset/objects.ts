@@ -1,0 +1,148 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { mkdir, rename, rm, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { randomBytes } from 'node:crypto'
+import { OrangeryError } from '../../shared/errors.ts'
+import { git, gitCommand } from '../base/git.ts'
+import type { PackWriter } from './packWriter.ts'
+import type { BytePath } from './bytePath.ts'
+
+/** Files above this are compared as binaries and streamed, never held in memory. */
+export const largeFile = 16 * 1024 * 1024
+export const largeFileConfig = ['-c', `core.bigFileThreshold=${largeFile}`]
+
+/** Makes the private bare repository; two processes may do so at once. */
+export async function ensureRepository(gitDir: string): Promise<void> {
+  if (await isThere(gitDir)) return
+  await mkdir(dirname(gitDir), { recursive: true, mode: 0o700 })
+  const temporary = `${gitDir}.${randomBytes(4).toString('hex')}`
+  await git(['init', '--quiet', '--bare', '--template=', '--object-format=sha1', temporary])
+  try {
+    await rename(temporary, gitDir)
+  } catch (error) {
+    await rm(temporary, { recursive: true, force: true })
+    if (!(await isThere(gitDir))) throw error
+  }
+}
+const isThere = (path: string) =>
+  stat(path).then(
+    () => true,
+    () => false,
+  )
+
+export type TreeItem = {
+  readonly path: BytePath
+  readonly mode: '100644' | '100755' | '120000'
+  readonly oid: string
+}
+
+/** Writes nested tree objects; takes every name a file system does. */
+export async function writeTree(writer: PackWriter, items: readonly TreeItem[]): Promise<string> {
+  type Node = Map<string, TreeItem | Node>
+  const top: Node = new Map()
+  for (const item of items) {
+    const names = item.path.split('/')
+    const last = names.pop() ?? ''
+    let node = top
+    for (const name of names) {
+      let next = node.get(name)
+      if (!(next instanceof Map)) {
+        next = new Map()
+        node.set(name, next)
+      }
+      node = next
+    }
+    node.set(last, item)
+  }
+  const write = async (node: Node): Promise<string> => {
+    const rows: { sort: string; bytes: Buffer }[] = []
+    for (const [name, child] of node) {
+      const isFolder = child instanceof Map
+      const oid = isFolder ? await write(child) : child.oid
+      const mode = isFolder ? '40000' : child.mode
+      rows.push({
+        sort: isFolder ? `${name}/` : name,
+        bytes: Buffer.concat([Buffer.from(`${mode} ${name}\0`, 'latin1'), Buffer.from(oid, 'hex')]),
+      })
+    }
+    rows.sort((a, b) => (a.sort < b.sort ? -1 : 1))
+    return writer.add('tree', Buffer.concat(rows.map((row) => row.bytes)))
+  }
+  return write(top)
+}
+
+/** Reads blobs through one `git cat-file`, in order, each as a stream. Ask for the next only when one is read. */
+export class BlobReader implements AsyncDisposable {
+  readonly #child: ChildProcess
+  readonly #chunks: AsyncIterator<Buffer>
+  #rest: Buffer = Buffer.alloc(0)
+
+  constructor(gitDir: string) {
+    const { file, args, env } = gitCommand([...largeFileConfig, 'cat-file', '--batch'], { gitDir })
+    this.#child = spawn(file, args, { env, stdio: ['pipe', 'pipe', 'ignore'] })
+    this.#child.on('error', () => {})
+    this.#child.stdin?.on('error', () => {})
+    const output = this.#child.stdout
+    if (output === null) throw new Error('no output of git cat-file')
+    this.#chunks = (output as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
+  }
+
+  async *stream(oid: string): AsyncIterable<Buffer> {
+    this.#child.stdin?.write(`${oid}\n`)
+    const header = await this.#line()
+    const match = /^([0-9a-f]{40}) blob (\d+)$/.exec(header)
+    if (match === null) throw missingBlob(oid, header)
+    let left = Number(match[2])
+    while (left > 0) {
+      const chunk = await this.#next()
+      const part = chunk.subarray(0, left)
+      left -= part.length
+      this.#rest = chunk.subarray(part.length)
+      yield part
+    }
+    const end = await this.#next()
+    this.#rest = end.subarray(1)
+  }
+
+  async read(oid: string): Promise<Buffer> {
+    const chunks: Buffer[] = []
+    for await (const chunk of this.stream(oid)) chunks.push(chunk)
+    return Buffer.concat(chunks)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#child.stdin?.end()
+    this.#child.kill('SIGKILL')
+    await this.#chunks.return?.()
+  }
+
+  async #line(): Promise<string> {
+    let line = Buffer.alloc(0)
+    for (;;) {
+      const chunk = await this.#next()
+      const cut = chunk.indexOf(10)
+      if (cut !== -1) {
+        this.#rest = chunk.subarray(cut + 1)
+        return Buffer.concat([line, chunk.subarray(0, cut)]).toString('latin1')
+      }
+      line = Buffer.concat([line, chunk])
+    }
+  }
+  async #next(): Promise<Buffer> {
+    if (this.#rest.length > 0) {
+      const chunk = this.#rest
+      this.#rest = Buffer.alloc(0)
+      return chunk
+    }
+    const { value, done } = await this.#chunks.next()
+    if (done === true)
+      throw new OrangeryError('changeset.store_unreadable', 'cannot read stored content: git cat-file ended')
+    return value
+  }
+}
+
+function missingBlob(oid: string, said: string): OrangeryError {
+  return new OrangeryError('changeset.blob_missing', `cannot read stored content ${oid}: ${said}`, {
+    hint: 'The store under the data folder was damaged or cleaned up by hand.',
+  })
+}

@@ -1,0 +1,59 @@
+import type { Base, Bases } from './bases.ts'
+import type { Disk } from './disk.ts'
+import { entryKey, sameSide, type Entry, type Manifest } from './manifest.ts'
+import { writeTree, type TreeItem } from './objects.ts'
+import { PackWriter } from './packWriter.ts'
+
+/** The same results seen from other bases: what has landed is no difference any more. */
+export async function rebaseManifest(
+  manifest: Manifest,
+  bases: ReadonlyMap<string, Base>,
+  returning: readonly Entry[],
+  gitDir: string,
+  disk: Disk,
+): Promise<Manifest> {
+  const present = new Set(manifest.entries.map(entryKey))
+  const entries = [...manifest.entries, ...returning.filter((entry) => !present.has(entryKey(entry)))]
+    .map((entry) => {
+      const base = bases.get(entryKey(entry))
+      return base === undefined ? entry : { ...entry, base: base.side, certain: base.certain }
+    })
+    .filter((entry) => !sameSide(entry.base, entry.result))
+    .toSorted((a, b) => (a.root === b.root ? (a.path < b.path ? -1 : 1) : a.root < b.root ? -1 : 1))
+  const writer = new PackWriter(gitDir, disk)
+  const roots = []
+  for (const root of manifest.roots)
+    roots.push({ ...root, ...(await writeRootTrees(writer, root.path, entries)) })
+  await writer.flush()
+  return { ...manifest, roots, entries }
+}
+
+/** Base and result of one root as git trees, only of what changed. */
+export async function writeRootTrees(
+  writer: PackWriter,
+  root: string,
+  entries: readonly Entry[],
+): Promise<{ base_tree: string; result_tree: string }> {
+  const own = entries.filter((entry) => entry.root === root)
+  return {
+    base_tree: await writeTree(writer, treeItems(own, 'base')),
+    result_tree: await writeTree(writer, treeItems(own, 'result')),
+  }
+}
+
+function treeItems(entries: readonly Entry[], which: 'base' | 'result'): TreeItem[] {
+  return entries.flatMap((entry): TreeItem[] => {
+    const side = entry[which]
+    if (side?.kind === 'symlink') return [{ path: entry.path, mode: '120000', oid: side.oid }]
+    if (side?.kind !== 'file') return []
+    return [{ path: entry.path, mode: (side.mode & 0o100) === 0 ? '100644' : '100755', oid: side.oid }]
+  })
+}
+
+/** Takes over bases that an apply or undo has set. */
+export function adoptBases(bases: Bases, changed: readonly (readonly [string, Base | null])[]): void {
+  for (const [key, base] of changed) {
+    if (base === null) bases.recorded.delete(key)
+    else bases.recorded.set(key, base)
+  }
+}

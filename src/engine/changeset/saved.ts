@@ -1,0 +1,58 @@
+import { createHash } from 'node:crypto'
+import { readdir, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { OrangeryError } from '../../shared/errors.ts'
+import { ensurePrivateDir, writeFileAtomically } from '../base/files.ts'
+import { manifestSchema, type Manifest } from './manifest.ts'
+
+/** Manifests on disk, each named by the hash of its text: a revision cannot say something else tomorrow. */
+export class SavedManifests {
+  readonly #folder: string
+
+  constructor(changesetFolder: string) {
+    this.#folder = join(changesetFolder, 'revisions')
+  }
+
+  async write(manifest: Manifest): Promise<string> {
+    const { revision, text } = written(manifest)
+    await ensurePrivateDir(this.#folder)
+    await writeFileAtomically(this.#path(revision), text)
+    return revision
+  }
+
+  async read(revision: string): Promise<Manifest> {
+    const text = await readFile(this.#path(revision), 'utf8')
+    if (hashOf(text) !== revision) {
+      throw new OrangeryError(
+        'changeset.damaged',
+        `revision ${revision.slice(0, 12)}: its record was changed on disk`,
+        {
+          kind: 'refused',
+          hint: 'Nothing of it can be landed. Capture it again from its workspace.',
+        },
+      )
+    }
+    return manifestSchema.parse(JSON.parse(text))
+  }
+
+  /** Forgets live captures that nobody looked at and nothing refers to. */
+  async keepOnly(revisions: ReadonlySet<string>): Promise<void> {
+    for (const name of await readdir(this.#folder).catch(() => [])) {
+      const revision = name.replace(/\.json$/, '')
+      if (/^[0-9a-f]{64}$/.test(revision) && !revisions.has(revision))
+        await rm(this.#path(revision), { force: true })
+    }
+  }
+
+  #path(revision: string): string {
+    return join(this.#folder, `${revision}.json`)
+  }
+}
+
+export function written(manifest: Manifest): { revision: string; text: string } {
+  const text = JSON.stringify(manifest)
+  return { revision: hashOf(text), text }
+}
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}

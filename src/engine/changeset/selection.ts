@@ -1,0 +1,102 @@
+import type { Decision } from '../../shared/changeset.ts'
+import { isBelow, toText } from './bytePath.ts'
+import { entryKey, type Entry, type Side } from './manifest.ts'
+import type { PatchHunk } from './patch.ts'
+import type { Decisions, FileView, View } from './view.ts'
+
+/** A path that is to become something, and what it was when the agent started. */
+export type Target = {
+  readonly entry: Entry
+  /** What shall be there. For a part of the hunks this is neither base nor result. */
+  readonly wanted: Wanted
+  readonly file: FileView | null
+}
+export type Wanted =
+  | { readonly kind: 'side'; readonly side: Side | null }
+  | {
+      readonly kind: 'hunks'
+      readonly from: Side
+      readonly mode: number
+      readonly hunks: readonly PatchHunk[]
+    }
+
+export type Skip = { readonly path: string; readonly why: string }
+export type SelectOptions = { readonly all: boolean; readonly includeIgnored: boolean }
+
+/** Which files and hunks count as approved, once "approve all" has spoken for those it may speak for. */
+export function selectTargets(
+  view: View,
+  decisions: Decisions,
+  options: SelectOptions,
+): {
+  targets: readonly Target[]
+  skipped: readonly Skip[]
+  approved: readonly { file: FileView; hunks: readonly PatchHunk[] }[]
+} {
+  const targets: Target[] = []
+  const skipped: Skip[] = []
+  const approved: { file: FileView; hunks: PatchHunk[] }[] = []
+  const chosen = new Set<string>()
+  for (const file of view.files) {
+    const path = toText(file.entry.path)
+    if (file.entry.refused !== null) {
+      skipped.push({ path, why: file.entry.refused })
+      continue
+    }
+    const isProtected = file.entry.protected || file.from?.protected === true
+    const mayApproveAll = options.all && !isProtected && (!file.entry.ignored || options.includeIgnored)
+    const verdictOf = (decision: Decision): Decision => decision ?? (mayApproveAll ? 'approve' : null)
+    const whole = verdictOf(file.hunks.length === 0 ? decisions.ofWhole(file) : decisions.ofFile(file))
+    const hunks = file.hunks.filter((hunk) => verdictOf(decisions.ofHunk(file, hunk)) === 'approve')
+    const isWhole = file.hunks.length === 0 ? whole === 'approve' : hunks.length === file.hunks.length
+    if (!isWhole && hunks.length === 0) {
+      skipped.push({ path, why: reason(whole, isProtected, file.entry.ignored) })
+      continue
+    }
+    if (!isWhole) skipped.push({ path, why: `${hunks.length} of ${file.hunks.length} hunks are approved` })
+    approved.push({ file, hunks })
+    chosen.add(entryKey(file.entry))
+    targets.push({
+      entry: file.entry,
+      file,
+      wanted: isWhole ? { kind: 'side', side: file.entry.result } : partial(file, hunks),
+    })
+    if (file.from !== null) {
+      chosen.add(entryKey(file.from))
+      targets.push({ entry: file.from, file: null, wanted: { kind: 'side', side: file.from.result } })
+    }
+  }
+  return { targets: [...targets, ...impliedTargets(view, chosen)], skipped, approved }
+}
+
+function partial(file: FileView, hunks: readonly PatchHunk[]): Wanted {
+  const from = file.from?.base ?? file.entry.base
+  // Hunks of a file that comes or goes as a whole cannot be landed one by one.
+  if (from?.kind !== 'file' || file.entry.result?.kind !== 'file')
+    return { kind: 'side', side: file.entry.result }
+  return { kind: 'hunks', from, mode: from.mode, hunks }
+}
+
+/** Folders follow what is in them: made for the first file that lands, removed with the last one that goes. */
+function impliedTargets(view: View, chosen: ReadonlySet<string>): Target[] {
+  return view.implied.flatMap((entry): Target[] => {
+    const inside = view.manifest.entries.filter(
+      (other) =>
+        other.root === entry.root && other !== entry && isBelow(other.path, entry.path) && !isFolder(other),
+    )
+    const landing = inside.filter((other) => chosen.has(entryKey(other)))
+    const follows = entry.result === null ? landing.length === inside.length : landing.length > 0
+    return follows ? [{ entry, file: null, wanted: { kind: 'side', side: entry.result } }] : []
+  })
+}
+function isFolder({ base, result }: Entry): boolean {
+  return (base?.kind ?? 'directory') === 'directory' && (result?.kind ?? 'directory') === 'directory'
+}
+
+function reason(decision: Decision, isProtected: boolean, isIgnored: boolean): string {
+  if (decision === 'reject') return 'rejected'
+  if (decision === 'rework') return 'sent back for rework'
+  if (isProtected) return 'protected: it needs a decision of its own'
+  if (isIgnored) return 'ignored by git: it lands only when asked for'
+  return 'not approved'
+}

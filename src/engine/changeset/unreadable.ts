@@ -1,0 +1,39 @@
+import { spawn } from 'node:child_process'
+import { OrangeryError } from '../../shared/errors.ts'
+import { minimalEnv } from '../base/process.ts'
+import type { ThroughHolder } from '../base/throughHolder.ts'
+import { toBytes, toText, type BytePath } from './bytePath.ts'
+
+/** Root of a fresh user namespace may read whatever its one user owns, as the agent's own root could. */
+const ownNamespace: ThroughHolder = { prefix: ['unshare', '--user', '--map-root-user', '--'] }
+
+/** Names go over stdin: a command line can only carry text. */
+function startThrough(through: ThroughHolder, command: readonly string[], path: Buffer) {
+  const [file = 'xargs', ...args] = [...through.prefix, 'xargs', '-0', ...command]
+  const child = spawn(file, args, { env: minimalEnv, stdio: ['pipe', 'pipe', 'ignore'] })
+  child.stdin.on('error', () => {})
+  child.stdin.end(Buffer.concat([path, Buffer.from([0])]))
+  return child
+}
+
+export async function* streamUnreadable(
+  root: string,
+  path: BytePath,
+  through: ThroughHolder = ownNamespace,
+): AsyncGenerator<Buffer> {
+  const child = startThrough(through, ['cat', '--'], Buffer.concat([Buffer.from(`${root}/`), toBytes(path)]))
+  const ended = new Promise<number | null>((resolve) => {
+    child.on('error', () => resolve(null))
+    child.on('close', resolve)
+  })
+  for await (const chunk of child.stdout as AsyncIterable<Buffer>) yield chunk
+  const code = await ended
+  if (code === 0) return
+  throw new OrangeryError(
+    'changeset.unreadable',
+    `cannot read ${toText(path)}: the agent made it unreadable`,
+    {
+      hint: 'Start the review again while the sandbox still stands, or as the owner of the files.',
+    },
+  )
+}

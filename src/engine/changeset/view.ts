@@ -1,0 +1,198 @@
+import { createHash } from 'node:crypto'
+import type { ChangedFile, ChangeKind, Decision } from '../../shared/changeset.ts'
+import type { DecisionRecord } from '../base/changesetRecords.ts'
+import { isBelow, isUtf8, parentOf, toBytes, toText, type BytePath } from './bytePath.ts'
+import { sameContent, type Entry, type Manifest, type Side } from './manifest.ts'
+import { readPatch, type PatchFile, type PatchHunk } from './patch.ts'
+
+/** One file as a reviewer sees it: an entry, the entry it was renamed from, and its hunks. */
+export type FileView = {
+  readonly entry: Entry
+  readonly from: Entry | null
+  readonly change: ChangeKind
+  readonly binary: boolean
+  readonly hunks: readonly PatchHunk[]
+  /** Names everything this change would do to the file. */
+  readonly anchor: string
+}
+export type View = {
+  readonly revision: string
+  readonly manifest: Manifest
+  readonly files: readonly FileView[]
+  /** Folders that come or go with what is in them; nobody decides on them. */
+  readonly implied: readonly Entry[]
+  readonly insertions: number
+  readonly deletions: number
+}
+
+/** Text beyond this much in one changeset is shown as binary, largest files first. */
+const textBudget = 96 * 1024 * 1024
+
+export async function readView(gitDir: string, revision: string, manifest: Manifest): Promise<View> {
+  const largeFileBytes = largestWithin(manifest.entries, textBudget)
+  const files: FileView[] = []
+  const implied: Entry[] = []
+  for (const root of manifest.roots) {
+    const patch = await readPatch(gitDir, root.base_tree, root.result_tree, { largeFileBytes })
+    const byPath = new Map(patch.map((file) => [file.path, file]))
+    const own = manifest.entries.filter((entry) => entry.root === root.path)
+    const byEntryPath = new Map(own.map((entry) => [entry.path, entry]))
+    const renamedFrom = new Set(patch.flatMap((file) => (file.from === null ? [] : [file.from])))
+    const parents = new Set<BytePath>()
+    for (const { path } of own) {
+      for (let at = parentOf(path); at !== '' && !parents.has(at); at = parentOf(at)) parents.add(at)
+    }
+    for (const entry of own) {
+      if (isImplied(entry, parents)) implied.push(entry)
+      else if (!renamedFrom.has(entry.path) || byPath.has(entry.path)) {
+        files.push(fileView(entry, byPath.get(entry.path), byEntryPath))
+      }
+    }
+  }
+  const sum = (of: (hunk: PatchHunk) => number) =>
+    files.reduce((total, file) => total + file.hunks.reduce((all, hunk) => all + of(hunk), 0), 0)
+  return {
+    revision,
+    manifest,
+    files,
+    implied,
+    insertions: sum((hunk) => hunk.insertions),
+    deletions: sum((hunk) => hunk.deletions),
+  }
+}
+
+function isImplied(entry: Entry, parents: ReadonlySet<BytePath>): boolean {
+  const isFolder =
+    (entry.base?.kind ?? 'directory') === 'directory' && (entry.result?.kind ?? 'directory') === 'directory'
+  return isFolder && (entry.base === null || entry.result === null) && parents.has(entry.path)
+}
+
+function fileView(
+  entry: Entry,
+  patch: PatchFile | undefined,
+  byPath: ReadonlyMap<BytePath, Entry>,
+): FileView {
+  const from = patch?.from == null ? null : (byPath.get(patch.from) ?? null)
+  return {
+    entry,
+    from,
+    change: changeOf(entry, from),
+    binary: patch?.binary ?? false,
+    hunks: patch?.hunks ?? [],
+    anchor: anchorOf(entry, from),
+  }
+}
+
+function changeOf({ base, result }: Entry, from: Entry | null): ChangeKind {
+  if (from !== null) return 'renamed'
+  if (base === null) return 'added'
+  if (result === null) return 'deleted'
+  if (base.kind !== result.kind) return 'type'
+  return sameContent(base, result) ? 'mode' : 'modified'
+}
+
+export function anchorOf(entry: Entry, from: Entry | null): string {
+  const parts = [entry.path, signOf(entry.base), signOf(entry.result), from?.path, signOf(from?.base ?? null)]
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32)
+}
+function signOf(side: Side | null): string {
+  if (side === null) return '-'
+  if (side.kind === 'special') return `special ${side.what}`
+  return `${side.kind} ${'mode' in side ? side.mode : ''} ${'sha256' in side ? side.sha256 : ''}`
+}
+
+/** A size such that all files below it together stay within the budget. */
+function largestWithin(entries: readonly Entry[], budget: number): number {
+  const sizes = entries
+    .map(({ base, result }) => Math.max(sizeOf(base) ?? 0, sizeOf(result) ?? 0))
+    .toSorted((a, b) => a - b)
+  let total = 0
+  for (const size of sizes) {
+    total += size * 2
+    if (total > budget) return Math.max(size, 1)
+  }
+  return 16 * 1024 * 1024
+}
+
+/** A decision counts for the content it was made on; whatever changed since is open again. */
+export class Decisions {
+  readonly #byPlace = new Map<string, DecisionRecord>()
+
+  constructor(records: readonly DecisionRecord[]) {
+    for (const record of records) this.#byPlace.set(placeKey(record.root, record.path, record.hunk), record)
+  }
+  ofHunk(file: FileView, hunk: PatchHunk): Decision {
+    return this.#byPlace.get(placeKey(file.entry.root, file.entry.path, hunk.id))?.verdict ?? null
+  }
+  /** What is not in a hunk (modes, names, bytes of binaries) is decided with the file as a whole. */
+  ofWhole(file: FileView): Decision {
+    const record = this.#byPlace.get(placeKey(file.entry.root, file.entry.path, null))
+    return record?.anchor === file.anchor ? record.verdict : null
+  }
+  /** A file's decision is that of all its hunks, if they agree. */
+  ofFile(file: FileView): Decision {
+    if (file.hunks.length === 0) return this.ofWhole(file)
+    const first = this.ofHunk(file, file.hunks[0] as PatchHunk)
+    return file.hunks.every((hunk) => this.ofHunk(file, hunk) === first) ? first : null
+  }
+}
+function placeKey(root: string, path: string, hunk: string | null): string {
+  return `${root}\0${path}\0${hunk ?? ''}`
+}
+
+export function changedFile(file: FileView, decisions: Decisions): ChangedFile {
+  const { entry, from } = file
+  const base = from?.base ?? entry.base
+  const shown = entry.result ?? entry.base
+  return {
+    root: entry.root,
+    path: toText(entry.path),
+    ...(isUtf8(entry.path) ? {} : { path_b64: toBytes(entry.path).toString('base64') }),
+    ...(from === null ? {} : { from_path: toText(from.path) }),
+    change: file.change,
+    kind: shown === null || shown.kind === 'special' ? 'file' : shown.kind,
+    binary: file.binary,
+    mode_before: modeText(base),
+    mode_after: modeText(entry.result),
+    sha256_before: hashOf(base),
+    sha256_after: hashOf(entry.result),
+    size_before: sizeOf(base),
+    size_after: sizeOf(entry.result),
+    insertions: file.hunks.reduce((total, hunk) => total + hunk.insertions, 0),
+    deletions: file.hunks.reduce((total, hunk) => total + hunk.deletions, 0),
+    protected: entry.protected || from?.protected === true,
+    ignored: entry.ignored,
+    refused: entry.refused,
+    hunks: file.hunks.map((hunk) => ({
+      id: hunk.id,
+      header: Buffer.from(hunk.header, 'latin1').toString('utf8'),
+      decision: decisions.ofHunk(file, hunk),
+      insertions: hunk.insertions,
+      deletions: hunk.deletions,
+    })),
+    decision: decisions.ofFile(file),
+  }
+}
+
+const typeBits = { file: 0o100000, symlink: 0o120000, directory: 0o040000 }
+function modeText(side: Side | null): string | null {
+  if (side === null || side.kind === 'special') return null
+  const bits = typeBits[side.kind] | ('mode' in side ? side.mode : 0)
+  return bits.toString(8).padStart(6, '0')
+}
+function hashOf(side: Side | null): string | null {
+  return side !== null && 'sha256' in side ? side.sha256 : null
+}
+function sizeOf(side: Side | null): number | null {
+  return side !== null && 'size' in side ? side.size : null
+}
+
+/** The file a caller means; the root may be its path, its name in the changeset, or left out where one fits. */
+export function findFiles(view: View, path: BytePath, root: string | undefined): readonly FileView[] {
+  const names = new Map(view.manifest.roots.map((each) => [each.path, each.name]))
+  return view.files.filter(
+    ({ entry }) =>
+      (root === undefined || entry.root === root || names.get(entry.root) === root) &&
+      (entry.path === path || isBelow(entry.path, path) || path === ''),
+  )
+}
