@@ -63,7 +63,10 @@ module.exports = {
       comment:
         'engine/dispatch is the corridor; a station imports shared types, engine/*.ts basics and itself.',
       severity: 'error',
-      from: { path: `^src/engine/(${stations.join('|')})/`, pathNot: '\\.test\\.ts$' },
+      from: {
+        path: `^src/engine/(${stations.join('|')})/`,
+        pathNot: '\\.test\\.ts$|/(testing|fixture)\\.ts$',
+      },
       to: { path: '^src/engine/([^/]+)/', pathNot: '^src/engine/($1|base)/' },
     },
     {
