@@ -21,10 +21,7 @@ export async function openParts(places: {
     configDir,
     runtime,
     store,
-    changesets: createChangesets({
-      layout: paths,
-      records: (store as unknown as { changesets: never }).changesets,
-    }),
+    changesets: createChangesets({ layout: paths, records: store.changesets }),
     host: () => (host ??= detectHost(dataDir)),
     [Symbol.asyncDispose]: () => store.close(),
   }
