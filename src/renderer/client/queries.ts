@@ -1,0 +1,76 @@
+import { useMutation, useQuery, useQueryClient, type UseQueryResult } from '@tanstack/react-query'
+import { useEffect } from 'react'
+import type { Input, Output, ProcedureName } from '../../shared/api.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import { showError } from '../design/toasts.ts'
+import { useClient, useConnectionState } from './context.tsx'
+
+/** What the engine says; asked again whenever it says that something changed. */
+export function useAnswer<K extends ProcedureName>(
+  name: K,
+  input: Input<K>,
+  options: { enabled?: boolean; keep?: boolean } = {},
+): UseQueryResult<Output<K>, OrangeryError> {
+  const client = useClient()
+  const connected = useConnectionState().status === 'open'
+  return useQuery<Output<K>, OrangeryError>({
+    queryKey: [name, input],
+    queryFn: () => client.call(name, input),
+    enabled: connected && (options.enabled ?? true),
+    ...(options.keep ? { placeholderData: (former: Output<K> | undefined) => former } : {}),
+  } as Parameters<typeof useQuery<Output<K>, OrangeryError>>[0])
+}
+
+/** Something a person does. Failures are shown; what it touched is asked again. */
+export function useAct<K extends ProcedureName>(
+  name: K,
+  options: { onDone?: (output: Output<K>, input: Input<K>) => void; quiet?: boolean } = {},
+) {
+  const client = useClient()
+  const queries = useQueryClient()
+  return useMutation<Output<K>, OrangeryError, Input<K>>({
+    mutationFn: (input) => client.call(name, input),
+    onSuccess: (output, input) => options.onDone?.(output, input),
+    onError: (error) => {
+      if (!options.quiet) showError(error)
+    },
+    onSettled: (_output, _error, input) => {
+      const id = (input as { id?: string } | undefined)?.id
+      void queries.invalidateQueries({ queryKey: ['dispatch.list'] })
+      if (id !== undefined) void invalidateDispatch(queries, id)
+    },
+  })
+}
+
+const aboutOne = ['dispatch.get', 'changeset.get', 'changeset.diff', 'boundary.show'] as const
+
+async function invalidateDispatch(queries: ReturnType<typeof useQueryClient>, id: string): Promise<void> {
+  await queries.invalidateQueries({
+    predicate: ({ queryKey: [name, input] }) =>
+      aboutOne.includes(name as (typeof aboutOne)[number]) && (input as { id?: string }).id === id,
+  })
+}
+
+/** Follows the engine's word on what changed, for as long as the window is connected. */
+export function useChanges(): void {
+  const client = useClient()
+  const queries = useQueryClient()
+  const connected = useConnectionState().status === 'open'
+  useEffect(() => {
+    if (!connected) return undefined
+    const abort = new AbortController()
+    // Whatever was missed while there was no connection.
+    void queries.invalidateQueries()
+    void (async () => {
+      try {
+        for await (const { ids } of client.open('changes', {}, abort.signal)) {
+          void queries.invalidateQueries({ queryKey: ['dispatch.list'] })
+          for (const id of ids) void invalidateDispatch(queries, id)
+        }
+      } catch (error) {
+        if (!(error instanceof OrangeryError) || error.code !== 'wire.lost') showError(error)
+      }
+    })()
+    return () => abort.abort()
+  }, [client, connected, queries])
+}

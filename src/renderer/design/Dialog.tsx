@@ -1,0 +1,62 @@
+import { X } from 'lucide-react'
+import { Dialog as Radix } from 'radix-ui'
+import type { ReactNode } from 'react'
+import { Button } from './Button.tsx'
+
+type DialogProps = {
+  open: boolean
+  onClose(): void
+  title: string
+  description?: ReactNode
+  width?: string
+  footer?: ReactNode
+  children?: ReactNode
+}
+
+export function Dialog({
+  open,
+  onClose,
+  title,
+  description,
+  width = 'max-w-lg',
+  footer,
+  children,
+}: DialogProps) {
+  return (
+    <Radix.Root open={open} onOpenChange={(next) => !next && onClose()}>
+      <Radix.Portal>
+        <Radix.Overlay className="fade fixed inset-0 z-40 bg-veil" />
+        <Radix.Content
+          {...(description === undefined ? { 'aria-describedby': undefined } : {})}
+          className={`appear fixed top-1/2 left-1/2 z-40 flex max-h-[calc(100vh-2rem)] w-[calc(100vw-2rem)] -translate-x-1/2 -translate-y-1/2 flex-col overflow-hidden rounded-xl bg-pane shadow-pop outline-none ${width}`}
+        >
+          <header className="flex shrink-0 items-start gap-3 px-5 pt-4 pb-3">
+            <div className="min-w-0 flex-1">
+              <Radix.Title className="text-large font-semibold tracking-tight">{title}</Radix.Title>
+              {description !== undefined && (
+                <Radix.Description asChild>
+                  <div className="mt-0.5 text-base text-ink-soft">{description}</div>
+                </Radix.Description>
+              )}
+            </div>
+            <Button
+              look="quiet"
+              icon={<X size={15} />}
+              aria-label="Close"
+              onClick={onClose}
+              className="-mr-1.5"
+            />
+          </header>
+          {children !== undefined && (
+            <div className="min-h-0 flex-1 overflow-y-auto px-5 pb-4">{children}</div>
+          )}
+          {footer !== undefined && (
+            <footer className="flex shrink-0 items-center justify-end gap-2 border-t border-line bg-sunken px-5 py-3">
+              {footer}
+            </footer>
+          )}
+        </Radix.Content>
+      </Radix.Portal>
+    </Radix.Root>
+  )
+}

@@ -1,0 +1,49 @@
+import { CircleAlert, CircleCheck, X } from 'lucide-react'
+import { Toast as Radix } from 'radix-ui'
+import { Plain } from '../text/Plain.tsx'
+import { Button } from './Button.tsx'
+import { useToasts } from './toasts.ts'
+
+const durations = { plain: 6_000, good: 6_000, bad: 12_000 } as const
+
+export function Toaster() {
+  const toasts = useToasts((state) => state.toasts)
+  const dismiss = useToasts((state) => state.dismiss)
+  return (
+    <Radix.Provider swipeDirection="right">
+      {toasts.map((toast) => (
+        <Radix.Root
+          key={toast.id}
+          duration={toast.action === undefined ? durations[toast.tone] : 12_000}
+          onOpenChange={(open) => !open && dismiss(toast.id)}
+          type={toast.tone === 'bad' ? 'foreground' : 'background'}
+          className="appear flex items-start gap-2.5 rounded-lg bg-raised py-2.5 pr-2 pl-3 shadow-pop"
+        >
+          {toast.tone === 'bad' && <CircleAlert size={16} className="mt-0.5 shrink-0 text-bad" />}
+          {toast.tone === 'good' && <CircleCheck size={16} className="mt-0.5 shrink-0 text-good" />}
+          <div className="selectable min-w-0 flex-1 self-center">
+            <Radix.Title className="text-base font-medium [overflow-wrap:anywhere]">
+              <Plain>{toast.title}</Plain>
+            </Radix.Title>
+            {toast.detail !== undefined && (
+              <Radix.Description className="mt-0.5 text-small text-ink-soft [overflow-wrap:anywhere]">
+                <Plain>{toast.detail}</Plain>
+              </Radix.Description>
+            )}
+          </div>
+          {toast.action !== undefined && (
+            <Radix.Action altText={toast.action.label} asChild>
+              <Button size="small" onClick={toast.action.run}>
+                {toast.action.label}
+              </Button>
+            </Radix.Action>
+          )}
+          <Radix.Close asChild>
+            <Button look="quiet" size="small" icon={<X size={14} />} aria-label="Dismiss" />
+          </Radix.Close>
+        </Radix.Root>
+      ))}
+      <Radix.Viewport className="fixed right-4 bottom-4 z-60 flex w-96 max-w-[calc(100vw-2rem)] flex-col gap-2 outline-none" />
+    </Radix.Provider>
+  )
+}

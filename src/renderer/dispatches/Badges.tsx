@@ -1,0 +1,112 @@
+import { Box, Eye, Globe, MonitorCog, PenLine, Shield, ShieldOff, Unlock } from 'lucide-react'
+import type { BoundaryLevel } from '../../shared/boundary.ts'
+import { isTerminal, type DispatchRow } from '../../shared/dispatch.ts'
+import type { SandboxLevel } from '../../shared/level.ts'
+import { Badge, type Tone } from '../design/Badge.tsx'
+import { Tip } from '../design/Tip.tsx'
+import { boundaryWords, changesetWords, levelWords, statusWords } from './words.ts'
+
+const levelIcons = { 0: ShieldOff, 1: Shield, 2: Box, 3: MonitorCog } as const
+const boundaryIcons = { readonly: Eye, readwrite: PenLine, network: Globe, full: Unlock } as const
+
+export function LevelIcon({
+  level,
+  size = 13,
+  className = '',
+}: {
+  level: SandboxLevel
+  size?: number
+  className?: string
+}) {
+  const Icon = levelIcons[level]
+  return (
+    <Icon
+      size={size}
+      className={`${level === 0 ? 'text-bad' : ''} ${className}`}
+      aria-label={levelWords[level].label}
+    />
+  )
+}
+
+export function LevelBadge({ level }: { level: SandboxLevel }) {
+  return (
+    <Tip text={levelWords[level].detail}>
+      <span tabIndex={-1}>
+        <Badge tone={level === 0 ? 'bad' : 'neutral'} icon={<LevelIcon level={level} size={12} />}>
+          {levelWords[level].label}
+        </Badge>
+      </span>
+    </Tip>
+  )
+}
+
+export function BoundaryBadge({ boundary }: { boundary: BoundaryLevel }) {
+  const Icon = boundaryIcons[boundary]
+  return (
+    <Tip text={boundaryWords[boundary].detail}>
+      <span tabIndex={-1}>
+        <Badge tone={boundary === 'full' ? 'warn' : 'neutral'} icon={<Icon size={12} />}>
+          {boundaryWords[boundary].label}
+        </Badge>
+      </span>
+    </Tip>
+  )
+}
+
+export function StatusBadge({ row }: { row: Pick<DispatchRow, 'status' | 'exit_code'> }) {
+  const { label, tone } = statusWords[row.status]
+  const code = row.status === 'failed' && row.exit_code !== null ? ` (${row.exit_code})` : ''
+  return (
+    <Badge
+      tone={tone}
+      icon={tone === 'live' ? <span className="ripple size-1.5 rounded-full bg-live" /> : undefined}
+    >
+      {label + code}
+    </Badge>
+  )
+}
+
+const dots: Readonly<Record<Tone, string>> = {
+  neutral: 'bg-ink-faint/60',
+  accent: 'bg-accent',
+  good: 'bg-good',
+  bad: 'bg-bad',
+  warn: 'bg-warn',
+  live: 'bg-live ripple',
+}
+
+/** One dot for how it stands: what needs a person outshines how the process ended. */
+export function StatusDot({ row }: { row: DispatchRow }) {
+  const state = row.changeset?.state
+  const word =
+    state !== undefined && state !== 'active' && isTerminal(row.status)
+      ? changesetWords[state]
+      : statusWords[row.status]
+  const label =
+    isTerminal(row.status) && row.changeset ? `${statusWords[row.status].label}, ${word.label}` : word.label
+  return (
+    <span
+      role="img"
+      aria-label={label}
+      title={label}
+      className={`size-2 shrink-0 rounded-full ${dots[word.tone]}`}
+    />
+  )
+}
+
+export function Counts({
+  insertions,
+  deletions,
+  className = '',
+}: {
+  insertions: number
+  deletions: number
+  className?: string
+}) {
+  return (
+    <span className={`tabular inline-flex shrink-0 gap-1 font-mono text-micro ${className}`}>
+      <span className="text-good">+{insertions}</span>
+      <span className="text-bad">−{deletions}</span>
+    </span>
+  )
+}

@@ -1,0 +1,118 @@
+import { useVirtualizer } from '@tanstack/react-virtual'
+import { useEffect, useRef } from 'react'
+import type { DispatchRow } from '../../shared/dispatch.ts'
+import { Plain } from '../text/Plain.tsx'
+import { ago, duration } from '../text/time.ts'
+import { useNow } from '../text/useNow.ts'
+import { Counts, LevelIcon, StatusDot } from './Badges.tsx'
+import { folderOf, groupOf, groupWords, titleOf, type ListEntry } from './words.ts'
+
+type DispatchListProps = {
+  entries: readonly ListEntry[]
+  selected: string | null
+  onSelect(id: string): void
+}
+
+function Row({
+  row,
+  depth,
+  selected,
+  now,
+  onSelect,
+}: {
+  row: DispatchRow
+  depth: number
+  selected: boolean
+  now: number
+  onSelect(id: string): void
+}) {
+  const running = groupOf(row) === 'running'
+  const since = row.started_at ?? row.created_at
+  return (
+    <button
+      type="button"
+      data-dispatch={row.id}
+      aria-current={selected ? 'page' : undefined}
+      onClick={() => onSelect(row.id)}
+      style={{ paddingInlineStart: `${0.625 + depth * 0.875}rem` }}
+      className="flex h-12 w-full items-center gap-2.5 rounded-lg pr-2.5 text-left outline-offset-[-2px] hover:bg-hover aria-[current=page]:bg-active"
+    >
+      <StatusDot row={row} />
+      <span className="min-w-0 flex-1">
+        <span className="flex items-baseline gap-2">
+          <span className="min-w-0 flex-1 truncate font-medium text-ink">
+            <Plain>{titleOf(row)}</Plain>
+          </span>
+          <span className="tabular shrink-0 text-micro text-ink-faint">
+            {running
+              ? duration(Math.max(0, Math.floor((now - Date.parse(since)) / 1000) * 1000))
+              : ago(row.created_at, now)}
+          </span>
+        </span>
+        <span className="flex items-center gap-1.5 text-small text-ink-faint">
+          {row.level !== null && <LevelIcon level={row.level} size={12} className="shrink-0" />}
+          <span className="min-w-0 flex-1 truncate">
+            <Plain>{folderOf(row)}</Plain>
+          </span>
+          {row.changeset !== null && (
+            <Counts insertions={row.changeset.insertions} deletions={row.changeset.deletions} />
+          )}
+        </span>
+      </span>
+    </button>
+  )
+}
+
+export function DispatchList({ entries, selected, onSelect }: DispatchListProps) {
+  const scroller = useRef<HTMLDivElement>(null)
+  const running = entries.some((entry) => entry.kind === 'row' && groupOf(entry.row) === 'running')
+  const now = useNow(running ? 1000 : 20_000)
+  const virtualizer = useVirtualizer({
+    count: entries.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: (index) => (entries[index]?.kind === 'group' ? 30 : 50),
+    getItemKey: (index) => {
+      const entry = entries[index]
+      if (entry === undefined) return index
+      return entry.kind === 'group' ? entry.group : entry.row.id
+    },
+    overscan: 12,
+  })
+  const position = entries.findIndex((entry) => entry.kind === 'row' && entry.row.id === selected)
+  useEffect(() => {
+    if (position >= 0) virtualizer.scrollToIndex(position, { align: 'auto' })
+  }, [position, virtualizer])
+
+  return (
+    <nav ref={scroller} aria-label="Dispatches" className="min-h-0 flex-1 overflow-y-auto px-2 pb-2">
+      <div className="relative" style={{ height: virtualizer.getTotalSize() }}>
+        {virtualizer.getVirtualItems().map((item) => {
+          const entry = entries[item.index]
+          if (entry === undefined) return null
+          return (
+            <div
+              key={item.key}
+              className="absolute inset-x-0 top-0"
+              style={{ height: item.size, transform: `translateY(${item.start}px)` }}
+            >
+              {entry.kind === 'group' ? (
+                <h2 className="flex h-full items-end gap-1.5 px-2.5 pb-1 text-micro font-medium text-ink-faint">
+                  {groupWords[entry.group]}
+                  <span className="tabular opacity-70">{entry.count}</span>
+                </h2>
+              ) : (
+                <Row
+                  row={entry.row}
+                  depth={Math.min(entry.depth, 4)}
+                  selected={entry.row.id === selected}
+                  now={now}
+                  onSelect={onSelect}
+                />
+              )}
+            </div>
+          )
+        })}
+      </div>
+    </nav>
+  )
+}

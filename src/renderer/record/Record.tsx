@@ -1,0 +1,208 @@
+import { useVirtualizer } from '@tanstack/react-virtual'
+import { CircleCheck, Equal, EqualNot, TriangleAlert } from 'lucide-react'
+import { useMemo, useRef } from 'react'
+import { compareSandbox } from '../../shared/compare.ts'
+import type { DispatchDetail } from '../../shared/dispatch.ts'
+import { useEvents } from '../client/useEvents.ts'
+import type { Tone } from '../design/Badge.tsx'
+import { Plain } from '../text/Plain.tsx'
+import { clock } from '../text/time.ts'
+import { fieldWords } from './fields.ts'
+import { timelineOf, type Entry } from './timeline.ts'
+
+function Facts({ detail }: { detail: DispatchDetail }) {
+  const facts: readonly (readonly [string, string])[] = [
+    ['Id', detail.id],
+    ['Agent', detail.agent],
+    ...(detail.command.length > 0 ? [['Command', detail.command.join(' ')] as const] : []),
+    ...detail.roots.map((root, at) => [at === 0 ? 'Folder' : '', root] as const),
+    ...(detail.phase === null ? [] : [['Phase', detail.phase] as const]),
+    ...(detail.role === null ? [] : [['Role', detail.role] as const]),
+    ...(detail.parent_id === null ? [] : [['Parent', detail.parent_id] as const]),
+    ['Asked for', new Date(detail.created_at).toLocaleString()],
+  ]
+  return (
+    <dl className="selectable grid grid-cols-[7rem_1fr] gap-x-3 gap-y-1">
+      {facts.map(([name, value]) => (
+        <div key={name + value} className="contents">
+          <dt className="text-ink-faint">{name}</dt>
+          <dd className="min-w-0 font-mono text-small [overflow-wrap:anywhere]">
+            <Plain>{value}</Plain>
+          </dd>
+        </div>
+      ))}
+    </dl>
+  )
+}
+
+function Cell({ text }: { text: string | null }) {
+  if (text === null) return <span className="text-ink-faint">–</span>
+  return (
+    <span className="[overflow-wrap:anywhere]">
+      <Plain>{text}</Plain>
+    </span>
+  )
+}
+
+function Comparison({ detail }: { detail: DispatchDetail }) {
+  const fields = useMemo(() => compareSandbox(detail), [detail])
+  const broken = fields.filter((field) => field.violation !== null)
+  const ended = detail.sandbox_effective !== null
+  return (
+    <section>
+      <h2 className="mb-2 text-large font-semibold">Requested and effective</h2>
+      {ended && broken.length === 0 && (
+        <p className="mb-3 flex items-center gap-2 text-good">
+          <CircleCheck size={15} /> Nothing happened beyond what was requested.
+        </p>
+      )}
+      {broken.length > 0 && (
+        <ul className="mb-3 rounded-lg bg-bad-wash p-3 text-bad">
+          {broken.map((field) => (
+            <li
+              key={field.field + field.effective}
+              className="selectable flex gap-2 [overflow-wrap:anywhere]"
+            >
+              <TriangleAlert size={15} className="mt-0.5 shrink-0" />
+              <Plain>{field.violation ?? ''}</Plain>
+            </li>
+          ))}
+        </ul>
+      )}
+      {fields.length === 0 ? (
+        <p className="text-ink-soft">
+          Nothing was requested beyond the defaults{ended ? '.' : ', and nothing has been recorded yet.'}
+        </p>
+      ) : (
+        <div className="overflow-hidden rounded-lg shadow-[0_0_0_1px_var(--line)]">
+          <table className="selectable w-full table-fixed text-left">
+            <thead className="bg-sunken text-micro text-ink-faint">
+              <tr>
+                <th className="w-34 px-3 py-1.5 font-medium">Setting</th>
+                <th className="px-3 py-1.5 font-medium">Requested</th>
+                <th className="w-6" aria-label="Same or not" />
+                <th className="px-3 py-1.5 font-medium">
+                  {ended ? 'Effective' : 'Effective (still running)'}
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {fields.map((field) => {
+                const tone = field.violation !== null ? 'bg-bad-wash' : field.differs ? 'bg-warn-wash' : ''
+                const both = field.requested !== null && field.effective !== null
+                return (
+                  <tr
+                    key={field.field + field.effective}
+                    className={`border-t border-line align-top ${tone}`}
+                  >
+                    <th scope="row" className="px-3 py-1.5 font-normal text-ink-soft">
+                      <Plain>{fieldWords(field.field)}</Plain>
+                    </th>
+                    <td className="px-3 py-1.5 font-mono text-small">
+                      <Cell text={field.requested} />
+                    </td>
+                    <td className="pt-2 text-center">
+                      {field.differs ? (
+                        <EqualNot
+                          size={13}
+                          aria-label="differs"
+                          className={field.violation === null ? 'text-warn' : 'text-bad'}
+                        />
+                      ) : (
+                        both && <Equal size={13} aria-label="same" className="text-ink-faint" />
+                      )}
+                    </td>
+                    <td className="px-3 py-1.5 font-mono text-small">
+                      <Cell text={field.effective} />
+                    </td>
+                  </tr>
+                )
+              })}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  )
+}
+
+const dots: Readonly<Record<Tone, string>> = {
+  neutral: 'bg-line-strong',
+  accent: 'bg-accent',
+  good: 'bg-good',
+  bad: 'bg-bad',
+  warn: 'bg-warn',
+  live: 'bg-live',
+}
+
+function TimelineEntry({ entry, last }: { entry: Entry; last: boolean }) {
+  return (
+    <div className="relative flex gap-3 pb-3">
+      {!last && <span className="absolute top-4 bottom-0 left-[3.5px] w-px bg-line" />}
+      <span className={`mt-1.5 size-2 shrink-0 rounded-full ${dots[entry.tone]}`} />
+      <div className="selectable min-w-0 flex-1">
+        <div className="flex items-baseline gap-2">
+          <span className="min-w-0 flex-1 font-medium [overflow-wrap:anywhere]">
+            <Plain>{entry.title}</Plain>
+          </span>
+          <time dateTime={entry.at} className="tabular shrink-0 text-micro text-ink-faint">
+            {clock(entry.at)}
+          </time>
+        </div>
+        {entry.detail !== null && entry.detail !== '' && (
+          <p className="line-clamp-4 text-small text-ink-soft [overflow-wrap:anywhere]">
+            <Plain>{entry.detail}</Plain>
+          </p>
+        )}
+      </div>
+    </div>
+  )
+}
+
+function Timeline({ id }: { id: string }) {
+  const events = useEvents(id)
+  const entries = useMemo(() => timelineOf(events), [events])
+  const scroller = useRef<HTMLDivElement>(null)
+  const virtualizer = useVirtualizer({
+    count: entries.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => 52,
+    overscan: 10,
+  })
+  return (
+    <section className="flex min-h-0 w-96 shrink-0 flex-col border-l border-line max-[72rem]:w-80 max-[60rem]:w-full max-[60rem]:border-t max-[60rem]:border-l-0">
+      <h2 className="px-5 pt-4 pb-2 text-large font-semibold">Timeline</h2>
+      <div ref={scroller} className="min-h-40 flex-1 overflow-y-auto px-5 pb-4">
+        <div className="relative" style={{ height: virtualizer.getTotalSize() }}>
+          {virtualizer.getVirtualItems().map((item) => {
+            const entry = entries[item.index]
+            return entry === undefined ? null : (
+              <div
+                key={item.key}
+                ref={virtualizer.measureElement}
+                data-index={item.index}
+                className="absolute inset-x-0 top-0"
+                style={{ transform: `translateY(${item.start}px)` }}
+              >
+                <TimelineEntry entry={entry} last={item.index === entries.length - 1} />
+              </div>
+            )
+          })}
+        </div>
+        {entries.length === 0 && <p className="text-ink-faint">Nothing has been logged.</p>}
+      </div>
+    </section>
+  )
+}
+
+export function Record({ detail }: { detail: DispatchDetail }) {
+  return (
+    <div className="flex min-h-0 flex-1 max-[60rem]:flex-col max-[60rem]:overflow-y-auto">
+      <div className="min-w-0 flex-1 space-y-6 overflow-y-auto p-5 max-[60rem]:overflow-visible">
+        <Facts detail={detail} />
+        <Comparison detail={detail} />
+      </div>
+      <Timeline id={detail.id} />
+    </div>
+  )
+}

@@ -1,0 +1,110 @@
+import { ArrowRight, ChevronDown, Lock } from 'lucide-react'
+import type { ChangedFile, Verdict } from '../../shared/changeset.ts'
+import { Badge } from '../design/Badge.tsx'
+import { Button } from '../design/Button.tsx'
+import { Counts } from '../dispatches/Badges.tsx'
+import { PathText, Plain } from '../text/Plain.tsx'
+import { bytes } from '../text/time.ts'
+import { ChangeLetter } from './FileList.tsx'
+import { stateOf } from './model.ts'
+import { Verdicts } from './Verdicts.tsx'
+
+/** What cannot be said in lines of text. */
+function noteOf(file: ChangedFile): string | null {
+  if (file.refused !== null) return `Cannot land: ${file.refused}`
+  const notes: string[] = []
+  if (file.kind === 'directory') notes.push('Folder')
+  if (file.kind === 'symlink') notes.push('Symbolic link')
+  if (file.binary) {
+    const sizes = [file.size_before, file.size_after].map((size) => (size === null ? null : bytes(size)))
+    notes.push(`Binary, ${sizes.filter((size) => size !== null).join(' → ')}`)
+  }
+  if (file.mode_before !== null && file.mode_after !== null && file.mode_before !== file.mode_after) {
+    notes.push(`Mode ${file.mode_before} → ${file.mode_after}`)
+  }
+  return notes.length === 0 ? null : notes.join(' · ')
+}
+
+type FileHeaderProps = {
+  file: ChangedFile
+  collapsed: boolean
+  loaded: boolean
+  editable: boolean
+  current: boolean
+  onToggle(): void
+  onDecide(verdict: Verdict | null): void
+  onRework(): void
+}
+
+export function FileHeader({
+  file,
+  collapsed,
+  loaded,
+  editable,
+  current,
+  onToggle,
+  onDecide,
+  onRework,
+}: FileHeaderProps) {
+  const note = noteOf(file)
+  const state = stateOf(file)
+  const decision =
+    state === 'approved' ? 'approve' : state === 'rejected' ? 'reject' : state === 'rework' ? 'rework' : null
+  const lines = file.insertions + file.deletions
+  return (
+    <div
+      data-file-header={file.path}
+      className={`flex h-10 items-center gap-2 bg-sunken px-3 font-sans text-base text-ink ${file.protected ? 'shadow-[inset_3px_0_0_var(--bad-solid)]' : current ? 'shadow-[inset_3px_0_0_var(--accent)]' : ''}`}
+    >
+      <Button
+        look="quiet"
+        size="small"
+        aria-expanded={!collapsed}
+        aria-label={collapsed ? 'Show' : 'Hide'}
+        icon={<ChevronDown size={14} className={`transition-transform ${collapsed ? '-rotate-90' : ''}`} />}
+        onClick={onToggle}
+      />
+      <ChangeLetter change={file.change} />
+      <span className="flex min-w-0 flex-1 items-center gap-1.5 font-mono text-small">
+        {file.from_path !== undefined && (
+          <>
+            <PathText path={file.from_path} className="text-ink-faint" />
+            <ArrowRight size={12} className="shrink-0 text-ink-faint" />
+          </>
+        )}
+        <PathText path={file.path} className="font-medium" />
+        {file.protected && (
+          <Badge
+            tone="bad"
+            icon={<Lock size={11} />}
+            className="ml-1 font-sans"
+            title="Can run code or change how tools behave. Decided on one by one."
+          >
+            Protected
+          </Badge>
+        )}
+        {file.ignored && <Badge className="ml-1 font-sans">Ignored</Badge>}
+      </span>
+      {note !== null && (
+        <span className="max-w-80 truncate text-small text-ink-faint" title={note}>
+          <Plain>{note}</Plain>
+        </span>
+      )}
+      {collapsed && lines > 0 && (
+        <Button look="quiet" size="small" onClick={onToggle}>
+          {loaded ? `Show ${lines} changed lines` : 'Load diff'}
+        </Button>
+      )}
+      {lines > 0 && <Counts insertions={file.insertions} deletions={file.deletions} />}
+      {file.refused === null && (
+        <Verdicts
+          decision={decision}
+          disabled={!editable}
+          onDecide={onDecide}
+          onRework={onRework}
+          subject="file"
+        />
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,101 @@
+import { Check, MessageSquare, X } from 'lucide-react'
+import { useState } from 'react'
+import type { Decision, Verdict } from '../../shared/changeset.ts'
+import { Button } from '../design/Button.tsx'
+
+const verdictWords = {
+  approve: { label: 'Approve', done: 'Approved', keys: 'a', icon: Check, on: 'bg-good-wash! text-good!' },
+  reject: { label: 'Reject', done: 'Rejected', keys: 'x', icon: X, on: 'bg-bad-wash! text-bad!' },
+  rework: { label: 'Rework', done: 'Rework', keys: 'r', icon: MessageSquare, on: 'bg-warn-wash! text-warn!' },
+} as const
+
+type VerdictsProps = {
+  decision: Decision
+  disabled?: boolean
+  onDecide(verdict: Verdict | null): void
+  /** Asks for a comment first. */
+  onRework(): void
+  subject: string
+}
+
+/** The three verbs. Pressing the one that holds takes it back. */
+export function Verdicts({ decision, disabled = false, onDecide, onRework, subject }: VerdictsProps) {
+  return (
+    <span className="inline-flex gap-0.5">
+      {(Object.keys(verdictWords) as Verdict[]).map((verdict) => {
+        const { label, done, keys, icon: Icon, on } = verdictWords[verdict]
+        const held = decision === verdict
+        return (
+          <Button
+            key={verdict}
+            look="quiet"
+            size="small"
+            disabled={disabled}
+            aria-pressed={held}
+            aria-label={`${label} ${subject}`}
+            tip={held ? `Take back: ${done.toLowerCase()}` : label}
+            keys={keys}
+            icon={<Icon size={13} />}
+            className={held ? on : ''}
+            onClick={() => (held ? onDecide(null) : verdict === 'rework' ? onRework() : onDecide(verdict))}
+          >
+            {held ? done : label}
+          </Button>
+        )
+      })}
+    </span>
+  )
+}
+
+export function ReworkComment({
+  draft,
+  onDraft,
+  onSend,
+  onCancel,
+}: {
+  draft: string
+  onDraft(text: string): void
+  onSend(comment: string): void
+  onCancel(): void
+}) {
+  const [touched, setTouched] = useState(false)
+  const missing = touched && draft.trim() === ''
+  const send = () => {
+    if (draft.trim() === '') setTouched(true)
+    else onSend(draft.trim())
+  }
+  return (
+    <form
+      className="flex flex-col gap-2 pb-2"
+      onSubmit={(event) => {
+        event.preventDefault()
+        send()
+      }}
+    >
+      <textarea
+        // oxlint-disable-next-line jsx-a11y/no-autofocus -- the person asked for this field by key or button
+        autoFocus
+        rows={2}
+        value={draft}
+        onChange={(event) => onDraft(event.target.value)}
+        onKeyDown={(event) => {
+          if (event.key === 'Escape') onCancel()
+          if (event.key === 'Enter' && (event.metaKey || event.ctrlKey)) send()
+        }}
+        placeholder="What should the agent do differently?"
+        aria-label="Comment for rework"
+        aria-invalid={missing}
+        className="w-full resize-y rounded-md bg-raised px-2.5 py-1.5 text-base shadow-[0_0_0_1px_var(--line-strong)] outline-none focus:shadow-[0_0_0_1.5px_var(--accent-line)] aria-invalid:shadow-[0_0_0_1.5px_var(--bad-line)]"
+      />
+      <span className="flex items-center gap-2">
+        <Button type="submit" look="primary" size="small">
+          Ask for rework
+        </Button>
+        <Button look="quiet" size="small" onClick={onCancel}>
+          Cancel
+        </Button>
+        {missing && <span className="text-small text-bad">Say what should change.</span>}
+      </span>
+    </form>
+  )
+}

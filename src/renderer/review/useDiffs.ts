@@ -1,0 +1,71 @@
+import { useEffect, useMemo, useRef, useState } from 'react'
+import type { ChangedFile, Changeset } from '../../shared/changeset.ts'
+import { useClient } from '../client/context.tsx'
+import { useAnswer } from '../client/queries.ts'
+import { showError } from '../design/toasts.ts'
+import { keyOf, type FileKey } from './model.ts'
+import { splitPatch } from './patch.ts'
+
+export type Diffs = {
+  /** Undefined: not loaded yet. Null: there is no text to show. */
+  patchOf(file: ChangedFile): string | null | undefined
+  load(file: ChangedFile): void
+  readonly loading: boolean
+}
+
+const hasText = (file: ChangedFile) => !file.binary && file.kind !== 'directory' && file.refused === null
+
+/** The text of a changeset: in one answer where it fits, file by file where it does not. */
+export function useDiffs(id: string, changeset: Changeset): Diffs {
+  const client = useClient()
+  const { revision, roots } = changeset
+  const whole = useAnswer('changeset.diff', { id })
+  const [single, setSingle] = useState<{ revision: string; patches: ReadonlyMap<FileKey, string> }>({
+    revision,
+    patches: new Map(),
+  })
+  const asked = useRef(new Set<string>())
+
+  const together = useMemo(() => {
+    if (whole.data === undefined || whole.data.revision !== revision || roots.length > 1) return null
+    const patches = splitPatch(whole.data.text)
+    // The last patch of a cut answer is cut, too.
+    return new Map(
+      (whole.data.truncated ? patches.slice(0, -1) : patches).map(({ path, text }) => [path, text]),
+    )
+  }, [whole.data, revision, roots.length])
+
+  const load = (file: ChangedFile) => {
+    const name = `${revision} ${keyOf(file)}`
+    if (asked.current.has(name)) return
+    asked.current.add(name)
+    client.call('changeset.diff', { id, root: file.root, path: file.path }).then(
+      (answer) =>
+        setSingle((former) => {
+          const patches = new Map(former.revision === answer.revision ? former.patches : [])
+          patches.set(keyOf(file), splitPatch(answer.text)[0]?.text ?? '')
+          return { revision: answer.revision, patches }
+        }),
+      (error: unknown) => {
+        asked.current.delete(name)
+        showError(error)
+      },
+    )
+  }
+
+  const patchOf = (file: ChangedFile) => {
+    if (!hasText(file)) return null
+    const own = single.revision === revision ? single.patches.get(keyOf(file)) : undefined
+    return own ?? together?.get(file.path)
+  }
+
+  // With several roots a path alone does not name a file, so each is asked for.
+  const severalRoots = roots.length > 1
+  useEffect(() => {
+    if (severalRoots)
+      for (const file of changeset.files.slice(0, 200)) if (hasText(file) && !file.ignored) load(file)
+    // oxlint-disable-next-line react/exhaustive-deps -- asked once per revision
+  }, [severalRoots, revision])
+
+  return { patchOf, load, loading: whole.isLoading }
+}

@@ -1,0 +1,57 @@
+import { useMemo, useRef, useState } from 'react'
+import { useQueryClient } from '@tanstack/react-query'
+import type { ChangedFile, Changeset, Decision, Verdict } from '../../shared/changeset.ts'
+import { useClient } from '../client/context.tsx'
+import { showError } from '../design/toasts.ts'
+import { decisionOf, keyOf } from './model.ts'
+
+type Step = { readonly file: ChangedFile; readonly hunk: number | null; readonly former: Decision }
+
+/** Decisions as the person makes them: shown at once, kept by the engine, taken back with `u`. */
+export function useReview(id: string, changeset: Changeset) {
+  const client = useClient()
+  const queries = useQueryClient()
+  const steps = useRef<Step[]>([])
+  const [canUndo, setCanUndo] = useState(false)
+  // One after the other: two answers that overtake each other would show an older state.
+  const queue = useRef<Promise<unknown>>(Promise.resolve())
+
+  const actions = useMemo(() => {
+    const send = (file: ChangedFile, hunk: number | null, verdict: Verdict | null, comment?: string) => {
+      const name = hunk === null ? undefined : file.hunks[hunk]?.id
+      queue.current = queue.current
+        .then(() =>
+          client.call('changeset.decide', {
+            id,
+            root: file.root,
+            path: file.path,
+            ...(name === undefined ? {} : { hunk: name }),
+            verdict,
+            ...(comment === undefined ? {} : { comment }),
+          }),
+        )
+        .then((next) => {
+          queries.setQueryData(['changeset.get', { id }], next)
+          return queries.invalidateQueries({ queryKey: ['dispatch.list'] })
+        })
+        .catch(showError)
+    }
+    const decide = (file: ChangedFile, hunk: number | null, verdict: Verdict | null, comment?: string) => {
+      const former = hunk === null ? file.decision : decisionOf(file, hunk)
+      steps.current.push({ file, hunk, former })
+      setCanUndo(true)
+      send(file, hunk, verdict, comment)
+    }
+    const undo = (files: readonly ChangedFile[]) => {
+      const step = steps.current.pop()
+      setCanUndo(steps.current.length > 0)
+      if (step === undefined) return null
+      const file = files.find((other) => keyOf(other) === keyOf(step.file)) ?? step.file
+      send(file, step.hunk, step.former)
+      return { file: keyOf(file), hunk: step.hunk ?? 0 }
+    }
+    return { decide, undo }
+  }, [client, id, queries])
+
+  return { ...actions, canUndo, revision: changeset.revision }
+}

@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest'
+import { emptyForm, fill, terminalLine } from './form.ts'
+
+const filled = { ...emptyForm, roots: ['/home/ada/shop'], command: 'npm test' }
+
+test('a form left at its defaults asks for no contract at all', () => {
+  expect(fill(filled)).toEqual({
+    ok: true,
+    input: { agent: 'command', command: ['npm', 'test'], roots: ['/home/ada/shop'] },
+  })
+})
+
+test('what was chosen becomes the contract, and nothing else', () => {
+  const result = fill({
+    ...filled,
+    level: 2,
+    boundary: 'network',
+    hosts: 'registry.npmjs.org, *.example.org:443',
+    memoryMb: '2048',
+  })
+  expect(result.ok && JSON.parse(result.input.sandbox_spec ?? '')).toEqual({
+    isolation: 'container',
+    boundary: 'network',
+    outputs: { mode: 'restricted', allow: ['registry.npmjs.org', '*.example.org:443'] },
+    limits: { memory_mb: 2048 },
+  })
+})
+
+test('what is missing or wrong is said before anything is sent', () => {
+  expect(fill(emptyForm)).toMatchObject({ ok: false, missing: 'folder' })
+  expect(fill({ ...filled, command: ' ' })).toMatchObject({ ok: false, missing: 'command' })
+  expect(fill({ ...filled, cpus: 'many' })).toMatchObject({ ok: false, missing: 'contract' })
+})
+
+test('the line for a terminal says the same', () => {
+  expect(terminalLine({ ...filled, level: 0, command: 'make && echo done', name: "Ada's" })).toBe(
+    String.raw`orangery run --dir /home/ada/shop --level 0 --name 'Ada'\''s' -- sh -c 'make && echo done'`,
+  )
+  expect(terminalLine({ ...filled, agent: 'claude', prompt: 'fix it' })).toBe(
+    "orangery dispatch spawn --agent=claude --dir /home/ada/shop --prompt 'fix it'",
+  )
+})

@@ -1,0 +1,37 @@
+const minute = 60_000
+const hour = 60 * minute
+const day = 24 * hour
+
+/** `now`, `4m`, `3h`, `2d`, then the date. */
+export function ago(at: string, now: number): string {
+  const passed = now - Date.parse(at)
+  if (Number.isNaN(passed)) return ''
+  if (passed < minute) return 'now'
+  if (passed < hour) return `${Math.floor(passed / minute)}m`
+  if (passed < day) return `${Math.floor(passed / hour)}h`
+  if (passed < 7 * day) return `${Math.floor(passed / day)}d`
+  return new Date(at).toLocaleDateString(undefined, { day: 'numeric', month: 'short' })
+}
+
+/** `640 ms`, `8.2 s`, `3m 04s`, `2h 11m`. */
+export function duration(milliseconds: number): string {
+  if (milliseconds < 1000) return `${Math.max(0, Math.round(milliseconds))} ms`
+  if (milliseconds < minute) return `${(milliseconds / 1000).toFixed(1)} s`
+  if (milliseconds < hour) {
+    const seconds = String(Math.floor((milliseconds % minute) / 1000)).padStart(2, '0')
+    return `${Math.floor(milliseconds / minute)}m ${seconds}s`
+  }
+  const minutes = String(Math.floor((milliseconds % hour) / minute)).padStart(2, '0')
+  return `${Math.floor(milliseconds / hour)}h ${minutes}m`
+}
+
+export function clock(at: string): string {
+  return new Date(at).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' })
+}
+
+export function bytes(count: number): string {
+  if (count < 1024) return `${count} B`
+  if (count < 1024 * 1024) return `${(count / 1024).toFixed(1)} KB`
+  if (count < 1024 ** 3) return `${(count / 1024 ** 2).toFixed(1)} MB`
+  return `${(count / 1024 ** 3).toFixed(2)} GB`
+}
