@@ -5,6 +5,7 @@ import { superviseFromPipe } from './supervisor.ts'
 process.on('SIGHUP', () => {})
 process.on('SIGINT', () => {})
 
-await superviseFromPipe(process.stdin, (line) => process.stdout.write(`${line}\n`))
+const [dataDir = '', configDir = ''] = process.argv.slice(2)
+await superviseFromPipe({ dataDir, configDir }, process.stdin, (line) => process.stdout.write(`${line}\n`))
 if (process.stdout.writableLength > 0) await once(process.stdout, 'drain')
 process.exit(0)

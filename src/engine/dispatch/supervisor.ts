@@ -5,8 +5,10 @@ import { terminalIo } from './agentIo.ts'
 import type { Job } from './job.ts'
 import { supervise } from './supervise.ts'
 
+/** Where a supervisor works; given when it starts, so that a spare can open everything before it is needed. */
+export type Places = { readonly dataDir: string; readonly configDir: string }
 /** What a host sends to a supervisor, as one line of JSON on its stdin. */
-export type Order = { readonly dataDir: string; readonly configDir: string; readonly job: Job }
+export type Order = { readonly job: Job }
 /** What it answers, as one line: it has taken the job over, or why not. */
 export type Answer = { readonly taken: true } | { readonly error: ErrorReport }
 
@@ -21,18 +23,26 @@ async function readLine(source: Readable): Promise<string | null> {
 }
 
 /** The life of a supervisor process: wait for an order (a spare may wait long), lead the dispatch, end. */
-export async function superviseFromPipe(source: Readable, answer: (line: string) => void): Promise<void> {
+export async function superviseFromPipe(
+  places: Places,
+  source: Readable,
+  answer: (line: string) => void,
+): Promise<void> {
   const reply = (message: Answer) => answer(JSON.stringify(message))
+  const opening = openParts(places)
+  // Who waits for it is told below; a spare that is never needed must not fall over it.
+  opening.catch(() => {})
+  opening.then((parts) => parts.host()).catch(() => {})
   const line = await readLine(source)
   if (line === null) return
-  const order = JSON.parse(line) as Order
+  const { job } = JSON.parse(line) as Order
   const stop = new AbortController()
   process.on('SIGTERM', () => stop.abort())
   try {
-    await using parts = await openParts(order)
-    using io = terminalIo(order.job.size)
+    await using parts = await opening
+    using io = terminalIo(job.size)
     reply({ taken: true })
-    await supervise(parts, order.job, { io, signal: stop.signal })
+    await supervise(parts, job, { io, signal: stop.signal })
   } catch (error) {
     reply({ error: reportError(error) })
   }

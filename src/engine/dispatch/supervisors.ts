@@ -2,21 +2,24 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { errorFromReport, OrangeryError } from '../../shared/errors.ts'
 import { entryCommand, entryEnv } from '../base/entry.ts'
 import type { Job } from './job.ts'
-import type { Answer, Order } from './supervisor.ts'
+import type { Answer, Order, Places } from './supervisor.ts'
+
+const spareDelayMs = 500
 
 /**
  * Starts supervisors, each a process of its own that outlives us. A host that stays keeps one waiting, so that
  * starting a process is no part of the wait.
  */
 export class Supervisors implements Disposable {
-  readonly #places: Omit<Order, 'job'>
+  readonly #places: Places
   readonly #keepSpare: boolean
   #spare: ChildProcess | undefined
+  #timer: NodeJS.Timeout | undefined
 
-  constructor(places: Omit<Order, 'job'>, keepSpare: boolean) {
+  constructor(places: Places, keepSpare: boolean) {
     this.#places = places
     this.#keepSpare = keepSpare
-    if (keepSpare) this.#spare = startSupervisor()
+    if (keepSpare) this.#spare = startSupervisor(places)
   }
 
   /** Resolves when a supervisor has taken the job over. */
@@ -25,9 +28,10 @@ export class Supervisors implements Disposable {
     const child =
       waiting !== undefined && waiting.exitCode === null && waiting.signalCode === null
         ? waiting
-        : startSupervisor()
-    this.#spare = this.#keepSpare ? startSupervisor() : undefined
-    const order: Order = { ...this.#places, job }
+        : startSupervisor(this.#places)
+    this.#spare = undefined
+    this.#replaceSpareSoon()
+    const order: Order = { job }
     const answer = readAnswer(child)
     child.stdin?.on('error', () => {})
     child.stdin?.end(`${JSON.stringify(order)}\n`)
@@ -37,7 +41,18 @@ export class Supervisors implements Disposable {
     if ('error' in message) throw errorFromReport(message.error)
   }
 
+  /** Not at once: its start would compete with the agent's. */
+  #replaceSpareSoon(): void {
+    if (!this.#keepSpare) return
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => {
+      this.#spare ??= startSupervisor(this.#places)
+    }, spareDelayMs)
+    this.#timer.unref()
+  }
+
   [Symbol.dispose](): void {
+    clearTimeout(this.#timer)
     // A spare ends by itself when its stdin does.
     this.#spare?.stdin?.end()
     this.#spare?.stdout?.destroy()
@@ -45,9 +60,9 @@ export class Supervisors implements Disposable {
   }
 }
 
-function startSupervisor(): ChildProcess {
+function startSupervisor({ dataDir, configDir }: Places): ChildProcess {
   const [program, ...args] = entryCommand('supervisor')
-  const child = spawn(program, args, {
+  const child = spawn(program, [...args, dataDir, configDir], {
     detached: true,
     stdio: ['pipe', 'pipe', 'ignore'],
     env: { ...process.env, ...entryEnv },
