@@ -7,11 +7,11 @@ function describeStep(step: ViewStep): string {
       return `read-only  ${quote(step.target)}${step.source === step.target ? '' : ` from ${quote(step.source)}`}`
     case 'writable':
       return `writable   ${quote(step.target)}${step.source === step.target ? '' : ` from ${quote(step.source)}`}`
-    case 'held':
-      return `${step.name === 'nothing' ? 'hidden    ' : 'own file  '} ${quote(step.target)} (${step.why})`
+    case 'given':
+      return `own file   ${quote(step.target)} (${step.why})`
     case 'private':
-      return `private    ${quote(step.target)}${step.bytes === null ? '' : ` at most ${step.bytes / 1024 / 1024} MB`}`
-    case 'empty':
+      return `private    ${quote(step.target)} at most ${step.bytes / 1024 / 1024} MB`
+    case 'hidden':
       return `hidden     ${quote(step.target)} (${step.why})`
     case 'link':
       return `link       ${quote(step.target)} to ${quote(step.to)}`

@@ -8,7 +8,7 @@ function check(name: string, ability: Ability, detail: string): CheckResult {
     : { name, ok: false, detail: ability.why, fix: ability.fix }
 }
 
-const packages: Partial<Record<ToolName, string>> = { bwrap: 'bubblewrap', ip: 'iproute2', mount: 'mount' }
+const packages: Partial<Record<ToolName, string>> = { bwrap: 'bubblewrap', mount: 'mount' }
 
 function toolCheck(host: HostFacts, name: ToolName): CheckResult {
   const path = host.tools[name]
@@ -51,8 +51,7 @@ function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
     ...(['sh', 'unshare', 'setpriv', 'setsid', 'mount'] as const).map((name) => toolCheck(host, name)),
   ]
   const overlay = check('kernel overlay', host.overlay, `works on ${host.filesystem}`)
-  const confined =
-    level === 0 ? [] : [...bubblewrapChecks(host), toolCheck(host, 'ip'), toolCheck(host, 'nsenter')]
+  const confined = level === 0 ? [] : [...bubblewrapChecks(host), toolCheck(host, 'nsenter')]
   const required = [...common, ...confined]
   return {
     level,

@@ -1,8 +1,8 @@
-import type { SandboxPlan } from './plan.ts'
-import { dirname, basename } from 'node:path'
+import { basename, dirname } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
-import { heldFiles, viewOptions } from './view.ts'
 import { gateArguments } from './gate.ts'
+import type { HeldRoot, SandboxPlan } from './plan.ts'
+import { givenFiles, viewOptions } from './view.ts'
 
 /** Descriptors every process of the chain is born with; a shell reaches no others than 0 to 9. */
 export const descriptor = {
@@ -17,107 +17,99 @@ export const descriptor = {
   gateIn: 7,
   gateOut: 8,
   options: 9,
+  /** The first of those bubblewrap reads our own files of /etc from. */
+  given: 10,
 } as const
 
 /**
- * First process of the holder's namespaces: mounts the workspace, runs the agent in the foreground (a
- * background job of a shell would ignore Ctrl-C for good) and takes orders on its input beside it. When it
+ * First process of the holder's namespaces: mounts the workspace over the roots, runs the agent in the
+ * foreground (a background job of a shell would ignore Ctrl-C for good) and takes orders beside it. When it
  * ends, the kernel kills whatever is left in its process namespace and drops its mounts.
  *
- * Arguments: base mount ip join-files… -- slot lower upper work target flags … -- payload…
+ * Arguments: mount fuse join-file… -- (slot lower layers upper work where touched… --)… -- payload…
  */
 export const holderScript = String.raw`
+set -f
 fail() { echo "failed 0 $1"; exit 70; }
-base=$1 mount=$2 ip=$3 fuse=$4; shift 4
-if [ -n "$ip" ]; then
-  "$ip" link set lo up || fail 'cannot bring up lo'
-fi
-"$mount" -t tmpfs -o mode=0755,size=16m orangery "$base" || fail "cannot mount on $base"
-umask 022
-mkdir "$base/empty" $1 || fail 'cannot make mount points'
-printf %s "$2" >"$base/passwd"; printf %s "$3" >"$base/group"; printf %s "$4" >"$base/hosts"; : >"$base/resolv"
-umask 777; : >"$base/nothing"; umask 022
-shift 4
-joins=
+mount=$1 fuse=$2 joins=; shift 2
 while [ "$1" != -- ]; do joins="$joins $1"; shift; done
 shift
-mounts=
 while [ "$1" != -- ]; do
-  slot=$1 lower=$2 upper=$3 work=$4 where=$5; shift 5
-  # An overlay's options cannot carry every character: such paths are bound to plain ones first.
-  case $lower in bind:*) lower=$base/low$slot; "$mount" --bind "$1" "$lower" || fail "cannot bind $1"; shift;; esac
-  case $upper in bind:*) "$mount" --bind "$1" "$base/up$slot" || fail "cannot bind $1"; shift
-    upper=$base/up$slot/${'${upper#bind:}'} work=$base/up$slot/$work;; esac
-  [ -n "$where" ] || where=$base/root$slot
-  if [ -n "$fuse" ]; then
-    "$fuse" -o "lowerdir=$lower,upperdir=$upper,workdir=$work" "$where" || fail "cannot mount the workspace"
+  slot=$1 lower=$2 layers=$3 upper=$4 work=$5 where=$6; shift 6
+  # Options of a mount cannot carry every character a path may hold: such folders are named by descriptor.
+  if [ -n "$layers" ]; then
+    "$mount" -t overlay -o "lowerdir=/proc/self/fd/4,upperdir=/proc/self/fd/5/$upper,workdir=/proc/self/fd/5/$work,userxattr,index=off,xino=off" overlay "$where" 4<"$lower" 5<"$layers"
+  elif [ -n "$fuse" ]; then
+    "$fuse" -o "lowerdir=$lower,upperdir=$upper,workdir=$work" "$where"
   else
-    "$mount" -t overlay -o "lowerdir=$lower,upperdir=$upper,workdir=$work,userxattr,index=off,xino=off" overlay "$where" ||
-      fail "cannot mount the workspace"
-  fi
+    "$mount" -t overlay -o "lowerdir=$lower,upperdir=$upper,workdir=$work,userxattr,index=off,xino=off" overlay "$where"
+  fi || fail 'cannot mount the workspace'
+  eval "where$slot=\$where"
+  # Opening a file to append to it brings it into the writable layer, unchanged.
+  while [ "$1" != -- ]; do : >>"$1" || fail "cannot make $1 writable"; shift; done
+  shift
 done
 shift
+children() { read -r kids <"/proc/$1/task/$1/children"; }
 orders() {
   read -r self rest </proc/self/stat
   while read -r id order one two; do
     case $order in
     remount)
-      said=$("$mount" -o "remount,$one" "$two" 2>&1) && echo "done $id" || echo "failed $id $said" ;;
-    hosts)
-      printf %b "$one" >"$base/hosts" && echo "done $id" || echo "failed $id cannot write hosts" ;;
+      eval "where=\$where$two"
+      said=$("$mount" -o "remount,$one" "$where" 2>&1) && echo "done $id" || echo "failed $id" $said ;;
     signal)
-      read -r kids </proc/1/task/1/children
+      children 1
       for kid in $kids; do
         [ "$kid" != "$self" ] || continue
-        if [ "$two" = bubblewrap ]; then
-          read -r kid rest <"/proc/$kid/task/$kid/children"; read -r kid rest <"/proc/$kid/task/$kid/children"
-        fi
+        # Below bubblewrap and the first process it keeps inside stands the agent.
+        if [ "$two" = bubblewrap ]; then children "$kid"; children "${'$'}{kids%% *}"; kid=${'$'}{kids%% *}; fi
         kill -s "$one" "$kid"
+        break
       done
       echo "done $id" ;;
+    tell)
+      for pid in $two; do kill -s "$one" "$pid" 2>/dev/null; done
+      echo "done $id" ;;
+    end)
+      # The end of the first process inside is the end of all of them, and bubblewrap lives to report it.
+      if [ "$one" = bubblewrap ]; then
+        children 1
+        for kid in $kids; do
+          if [ "$kid" != "$self" ]; then children "$kid"; kill -s KILL $kids && break; fi
+        done
+      else break; fi ;;
     esac
   done
+  # Whoever gave orders is gone: so is everything here.
   kill -s KILL -- -1
 }
-orders <&3 3<&- 4<&- 5>&- 6>&- 7<&- 8>&- 9<&- &
-echo ready
+orders <&3 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&- &
 (
   for file in $joins; do echo 0 >"$file" || fail "cannot join $file"; done
   exec "$@" >&2
 )
-code=$?
-echo "end $code"
+echo "end $?"
 times
 exit 0
 `
 
-const plainPath = /^[\w@%+=./ -]+$/
+const plainPath = /^[\w@%+=./-]+$/
 
-function rootArguments(plan: SandboxPlan): readonly string[] {
-  return plan.roots.flatMap((root) => {
-    const { lower, upper, work } = root
-    const isPlain = plainPath.test(upper) && plainPath.test(work)
-    if (!isPlain && dirname(upper) !== dirname(work)) {
-      throw new OrangeryError(
-        'sandbox.layers_apart',
-        `${root.target}: upper and work lie in different folders`,
-      )
-    }
-    return [
-      String(root.slot),
-      plainPath.test(lower) ? lower : 'bind:',
-      isPlain ? upper : `bind:${basename(upper)}`,
-      isPlain ? work : basename(work),
-      plan.confinement === 'holder' ? root.target : '',
-      ...(plainPath.test(lower) ? [] : [lower]),
-      ...(isPlain ? [] : [dirname(upper)]),
-    ]
-  })
-}
-
-export function mountOf(plan: SandboxPlan, slot: number): string {
-  const root = plan.roots.find((candidate) => candidate.slot === slot)
-  return plan.confinement === 'holder' && root !== undefined ? root.target : `${plan.base}/root${slot}`
+function rootArguments(root: HeldRoot): readonly string[] {
+  const { lower, upper, work } = root
+  const isPlain = [lower, upper, work].every((path) => plainPath.test(path))
+  if (!isPlain && dirname(upper) !== dirname(work)) {
+    throw new OrangeryError('sandbox.layers_apart', `${root.target}: upper and work lie in different folders`)
+  }
+  return [
+    String(root.slot),
+    lower,
+    ...(isPlain ? ['', upper, work] : [dirname(upper), basename(upper), basename(work)]),
+    root.target,
+    ...root.touched,
+    '--',
+  ]
 }
 
 /** Bubblewrap's options; they go through a descriptor, since every user of the host can read a command line. */
@@ -129,6 +121,7 @@ export function bubblewrapOptions(plan: SandboxPlan): readonly string[] {
     '--gid',
     String(plan.identity.gid),
     '--unshare-pid',
+    '--unshare-net',
     '--unshare-ipc',
     '--unshare-uts',
     '--unshare-cgroup-try',
@@ -141,7 +134,7 @@ export function bubblewrapOptions(plan: SandboxPlan): readonly string[] {
     '--die-with-parent',
     '--seccomp',
     String(descriptor.seccomp),
-    ...viewOptions(plan.view, plan.base),
+    ...viewOptions(plan.view, descriptor.given),
     '--chdir',
     plan.request.cwd,
     '--clearenv',
@@ -149,55 +142,48 @@ export function bubblewrapOptions(plan: SandboxPlan): readonly string[] {
   ]
 }
 
+/** What bubblewrap reads from the descriptors above `given`, in order. */
+export const givenContents = (plan: SandboxPlan): readonly string[] =>
+  plan.view.flatMap((step) => (step.kind === 'given' ? [givenFiles[step.name]] : []))
+
 function payload(plan: SandboxPlan): readonly string[] {
   const gate = gateArguments(plan)
+  const affinity = plan.limits.affinity
+  // Outside the filter, which keeps the agent from calling it again.
+  const pinned = affinity === null ? [] : [plan.tools.taskset ?? 'taskset', '-c', affinity]
   if (plan.confinement === 'holder') {
     const { uid, gid } = plan.identity
-    return [plan.shell.unshare, '--user', `--map-user=${uid}`, `--map-group=${gid}`, '--', ...gate]
+    return [...pinned, plan.shell.unshare, '--user', `--map-user=${uid}`, `--map-group=${gid}`, '--', ...gate]
   }
-  const affinity = plan.limits.affinity
+  return [...pinned, plan.tools.bwrap ?? 'bwrap', '--args', String(descriptor.options), '--', ...gate]
+}
+
+function scopeAround(plan: SandboxPlan): readonly string[] {
+  const properties = plan.limits.scope
+  if (properties === null) return []
+  const settings = properties.flatMap((property) => ['-p', property])
   return [
-    // Outside the filter, which keeps the agent from calling it again.
-    ...(affinity === null ? [] : [plan.tools.taskset ?? 'taskset', '-c', affinity]),
-    plan.tools.bwrap ?? 'bwrap',
-    '--args',
-    String(descriptor.options),
+    plan.tools['systemd-run'] ?? 'systemd-run',
+    '--user',
+    '--scope',
+    '--quiet',
+    '--collect',
+    ...settings,
     '--',
-    ...gate,
   ]
 }
 
 /** The whole command line the driver starts, ending with the agent's own. */
-export function holderCommand(
-  plan: SandboxPlan,
-  joinFiles: readonly string[],
-): readonly [string, ...string[]] {
-  const { shell, base, tools } = plan
-  const isConfined = plan.confinement === 'bubblewrap'
-  const slots = plan.roots.map(({ slot }) => slot)
-  // Mount points are our own names without blanks; the shell splits them apart.
-  const folders = slots.flatMap((slot) => [`${base}/root${slot}`, `${base}/low${slot}`, `${base}/up${slot}`])
-  const scope = plan.limits.scope
-  const around =
-    scope === null || tools['systemd-run'] === null
-      ? []
-      : [
-          tools['systemd-run'],
-          '--user',
-          '--scope',
-          '--quiet',
-          '--collect',
-          ...scope.flatMap((one) => ['-p', one]),
-          '--',
-        ]
+export function holderCommand(plan: SandboxPlan, joinFiles: readonly string[]): readonly string[] {
+  const { shell, tools } = plan
   return [
-    ...around,
+    ...scopeAround(plan),
     shell.setpriv,
     '--pdeathsig',
     'KILL',
     '--',
     shell.unshare,
-    isConfined ? '-Urmnpf' : '-Urmpf',
+    '-Urmpf',
     '--mount-proc',
     '--kill-child=KILL',
     '--',
@@ -205,18 +191,12 @@ export function holderCommand(
     '-c',
     holderScript,
     'orangery-holder',
-    base,
     shell.mount,
-    isConfined ? (tools.ip ?? '') : '',
     plan.workspaceBy === 'fuse-overlayfs' ? (tools['fuse-overlayfs'] ?? '') : '',
-    folders.join(' '),
-    heldFiles.passwd,
-    heldFiles.group,
-    heldFiles.hosts,
     ...joinFiles,
     '--',
-    ...rootArguments(plan),
+    ...plan.roots.flatMap((root) => rootArguments(root)),
     '--',
     ...payload(plan),
-  ] as unknown as readonly [string, ...string[]]
+  ]
 }

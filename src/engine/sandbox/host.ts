@@ -17,7 +17,6 @@ const toolNames = [
   'prlimit',
   'taskset',
   'mount',
-  'ip',
   'find',
   'fuse-overlayfs',
   'systemd-run',
@@ -53,8 +52,6 @@ export type HostFacts = {
   readonly etcFiles: readonly string[]
   /** What of /etc other users of this host may not read: neither may the agent, though it may run as root. */
   readonly secretEtc: readonly { readonly path: string; readonly kind: 'file' | 'folder' }[]
-  /** Existing folder, empty of anything a sandbox needs, on which the holder mounts its own. */
-  readonly mountPoint: string
 }
 
 const toolFolders = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
@@ -257,14 +254,6 @@ async function detectEtcFiles(): Promise<readonly string[]> {
   return paths.filter((_, index) => infos[index]?.isFile() === true)
 }
 
-async function detectMountPoint(): Promise<string> {
-  for (const path of ['/sys/kernel', '/mnt', '/media', '/srv']) {
-    const info = await stat(path).catch(() => null)
-    if (info?.isDirectory() === true) return path
-  }
-  return '/mnt'
-}
-
 /** Looks at the host once. It tries things rather than reading signs, so an answer holds for the real run. */
 export async function detectHost(dataDir: string): Promise<HostFacts> {
   const found = await Promise.all(toolNames.map(async (name) => [name, await findTool(name)] as const))
@@ -274,13 +263,12 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
   const type = (await statfs(dataDir)).type
   const filesystem = filesystems[type] ?? `0x${type.toString(16)}`
   const userNamespaces = await detectUserNamespaces(tools, insideContainer)
-  const [overlay, cgroups, system, etcFiles, secretEtc, mountPoint] = await Promise.all([
+  const [overlay, cgroups, system, etcFiles, secretEtc] = await Promise.all([
     userNamespaces.ok ? detectOverlay(tools, dataDir, filesystem) : userNamespaces,
     detectCgroups(tools['systemd-run']),
     detectSystem(),
     detectEtcFiles(),
     detectSecretEtc(tools.find),
-    detectMountPoint(),
   ])
   const architecture = arch()
   return {
@@ -299,6 +287,5 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     system,
     etcFiles,
     secretEtc,
-    mountPoint,
   }
 }

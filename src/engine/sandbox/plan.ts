@@ -1,7 +1,6 @@
 import { OrangeryError } from '../../shared/errors.ts'
 import type { SandboxLevel } from '../../shared/level.ts'
 import type { SandboxRequest } from '../base/sandbox.ts'
-import type { WorkspaceRoot } from '../base/workspace.ts'
 import type { HostFacts, ToolName } from './host.ts'
 import { planLimits, type LimitsPlan } from './limits.ts'
 import { affinityRule, rules, type Rule } from './seccomp/rules.ts'
@@ -16,6 +15,8 @@ export type HeldRoot = {
   readonly work: string
   readonly target: string
   readonly access: 'ro' | 'rw'
+  /** Files brought into the writable layer beforehand. */
+  readonly touched: readonly string[]
 }
 
 type Shell = Readonly<Record<'sh' | 'unshare' | 'setpriv' | 'mount' | 'setsid', string>>
@@ -31,7 +32,6 @@ export type SandboxPlan = {
   /** `bubblewrap`: the full sandbox. `holder`: level 0, only the workspace and the lifetime are ours. */
   readonly confinement: 'bubblewrap' | 'holder'
   readonly workspaceBy: 'kernel' | 'fuse-overlayfs'
-  readonly base: string
   readonly roots: readonly HeldRoot[]
   readonly namespaces: readonly string[]
   readonly identity: { readonly uid: number; readonly gid: number }
@@ -85,8 +85,8 @@ function requireBubblewrap(host: HostFacts): string {
   return `bubblewrap ${host.bubblewrap.version}`
 }
 
-function planRoots(roots: readonly WorkspaceRoot[]): readonly HeldRoot[] {
-  return roots.flatMap((root, slot): readonly HeldRoot[] => {
+function planRoots({ workspace, writableFiles }: SandboxRequest): readonly HeldRoot[] {
+  return workspace.roots.flatMap((root, slot): readonly HeldRoot[] => {
     if (root.mount.kind === 'bind' || root.access === 'hidden') return []
     const { lower, upper, work } = root.mount
     // The kernel accepts an upper layer inside its own lower one; the result is undefined.
@@ -97,7 +97,8 @@ function planRoots(roots: readonly WorkspaceRoot[]): readonly HeldRoot[] {
         'Name a narrower root, or move the data folder (ORANGERY_DATA_DIR).',
       )
     }
-    return [{ slot, lower, upper, work, target: root.target, access: root.access }]
+    const touched = root.access === 'rw' ? writableFiles.filter((path) => isInside(path, root.target)) : []
+    return [{ slot, lower, upper, work, target: root.target, access: root.access, touched }]
   })
 }
 
@@ -149,7 +150,7 @@ export function planSandbox(request: SandboxRequest, host: HostFacts): SandboxPl
     mount: requireTool(host, 'mount', 'sudo apt install mount'),
     setsid: requireTool(host, 'setsid', 'sudo apt install util-linux'),
   }
-  const roots = planRoots(request.workspace.roots)
+  const roots = planRoots(request)
   const workspaceBy = request.workspace.driver === 'fuse-overlayfs' ? 'fuse-overlayfs' : 'kernel'
   if (roots.length > 0 && workspaceBy === 'kernel' && !host.overlay.ok) {
     throw cannot('sandbox.no_overlay', `workspace: ${host.overlay.why}`, host.overlay.fix)
@@ -160,7 +161,6 @@ export function planSandbox(request: SandboxRequest, host: HostFacts): SandboxPl
     request,
     level: request.level,
     workspaceBy,
-    base: host.mountPoint,
     roots,
     environment: planEnvironment(request),
     files: request.files,
@@ -188,7 +188,6 @@ export function planSandbox(request: SandboxRequest, host: HostFacts): SandboxPl
     )
   }
   const driver = requireBubblewrap(host)
-  requireTool(host, 'ip', 'sudo apt install iproute2')
   if (host.architecture === null) {
     throw cannot('sandbox.architecture', 'seccomp: no filter for this processor', 'Choose a container.')
   }

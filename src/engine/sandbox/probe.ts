@@ -1,12 +1,12 @@
 import { readFile, readlink } from 'node:fs/promises'
-import type { DeclaredEqualsActual, ProbeCheck } from '../../shared/effective.ts'
+import type { ProbeCheck } from '../../shared/effective.ts'
 import { gateQuestions } from './gate.ts'
 import type { SandboxPlan } from './plan.ts'
 
 const say = (isTrue: boolean) => (isTrue ? 'yes' : 'no')
 
 /** What the gate found by trying, question by question. */
-function judgeAnswers(plan: SandboxPlan, answers: string): readonly ProbeCheck[] {
+export function judgeAnswers(plan: SandboxPlan, answers: string): readonly ProbeCheck[] {
   return gateQuestions(plan).map(({ name, expected }, index): ProbeCheck => {
     const letter = answers[index]
     const actual = letter === 'y' ? 'yes' : letter === 'n' ? 'no' : 'no answer'
@@ -32,7 +32,7 @@ function equal(name: string, declared: string, actual: string): ProbeCheck {
 }
 
 /** What the kernel says of the gate's process, read from outside, where nothing inside can answer for it. */
-async function judgeProcess(plan: SandboxPlan, pid: number): Promise<readonly ProbeCheck[]> {
+export async function judgeProcess(plan: SandboxPlan, pid: number): Promise<readonly ProbeCheck[]> {
   const read = (name: string) => readFile(`/proc/${pid}/${name}`, 'utf8').catch(() => '')
   const [status, interfaces, environ] = await Promise.all([read('status'), read('net/dev'), read('environ')])
   const namespaces = await Promise.all(
@@ -63,9 +63,4 @@ async function judgeProcess(plan: SandboxPlan, pid: number): Promise<readonly Pr
     equal('network interfaces', 'lo', lines.join(' ')),
     equal('environment', declaredNames.join(' '), actualNames.join(' ')),
   ]
-}
-
-export async function judge(plan: SandboxPlan, pid: number, answers: string): Promise<DeclaredEqualsActual> {
-  const checks = [...judgeAnswers(plan, answers), ...(await judgeProcess(plan, pid))]
-  return { ok: checks.every((check) => check.ok), checks }
 }

@@ -15,18 +15,23 @@ export class Relay {
     this.#plan = plan
   }
 
-  async start(holderPid: number, brokerSocket: string, hosts: readonly HostAlias[]): Promise<void> {
+  async start(
+    holderPid: number,
+    agentPid: number,
+    brokerSocket: string,
+    hosts: readonly HostAlias[],
+  ): Promise<void> {
     await this.stop()
     const { tools, shell } = this.#plan
     const [file, ...args] = entryCommand('relay')
     const child = spawn(
       tools.nsenter ?? 'nsenter',
       [
-        '-t',
-        String(holderPid),
-        '-U',
-        '-n',
-        '-p',
+        // The agent's network and nothing else of it: in its mount namespace a program would load what the
+        // agent put into /etc/ld.so.preload, with the holder's capabilities. (escape: relay-preload)
+        `--user=/proc/${holderPid}/ns/user`,
+        `--pid=/proc/${holderPid}/ns/pid`,
+        `--net=/proc/${agentPid}/ns/net`,
         '--preserve-credentials',
         '--',
         shell.setpriv,

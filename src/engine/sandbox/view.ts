@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import type { SandboxRequest } from '../base/sandbox.ts'
 import type { WorkspaceRoot } from '../base/workspace.ts'
 import type { HostFacts } from './host.ts'
@@ -9,22 +10,22 @@ export const agentUid = 1000
 /** One step of building what the agent sees. Steps are done in order. */
 export type ViewStep =
   | { readonly kind: 'read-only' | 'writable'; readonly source: string; readonly target: string }
-  /** Names a file the holder makes in its own tmpfs. */
-  | { readonly kind: 'held'; readonly name: HeldFile; readonly target: string; readonly why: string }
+  /** A file of our own, read-only, that bubblewrap takes from a descriptor. */
+  | { readonly kind: 'given'; readonly name: GivenFile; readonly target: string; readonly why: string }
   | {
       readonly kind: 'private'
       readonly target: string
       readonly mode: string
-      readonly bytes: number | null
+      readonly bytes: number
     }
-  | { readonly kind: 'empty'; readonly target: string; readonly why: string }
+  | { readonly kind: 'hidden'; readonly of: 'file' | 'folder'; readonly target: string; readonly why: string }
   | { readonly kind: 'link'; readonly target: string; readonly to: string }
   | { readonly kind: 'devices' | 'processes'; readonly target: string }
   /** Root number `slot` of the workspace, as the holder mounted it. */
   | { readonly kind: 'root'; readonly slot: number; readonly target: string; readonly access: 'ro' | 'rw' }
   | { readonly kind: 'sealed'; readonly target: string }
 
-export type HeldFile = 'hosts' | 'passwd' | 'group' | 'resolv' | 'nothing'
+export type GivenFile = 'passwd' | 'group' | 'resolv'
 
 const megabyte = 1024 * 1024
 // tmpfs is memory of the host: unbounded it would be a way to exhaust it. (escape: tmp-fill, shm-fill)
@@ -42,24 +43,28 @@ function systemSteps(host: HostFacts): readonly ViewStep[] {
   )
 }
 
-const ownEtc: readonly (readonly [name: HeldFile, target: string, why: string])[] = [
+const ownEtc: readonly (readonly [name: GivenFile, target: string, why: string])[] = [
   ['passwd', '/etc/passwd', 'a user of its own'],
   ['group', '/etc/group', 'a user of its own'],
-  ['hosts', '/etc/hosts', 'names of allowed hosts'],
   ['resolv', '/etc/resolv.conf', 'no name server'],
 ]
 
-function etcSteps(host: HostFacts): readonly ViewStep[] {
-  const own = ownEtc
-    // A link (systemd's resolv.conf) cannot be mounted on, and dangles inside, where /run is private.
-    .filter(([, target]) => host.etcFiles.includes(target))
-    .map(([name, target, why]): ViewStep => ({ kind: 'held', name, target, why }))
-  const masks = host.secretEtc.map(({ path, kind }): ViewStep =>
-    kind === 'folder'
-      ? { kind: 'empty', target: path, why: 'other users of the host may not read it' }
-      : { kind: 'held', name: 'nothing', target: path, why: 'other users of the host may not read it' },
-  )
-  return [...own, ...masks]
+/** The sandbox's /etc/hosts on the host: rewritten in place when the relay starts. */
+export const hostsPath = (request: SandboxRequest) => join(request.workspace.dir, 'hosts')
+
+function etcSteps(request: SandboxRequest, host: HostFacts): readonly ViewStep[] {
+  // A link (systemd's resolv.conf) cannot be mounted on, and dangles inside, where /run is private.
+  const isPlain = (target: string) => host.etcFiles.includes(target)
+  const given = ownEtc.map(([name, target, why]): ViewStep => ({ kind: 'given', name, target, why }))
+  const hosts: ViewStep = { kind: 'read-only', source: hostsPath(request), target: '/etc/hosts' }
+  const why = 'other users of the host may not read it'
+  const masks = host.secretEtc.map(({ path, kind }): ViewStep => ({
+    kind: 'hidden',
+    of: kind,
+    target: path,
+    why,
+  }))
+  return [...[...given, hosts].filter(({ target }) => isPlain(target)), ...masks]
 }
 
 function rootSteps(root: WorkspaceRoot, slot: number): readonly ViewStep[] {
@@ -79,7 +84,7 @@ export function planView(request: SandboxRequest, host: HostFacts): readonly Vie
   const roots = request.workspace.roots
   return [
     ...systemSteps(host),
-    ...etcSteps(host),
+    ...etcSteps(request, host),
     { kind: 'processes', target: '/proc' },
     { kind: 'devices', target: '/dev' },
     { kind: 'private', target: '/dev/shm', mode: '1777', bytes: privateBytes.shm },
@@ -114,8 +119,7 @@ export const hostsFile = (aliases: readonly { readonly host: string; readonly ad
     '',
   ].join('\n')
 
-export const heldFiles: Readonly<Record<HeldFile, string>> = {
-  hosts: hostsFile([]),
+export const givenFiles: Readonly<Record<GivenFile, string>> = {
   passwd: [
     'root:x:0:0:root:/root:/usr/sbin/nologin',
     `agent:x:${agentUid}:${agentUid}:agent:${agentHome}:/bin/sh`,
@@ -124,28 +128,25 @@ export const heldFiles: Readonly<Record<HeldFile, string>> = {
   ].join('\n'),
   group: ['root:x:0:', `agent:x:${agentUid}:`, 'nogroup:x:65534:', ''].join('\n'),
   resolv: '',
-  nothing: '',
 }
 
-/** Bubblewrap's options for the view, with `base` the holder's own folder. */
-export function viewOptions(steps: readonly ViewStep[], base: string): readonly string[] {
+/** Bubblewrap's options for the view; `given` is the first of the descriptors it reads our own files from. */
+export function viewOptions(steps: readonly ViewStep[], given: number): readonly string[] {
+  let next = given
   return steps.flatMap((step): readonly string[] => {
     switch (step.kind) {
       case 'read-only':
         return ['--ro-bind', step.source, step.target]
       case 'writable':
         return ['--bind', step.source, step.target]
-      case 'held':
-        return ['--ro-bind', `${base}/${step.name}`, step.target]
+      case 'given':
+        return ['--perms', '0444', '--ro-bind-data', String(next++), step.target]
       case 'private':
-        return [
-          ...(step.mode === '0755' ? [] : ['--perms', step.mode]),
-          ...(step.bytes === null ? [] : ['--size', String(step.bytes)]),
-          '--tmpfs',
-          step.target,
-        ]
-      case 'empty':
-        return ['--ro-bind', `${base}/empty`, step.target]
+        return ['--perms', step.mode, '--size', String(step.bytes), '--tmpfs', step.target]
+      case 'hidden':
+        // A device where no devices are allowed: opening it is refused, to its owner too.
+        if (step.of === 'file') return ['--ro-bind', '/dev/null', step.target]
+        return ['--perms', '0000', '--size', '4096', '--tmpfs', step.target, '--remount-ro', step.target]
       case 'link':
         return ['--symlink', step.to, step.target]
       case 'devices':
@@ -153,7 +154,7 @@ export function viewOptions(steps: readonly ViewStep[], base: string): readonly 
       case 'processes':
         return ['--proc', step.target]
       case 'root':
-        return [step.access === 'ro' ? '--ro-bind' : '--bind', `${base}/root${step.slot}`, step.target]
+        return [step.access === 'ro' ? '--ro-bind' : '--bind', step.target, step.target]
       case 'sealed':
         return ['--remount-ro', step.target]
     }

@@ -1,0 +1,80 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { Chain } from './chain.ts'
+import type { ProcessTree } from './tree.ts'
+
+type Writer = { readonly pid: number; readonly name: string; readonly files: readonly string[] }
+
+const patienceMs = 1500
+const sliceMs = 8
+
+const describe = (writers: readonly Writer[]) =>
+  writers.map(({ name, pid, files }) => `${name} (${pid}) with ${files[0] ?? 'a file'}`).join(', ')
+
+/** Stops every process of the tree, those made while we go about it too. */
+async function stopAll(chain: Chain, tree: ProcessTree): Promise<readonly number[]> {
+  const stopped = new Set<number>()
+  for (;;) {
+    const running = (await tree.list()).filter((pid) => !stopped.has(pid))
+    if (running.length === 0) return [...stopped]
+    await chain.order(`tell STOP ${running.join(' ')}`)
+    for (const pid of running) stopped.add(pid)
+  }
+}
+
+/**
+ * Makes a root read-only although files are open for writing, which the kernel refuses. Everything is
+ * stopped, so that no new writer comes, and only the writers there are get short slices to finish. One that
+ * does not is ended, and named: a boundary said to be read-only is. Only where that would be the agent
+ * itself is nothing done.
+ */
+export async function narrowAgainstWriters(
+  chain: Chain,
+  tree: ProcessTree,
+  target: string,
+  remount: () => Promise<void>,
+): Promise<string> {
+  const start = performance.now()
+  const everyone = await stopAll(chain, tree)
+  const findWriters = async (): Promise<readonly Writer[]> => {
+    const found = await Promise.all(
+      everyone.map(async (pid) => {
+        const files = await tree.writtenBy(pid, target)
+        return files.length === 0 ? [] : [{ pid, name: await tree.nameOf(pid), files }]
+      }),
+    )
+    return found.flat()
+  }
+  const attempt = () =>
+    remount().then(
+      () => true,
+      () => false,
+    )
+  try {
+    const first = await findWriters()
+    while (performance.now() - start < patienceMs) {
+      if (await attempt()) return `waited for ${describe(first)}`
+      const pids = (await findWriters()).map(({ pid }) => pid).join(' ')
+      if (pids === '') break
+      await chain.order(`tell CONT ${pids}`)
+      await sleep(sliceMs)
+      await chain.order(`tell STOP ${pids}`)
+    }
+    const last = await findWriters()
+    if (last.some(({ pid }) => pid === tree.agent) || last.length === 0) {
+      throw new OrangeryError(
+        'sandbox.files_held',
+        `files stay writable: ${last.length === 0 ? 'a file is held open for writing' : describe(last)}`,
+        { kind: 'busy', hint: 'Ask the agent to close the file, or end the dispatch.' },
+      )
+    }
+    await chain.order(`tell KILL ${last.map(({ pid }) => pid).join(' ')}`)
+    for (let round = 0; round < 50; round++) {
+      if (await attempt()) return `ended ${describe(last)}, which did not let go`
+      await sleep(2)
+    }
+    throw new OrangeryError('sandbox.files_held', `files stay writable: ${describe(last)}`, { kind: 'busy' })
+  } finally {
+    await chain.order(`tell CONT ${everyone.join(' ')}`).catch(() => {})
+  }
+}
