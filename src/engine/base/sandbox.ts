@@ -7,6 +7,9 @@ import type { Workspace } from './workspace.ts'
 /** A host name the sandbox resolves to a relay address of its own, for programs that ignore proxy variables. */
 export type HostAlias = { readonly host: string; readonly address: string; readonly ports: readonly number[] }
 
+/** Where the relay's proxy listens inside, on the sandbox's own loopback; what proxy variables name. */
+export const proxyPort = 17_083
+
 /** Everything the sandbox station needs to know to plan one sandbox. */
 export type SandboxRequest = {
   readonly id: DispatchId
@@ -66,7 +69,10 @@ export interface RunningSandbox extends AsyncDisposable {
   kill(): Promise<void>
   /** Flips the workspace of the running process tree; resolves when it has taken effect. */
   setFiles(files: 'ro' | 'rw'): Promise<{ readonly tookMs: number; readonly note: string | null }>
-  /** Starts the relay in the sandbox's network namespace, connected to the broker's socket. */
+  /**
+   * Starts the relay in the sandbox's network namespace, connected to the broker's socket: a proxy at
+   * `proxyPort` and a listener for each alias. Called again, it changes the aliases of the running relay.
+   */
   startRelay(brokerSocket: string, hosts: readonly HostAlias[]): Promise<void>
   stopRelay(): Promise<void>
 }

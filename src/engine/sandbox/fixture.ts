@@ -17,6 +17,10 @@ export type Ground = AsyncDisposable & {
   readonly root: string
   readonly upper: string
   readonly home: string
+  /** Leaves a file in the agent's home, as a sign to a script inside. */
+  writeHome(name: string): Promise<void>
+  /** Waits until a script inside left a file in its home, with that content if one is given. */
+  waitForHome(name: string, content?: string): Promise<void>
   request(command: readonly [string, ...string[]], changes?: Partial<SandboxRequest>): SandboxRequest
 }
 
@@ -46,6 +50,15 @@ export async function makeGround(name = 'project', parent = tmpdir()): Promise<G
     root,
     upper: join(layers, 'upper'),
     home,
+    writeHome: (name) => writeFile(join(home, name), ''),
+    async waitForHome(name, content) {
+      for (let round = 0; round < 2000; round++) {
+        const text = await readFile(join(home, name), 'utf8').catch(() => null)
+        if (text !== null && (content === undefined || text === content)) return
+        await new Promise((resolve) => setTimeout(resolve, 5))
+      }
+      throw new Error(`nothing came of ${name}`)
+    },
     request: (command, changes = {}) => ({
       id,
       level: 1,

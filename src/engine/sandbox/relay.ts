@@ -1,29 +1,54 @@
-import { spawn, type ChildProcess } from 'node:child_process'
+import { spawn, type ChildProcessByStdio } from 'node:child_process'
+import type { Readable, Writable } from 'node:stream'
 import { OrangeryError } from '../../shared/errors.ts'
-import type { HostAlias } from '../base/sandbox.ts'
-import { minimalEnv } from '../base/process.ts'
 import { entryCommand, entryEnv } from '../base/entry.ts'
+import { minimalEnv } from '../base/process.ts'
+import { proxyPort, type HostAlias } from '../base/sandbox.ts'
 import { keepTail, onLines } from './lines.ts'
 import type { SandboxPlan } from './plan.ts'
+
+type RelayProcess = ChildProcessByStdio<Writable, Readable, Readable>
 
 /** The program that listens in the sandbox's network namespace and speaks to the broker outside. */
 export class Relay {
   readonly #plan: SandboxPlan
-  #child: ChildProcess | null = null
+  #child: RelayProcess | null = null
+  #onWord: ((word: string) => void) | null = null
 
   constructor(plan: SandboxPlan) {
     this.#plan = plan
   }
 
+  get #isAlive(): boolean {
+    return this.#child !== null && this.#child.exitCode === null && this.#child.signalCode === null
+  }
+
+  /** Resolves at the relay's next word, rejects if it ends instead. */
+  #nextWord(child: RelayProcess, said: () => string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#onWord = () => resolve()
+      child.once('error', reject)
+      child.once('exit', (code) => {
+        const why = said().split('\n').at(-1) || `it ended with ${code}`
+        reject(new OrangeryError('sandbox.relay_failed', `the relay did not start: ${why}`))
+      })
+    })
+  }
+
+  #said: () => string = () => ''
+
   async start(
     holderPid: number,
     agentPid: number,
-    brokerSocket: string,
-    hosts: readonly HostAlias[],
+    broker: string,
+    aliases: readonly HostAlias[],
   ): Promise<void> {
-    await this.stop()
+    if (this.#child !== null && this.#isAlive) {
+      const updated = this.#nextWord(this.#child, this.#said)
+      this.#child.stdin.write(`${JSON.stringify(aliases)}\n`)
+      return updated
+    }
     const { tools, shell } = this.#plan
-    const [file, ...args] = entryCommand('relay')
     const child = spawn(
       tools.nsenter ?? 'nsenter',
       [
@@ -38,29 +63,16 @@ export class Relay {
         '--pdeathsig',
         'KILL',
         '--',
-        file,
-        ...args,
-        JSON.stringify({ socket: brokerSocket, hosts }),
+        ...entryCommand('relay'),
+        JSON.stringify({ broker, proxyPort, aliases }),
       ],
       { env: { ...minimalEnv, ...entryEnv }, stdio: ['pipe', 'pipe', 'pipe'] },
     )
     this.#child = child
-    const said = keepTail(child.stderr)
+    this.#said = keepTail(child.stderr)
     child.stdin.on('error', () => {})
-    await new Promise<void>((resolve, reject) => {
-      onLines(child.stdout, (line) => {
-        if (line.startsWith('ready')) resolve()
-      })
-      child.on('error', reject)
-      child.on('exit', (code) => {
-        reject(
-          new OrangeryError(
-            'sandbox.relay_failed',
-            `the relay did not start: ${said() || `ended with ${code}`}`,
-          ),
-        )
-      })
-    })
+    onLines(child.stdout, (line) => this.#onWord?.(line))
+    await this.#nextWord(child, this.#said)
   }
 
   async stop(): Promise<void> {
@@ -68,7 +80,7 @@ export class Relay {
     this.#child = null
     if (child === null || child.exitCode !== null || child.signalCode !== null) return
     await new Promise<void>((resolve) => {
-      child.on('close', () => resolve())
+      child.once('close', () => resolve())
       child.kill('SIGKILL')
     })
   }

@@ -58,14 +58,7 @@ describe('a level-1 sandbox', () => {
     )
     await using _ = sandbox
     sandbox.release()
-    await expect
-      .poll(() =>
-        access(join(ground.home, 'ready')).then(
-          () => true,
-          () => false,
-        ),
-      )
-      .toBe(true)
+    await ground.waitForHome('ready')
     await sandbox.setFiles('rw')
     await expect
       .poll(() =>
