@@ -44,7 +44,8 @@ export async function ensureBuild() {
     const { code, output } = await build()
     if (code !== 0) {
       const lines = output.trim().split('\n')
-      const why = lines.find((line) => /error/i.test(line)) ?? lines.at(-1) ?? ''
+      const at = lines.findIndex((line) => line.includes('error during build'))
+      const why = lines[at + 1] ?? ''
       throw new SetupError(`build: ${why.trim()}`, 'Run `npm run build` to see everything.')
     }
   })

@@ -45,10 +45,10 @@ export async function ensurePackages() {
     const args = [...before, 'ci', '--no-audit', '--no-fund', '--no-progress', '--loglevel=error']
     const { code, output } = await runQuietly(file, args, { cwd: root })
     if (code !== 0) {
-      const lines = output.trim().split('\n')
-      const why = lines.find((line) => /npm (error|ERR!)/.test(line)) ?? lines.at(-1) ?? ''
+      const lines = output.split('\n').map((line) => line.replace(/^npm (error|ERR!)\s*/, '').trim())
+      const why = lines.find((line) => line !== '' && !/^(code|errno|syscall|path) /.test(line))
       throw new SetupError(
-        `npm ci: ${why.replace(/^npm (error|ERR!)\s*/, '') || `ended with ${code}`}`,
+        `npm ci: ${why ?? `ended with ${code}`}`,
         'Check that this machine reaches its npm registry, then run `npm ci` to see everything npm says.',
       )
     }

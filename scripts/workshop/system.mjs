@@ -7,6 +7,7 @@ const forStart = [
   { program: 'bwrap', package: 'bubblewrap' },
   { program: 'getfattr', package: 'attr' },
   { program: 'unshare', package: 'util-linux' },
+  { program: 'ip', package: 'iproute2' },
   { program: 'git', package: 'git' },
 ]
 const forTests = [

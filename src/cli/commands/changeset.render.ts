@@ -1,0 +1,98 @@
+import type { ApplyResult, ChangedFile, Changeset, ChangeKind } from '../../shared/changeset.ts'
+import type { ChangesetSummary } from '../../shared/dispatch.ts'
+import { paint, paintState } from '../terminal/style.ts'
+import { renderTable } from '../terminal/table.ts'
+import { showLine, showLines } from '../terminal/visible.ts'
+import { plural } from '../terminal/words.ts'
+
+const counts = (insertions: number, deletions: number) =>
+  `${paint('green', `+${insertions}`)} ${paint('red', `-${deletions}`)}`
+
+export function renderChangesets(changesets: readonly ChangesetSummary[]): string {
+  if (changesets.length === 0) return 'no changesets'
+  return renderTable(
+    ['id', 'state', 'files', 'lines'],
+    changesets.map(({ id, state, files, insertions, deletions }) => [
+      id,
+      paintState(state),
+      String(files),
+      counts(insertions, deletions),
+    ]),
+  )
+}
+
+const letters: Readonly<Record<ChangeKind, string>> = {
+  added: 'A',
+  modified: 'M',
+  deleted: 'D',
+  renamed: 'R',
+  mode: 'm',
+  type: 'T',
+}
+
+function remarks(file: ChangedFile): string {
+  const words = [
+    file.kind === 'file' ? '' : file.kind,
+    file.binary ? 'binary' : '',
+    file.mode_before !== null && file.mode_after !== null && file.mode_before !== file.mode_after
+      ? `${file.mode_before} → ${file.mode_after}`
+      : '',
+    file.protected ? paint('red', 'protected') : '',
+    file.ignored ? paint('gray', 'ignored') : '',
+    file.refused === null ? '' : paint('red', `never lands: ${showLine(file.refused)}`),
+  ]
+  return words.filter((word) => word !== '').join(', ')
+}
+
+function renderFile(file: ChangedFile, severalRoots: boolean): string[] {
+  const name = file.from_path === undefined ? file.path : `${file.from_path} → ${file.path}`
+  return [
+    letters[file.change],
+    counts(file.insertions, file.deletions),
+    file.decision === null ? '-' : paintState(file.decision),
+    showLine(severalRoots ? `${file.root}: ${name}` : name),
+    remarks(file),
+  ]
+}
+
+export function renderChangeset(changeset: Changeset): string {
+  const { id, state, roots, files, dropped, insertions, deletions } = changeset
+  const heading = `${id}  ${paintState(state)}  ${plural(files.length, 'change')}, ${counts(insertions, deletions)}`
+  const parts = [heading, ...roots.map((root) => paint('dim', showLine(root)))]
+  if (files.length > 0) {
+    const rows = files.map((file) => renderFile(file, roots.length > 1))
+    parts.push('', renderTable(['', 'lines', 'decision', 'path', ''], rows))
+  }
+  if (dropped.length > 0) {
+    parts.push('', 'seen and left behind:')
+    for (const { path, why } of dropped) parts.push(`  ${showLine(path)}: ${showLine(why)}`)
+  }
+  return parts.join('\n')
+}
+
+const lineTones = [
+  [/^(diff |index |--- |\+\+\+ |new file|deleted file|rename |similarity |old mode|new mode)/, 'bold'],
+  [/^@@/, 'cyan'],
+  [/^\+/, 'green'],
+  [/^-/, 'red'],
+] as const
+
+/** A diff for eyes: coloured, and unable to do anything to the terminal. */
+export function renderDiff(text: string): string {
+  const lines = showLines(text).split('\n')
+  return lines
+    .map((line) => {
+      const tone = lineTones.find(([pattern]) => pattern.test(line))
+      return tone === undefined || line === '' ? line : paint(tone[1], line)
+    })
+    .join('\n')
+}
+
+export function renderApplied({ id, state, applied, skipped }: ApplyResult, verb: string): string {
+  const lines = [`${id} is ${paintState(state)}: ${plural(applied.length, 'file')} ${verb}`]
+  for (const { path } of applied) lines.push(`  ${paint('green', verb)}  ${showLine(path)}`)
+  for (const { path, why } of skipped) {
+    lines.push(`  ${paint('yellow', 'skipped')}  ${showLine(path)}: ${showLine(why)}`)
+  }
+  return lines.join('\n')
+}

@@ -1,0 +1,219 @@
+import { writeFileSync } from 'node:fs'
+import type { Command } from 'commander'
+import type { ApplyResult, Verdict } from '../../shared/changeset.ts'
+import { verdicts } from '../../shared/changeset.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import { withClient } from '../connect.ts'
+import { print, printJson } from '../terminal/print.ts'
+import { paintState } from '../terminal/style.ts'
+import { renderApplied, renderChangeset, renderChangesets, renderDiff } from './changeset.render.ts'
+
+type Json = { readonly json?: boolean }
+
+async function listChangesets(options: Json) {
+  const changesets = await withClient((client) => client.call('changeset.list', {}))
+  if (options.json) printJson(changesets)
+  else print(renderChangesets(changesets))
+}
+
+async function showChangeset(id: string, options: Json) {
+  const changeset = await withClient((client) => client.call('changeset.get', { id }))
+  if (options.json) printJson(changeset)
+  else print(renderChangeset(changeset))
+}
+
+async function showDiff(id: string, options: Json & { stat?: boolean; path?: string; root?: string }) {
+  const { stat = false, path, root } = options
+  const diff = await withClient((client) =>
+    client.call('changeset.diff', {
+      id,
+      stat,
+      ...(path === undefined ? {} : { path }),
+      ...(root === undefined ? {} : { root }),
+    }),
+  )
+  if (options.json) printJson(diff)
+  else if (process.stdout.isTTY) print(renderDiff(diff.text))
+  // A program reads this: byte for byte what `git apply` takes.
+  else process.stdout.write(diff.text)
+}
+
+function parseVerdict(text: string): Verdict {
+  const verdict = verdicts.find((known) => known === text)
+  if (verdict !== undefined) return verdict
+  throw new OrangeryError('usage.verdict', `${text}: not a verdict`, {
+    kind: 'usage',
+    hint: 'Verdicts are approve, reject and rework.',
+  })
+}
+
+type DecideOptions = Json & {
+  readonly path: string
+  readonly root?: string
+  readonly hunk?: string
+  readonly comment?: string
+}
+
+async function decide(id: string, word: string, options: DecideOptions) {
+  const verdict = parseVerdict(word)
+  const { json, ...given } = options
+  const changeset = await withClient((client) => client.call('changeset.decide', { id, verdict, ...given }))
+  if (json) printJson(changeset)
+  else print(renderChangeset(changeset))
+}
+
+function reportApplied(result: ApplyResult, verb: string, options: Json) {
+  if (options.json) printJson(result)
+  else print(renderApplied(result, verb))
+}
+
+type ApplyOptions = Json & {
+  readonly all?: boolean
+  readonly includeIgnored?: boolean
+  readonly revision?: string
+}
+
+async function apply(id: string, options: ApplyOptions) {
+  const { all = false, includeIgnored = false, revision } = options
+  const input = { id, all, include_ignored: includeIgnored, ...(revision === undefined ? {} : { revision }) }
+  reportApplied(await withClient((client) => client.call('changeset.apply', input)), 'applied', options)
+}
+
+async function undo(id: string, options: Json) {
+  reportApplied(await withClient((client) => client.call('changeset.undo', { id })), 'taken back', options)
+}
+
+function reportState(result: { id: string; state: string }, options: Json) {
+  if (options.json) printJson(result)
+  else print(`${result.id} is ${paintState(result.state)}`)
+}
+
+async function reject(id: string, options: Json & { comment: string }) {
+  const { comment } = options
+  reportState(await withClient((client) => client.call('changeset.reject', { id, comment })), options)
+}
+
+async function abandon(id: string, options: Json) {
+  reportState(await withClient((client) => client.call('changeset.abandon', { id })), options)
+}
+
+async function exportChangeset(id: string, options: Json & { output?: string }) {
+  const text = await withClient(async (client) => {
+    const diff = await client.call('changeset.diff', { id })
+    if (!options.json) return diff.text
+    const changeset = await client.call('changeset.get', { id })
+    return `${JSON.stringify({ changeset, diff }, null, 2)}\n`
+  })
+  if (options.output === undefined) return void process.stdout.write(text)
+  try {
+    writeFileSync(options.output, text, { flag: 'wx' })
+  } catch (error) {
+    const exists = (error as NodeJS.ErrnoException).code === 'EEXIST'
+    throw new OrangeryError(
+      'cli.output_file',
+      `--output ${options.output}: ${exists ? 'it is there already' : 'cannot be written'}`,
+      { kind: 'cannot_create', hint: 'Name a file that does not exist, in a folder you may write to.' },
+    )
+  }
+}
+
+export function registerChangeset(program: Command): void {
+  const changeset = program
+    .command('changeset')
+    .summary('what agents changed: read, decide, apply, undo')
+    .helpCommand(false)
+    .description('Everything about changesets. A changeset has the id of its dispatch.')
+
+  changeset
+    .command('list')
+    .summary('changesets, newest first')
+    .description('Lists changesets, newest first.')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery changeset list')
+    .action(listChangesets)
+
+  changeset
+    .command('show <id>')
+    .summary('what changed, file by file')
+    .description('Shows what changed, file by file, with the decisions made.')
+    .option('--json', 'print JSON, with hunks')
+    .addHelpText('after', '\nExample:\n  orangery changeset show 20260128 --json | jq ".files[].path"')
+    .action(showChangeset)
+
+  changeset
+    .command('diff <id>')
+    .summary('the changes as a unified diff')
+    .description('Prints a unified diff that `git apply` accepts.')
+    .option('--stat', 'only how much changed where')
+    .option('--path <path>', 'only this file')
+    .option('--root <folder>', 'the root the path is in, where there are several')
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  orangery changeset diff 20260128\n  orangery changeset diff 20260128 --stat',
+    )
+    .action(showDiff)
+
+  changeset
+    .command('decide <id> <verdict>')
+    .summary('approve, reject or rework a file or a hunk')
+    .description('Decides on a file or one hunk of it: approve, reject or rework.')
+    .requiredOption('--path <path>', 'the file, as `changeset show` names it')
+    .option('--hunk <id>', 'only this hunk')
+    .option('--root <folder>', 'the root the file is in, where there are several')
+    .option('--comment <text>', 'what the agent is told')
+    .option('--json', 'print the changeset as JSON')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  orangery changeset decide 20260128 --path src/main.c approve
+  orangery changeset decide 20260128 --path src/main.c --hunk 3f9c2 rework --comment "keep the old name"`,
+    )
+    .action(decide)
+
+  changeset
+    .command('apply <id>')
+    .summary('let approved changes into your files')
+    .description('Writes what was approved into your files: exactly the reviewed bytes, all or nothing.')
+    .option('--all', 'approve everything first that is neither protected nor ignored')
+    .option('--include-ignored', 'with --all: ignored files too')
+    .option('--revision <id>', 'refuse if the changeset is not at this revision any more')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery changeset apply 20260128 --all')
+    .action(apply)
+
+  changeset
+    .command('undo <id>')
+    .summary('take an applied changeset back')
+    .description('Restores your files to what they were before the changeset was applied.')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery changeset undo 20260128')
+    .action(undo)
+
+  changeset
+    .command('reject <id>')
+    .summary('send it back with a comment')
+    .description('Sends a changeset back; the comment is what the agent is told.')
+    .requiredOption('--comment <text>', 'what is wrong with it')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery changeset reject 20260128 --comment "tests are missing"')
+    .action(reject)
+
+  changeset
+    .command('abandon <id>')
+    .summary('let it go; archived for 30 days')
+    .description('Gives a changeset up. It is archived for 30 days.')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery changeset abandon 20260128')
+    .action(abandon)
+
+  changeset
+    .command('export <id>')
+    .summary('the changeset as a patch, or as JSON for another reviewer')
+    .description('Writes the changeset as a patch, or with --json as one document for another reviewer.')
+    .option('-o, --output <file>', 'write to this new file (default: standard output)')
+    .option('--json', 'the changeset and its diff as JSON')
+    .addHelpText('after', '\nExample:\n  orangery changeset export 20260128 -o fix.patch')
+    .action(exportChangeset)
+}

@@ -1,0 +1,106 @@
+import { compareSandbox, comparisonLines, type ComparedField } from '../../shared/compare.ts'
+import type { DispatchDetail, DispatchRow } from '../../shared/dispatch.ts'
+import type { EventBody, LoggedEvent } from '../../shared/events.ts'
+import { levelNames } from '../../shared/level.ts'
+import { asTree } from '../../shared/tree.ts'
+import { paint, paintState } from '../terminal/style.ts'
+import { renderFields, renderTable } from '../terminal/table.ts'
+import { age, duration, plural } from '../terminal/words.ts'
+import { showLine } from '../terminal/visible.ts'
+
+const commandLine = (command: readonly string[]) =>
+  command
+    .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`))
+    .join(' ')
+
+const titleOf = ({ name, prompt, command, agent }: DispatchRow) =>
+  showLine(name ?? (command.length > 0 ? commandLine(command) : (prompt ?? agent)))
+
+const levelOf = ({ level }: DispatchRow) => (level === null ? '-' : `${level} ${levelNames[level]}`)
+
+function changesOf({ changeset }: DispatchRow): string {
+  if (changeset === null) return '-'
+  return `${paintState(changeset.state)} ${changeset.files} (+${changeset.insertions} -${changeset.deletions})`
+}
+
+export function renderList(rows: readonly DispatchRow[], tree: boolean): string {
+  if (rows.length === 0) return 'no dispatches yet'
+  const ordered = tree ? asTree(rows) : rows.map((row) => ({ row, depth: 0 }))
+  const cells = ordered.map(({ row, depth }) => [
+    `${'  '.repeat(depth)}${row.id}`,
+    paintState(row.status),
+    levelOf(row),
+    changesOf(row),
+    age(row.created_at),
+    titleOf(row),
+  ])
+  return renderTable(['id', 'status', 'level', 'changeset', 'started', 'what'], cells)
+}
+
+export function renderDetail(detail: DispatchDetail): string {
+  const fields: [string, string][] = [['id', detail.id]]
+  const add = (name: string, value: string | null | undefined) => {
+    if (value !== null && value !== undefined && value !== '') fields.push([name, value])
+  }
+  add(
+    'status',
+    paintState(detail.status) + (detail.exit_code === null ? '' : `, exit code ${detail.exit_code}`),
+  )
+  add('error', detail.error === null ? null : paint('red', showLine(detail.error)))
+  add('name', detail.name === null ? null : showLine(detail.name))
+  add('agent', showLine(detail.agent))
+  add('command', showLine(commandLine(detail.command)))
+  add('prompt', detail.prompt === null ? null : showLine(detail.prompt))
+  for (const root of detail.roots) add('root', showLine(root))
+  add('parent', detail.parent_id)
+  add('role', detail.role === null ? null : showLine(detail.role))
+  add('phase', detail.phase)
+  add('level', levelOf(detail))
+  add('boundary', detail.boundary)
+  add('created', detail.created_at)
+  if (detail.started_at !== null && detail.ended_at !== null) {
+    add('took', duration(detail.started_at, detail.ended_at))
+  }
+  add('changeset', changesOf(detail))
+  return `${renderFields(fields)}\n\n${renderComparison(compareSandbox(detail))}`
+}
+
+/** What was requested beside what really happened; differences marked, violations named. */
+function renderComparison(fields: readonly ComparedField[]): string {
+  if (fields.length === 0) return 'nothing requested, nothing recorded'
+  const [heading = '', ...lines] = comparisonLines(fields)
+  const marked = lines.map((line) =>
+    line.startsWith('!') ? paint('red', line) : line.startsWith('≠') ? paint('yellow', line) : line,
+  )
+  return [paint('dim', heading), ...marked].join('\n')
+}
+
+const describers: { [T in EventBody['type']]?: (event: Extract<EventBody, { type: T }>) => string } = {
+  DispatchStarting: ({ level, command }) => `level ${level}: ${commandLine(command)}`,
+  WorkspaceReady: ({ strategy, detail }) => `${strategy}, ${detail}`,
+  SandboxReady: ({ driver }) => driver,
+  SelfProbe: ({ result }) =>
+    `${plural(result.checks.length, 'check')}, ${result.ok ? 'declared equals actual' : 'MISMATCH'}`,
+  AgentStarted: ({ pid }) => `process ${pid}`,
+  Output: ({ bytes }) => plural(bytes, 'byte'),
+  AgentMessage: ({ role, text }) => `${role}: ${text}`,
+  ToolCall: ({ tool, title }) => `${tool}: ${title}`,
+  ToolResult: ({ ok, text }) => `${ok ? 'ok' : 'failed'}: ${text}`,
+  BoundaryRequested: ({ to, by, why }) => `${by} asks for ${to}: ${why}`,
+  BoundaryDenied: ({ by, why }) => `by ${by}: ${why}`,
+  BoundaryEscalated: ({ from, to, by, why }) => `${from ?? '-'} → ${to} by ${by}: ${why}`,
+  EgressDecided: ({ host, port, allowed, why }) =>
+    `${host}:${port} ${allowed ? 'allowed' : 'denied'}: ${why}`,
+  Violated: ({ violation }) =>
+    `${violation.kind}: ${violation.detail}${violation.certain ? '' : ' (likely)'}`,
+  ChangesetCaptured: ({ files }) => plural(files, 'change'),
+  AgentEnded: ({ exit_code, signal }) => (signal === null ? `exit code ${exit_code}` : `signal ${signal}`),
+  DispatchEnded: ({ status, error }) => (error === null ? status : `${status}: ${error}`),
+  Note: ({ text }) => text,
+}
+
+export function renderEvent({ at, event }: LoggedEvent): string {
+  const describe = describers[event.type] as ((event: EventBody) => string) | undefined
+  const time = paint('dim', at.slice(11, 23))
+  return `${time}  ${event.type.padEnd(18)} ${showLine(describe?.(event) ?? '')}`.trimEnd()
+}

@@ -1,0 +1,137 @@
+import type { Command } from 'commander'
+import type { LoggedEvent } from '../../shared/events.ts'
+import { withClient } from '../connect.ts'
+import { addSpawnOptions, spawnInput, type SpawnOptions } from '../spawnOptions.ts'
+import { print, printJson, printJsonLine } from '../terminal/print.ts'
+import { renderDetail, renderEvent, renderList } from './dispatch.render.ts'
+import { exitCodeOf, waitUntilEnded } from './dispatch.wait.ts'
+
+type Json = { readonly json?: boolean }
+
+async function spawnDispatch(command: readonly string[], options: SpawnOptions & Json & { wait?: boolean }) {
+  const input = spawnInput(options, command)
+  await withClient(async (client) => {
+    const { id } = await client.call('dispatch.spawn', input)
+    if (!options.wait) return options.json ? printJson({ id }) : print(id)
+    if (!options.json) print(id)
+    const detail = await waitUntilEnded(client, id)
+    if (options.json) printJson(detail)
+    process.exitCode = exitCodeOf(detail)
+  })
+}
+
+async function listDispatches(options: Json & { limit: string; tree?: boolean }) {
+  const limit = Math.min(1000, Math.max(1, Number.parseInt(options.limit, 10) || 100))
+  const rows = await withClient((client) => client.call('dispatch.list', { limit }))
+  if (options.json) printJson(rows)
+  else print(renderList(rows, options.tree === true))
+}
+
+async function showStatus(id: string, options: Json) {
+  const detail = await withClient((client) => client.call('dispatch.get', { id }))
+  if (options.json) printJson(detail)
+  else print(renderDetail(detail))
+}
+
+async function showEvents(id: string, options: Json & { follow?: boolean }) {
+  const follow = options.follow === true
+  await withClient(async (client) => {
+    const events = client.open('dispatch.events', { id, follow })
+    const gathered: LoggedEvent[] = []
+    for await (const event of events) {
+      if (options.json && follow) printJsonLine(event)
+      else if (options.json) gathered.push(event)
+      else print(renderEvent(event))
+    }
+    if (options.json && !follow) printJson(gathered)
+  })
+}
+
+async function waitForDispatch(id: string, options: Json) {
+  await withClient(async (client) => {
+    const detail = await waitUntilEnded(client, id)
+    if (options.json) printJson(detail)
+    process.exitCode = exitCodeOf(detail)
+  })
+}
+
+async function killDispatch(id: string, options: Json) {
+  const killed = await withClient((client) => client.call('dispatch.kill', { id }))
+  if (options.json) printJson(killed)
+  else print(`${killed.id} is ended`)
+}
+
+export function registerDispatch(program: Command): void {
+  const dispatch = program
+    .command('dispatch')
+    .summary('agents that run on their own: spawn, list, status, events, wait, kill')
+    .helpCommand(false)
+    .description('Everything about dispatches. An id may be shortened to any unique start of it.')
+
+  const spawn = dispatch
+    .command('spawn')
+    .summary('start an agent on its own and print its id')
+    .description('Starts an agent that goes on by itself and prints its id.')
+    .argument('[command...]', 'what to run, where no agent is named')
+    .passThroughOptions()
+  addSpawnOptions(spawn)
+    .option('--wait', 'wait until it has ended; the exit code is then the command’s')
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  orangery dispatch spawn --agent=claude --dir=. --prompt="fix the failing test"
+  orangery dispatch spawn --dir . --wait -- make check
+  orangery dispatch spawn --dir . --sandbox-spec='{"access_mode":"read-only"}' -- ls`,
+    )
+    .action(spawnDispatch)
+
+  dispatch
+    .command('list')
+    .summary('dispatches, newest first')
+    .description('Lists dispatches, newest first.')
+    .option('--limit <n>', 'at most this many', '100')
+    .option('--tree', 'children below their parents')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery dispatch list --json | jq ".[] | {id, status}"')
+    .action(listDispatches)
+
+  dispatch
+    .command('status <id>')
+    .summary('one dispatch in full')
+    .description('Shows one dispatch in full: what was requested beside what really happened.')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery dispatch status 20260128120500-b7c9')
+    .action(showStatus)
+
+  dispatch
+    .command('events <id>')
+    .summary('what happened, in order')
+    .description('Prints the event log of a dispatch.')
+    .option('-f, --follow', 'go on until the dispatch has ended')
+    .option('--json', 'print JSON; with --follow one object a line')
+    .addHelpText('after', '\nExample:\n  orangery dispatch events 20260128 --follow --json')
+    .action(showEvents)
+
+  dispatch
+    .command('wait <id>')
+    .summary('wait until it has ended')
+    .description(
+      'Waits until a dispatch has ended. The exit code is the command’s own, 128+n for signal n, 124 for our time limit.',
+    )
+    .option('--json', 'print what `dispatch status --json` prints')
+    .addHelpText(
+      'after',
+      '\nExample:\n  orangery dispatch wait 20260128 && orangery changeset apply 20260128 --all',
+    )
+    .action(waitForDispatch)
+
+  dispatch
+    .command('kill <id>')
+    .summary('end it now')
+    .description('Ends a running dispatch and everything in its sandbox. What it wrote goes to review.')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery dispatch kill 20260128')
+    .action(killDispatch)
+}

@@ -1,0 +1,44 @@
+import type { Command } from 'commander'
+import type { CheckResult, DoctorReport } from '../../shared/doctor.ts'
+import { withClient } from '../connect.ts'
+import { print, printJson } from '../terminal/print.ts'
+import { paint } from '../terminal/style.ts'
+import { renderFields } from '../terminal/table.ts'
+import { showLine } from '../terminal/visible.ts'
+
+/** A check on one line, and what helps below it where it is not as it must be. */
+export function renderCheck({ name, ok, detail, fix }: CheckResult): string {
+  const line = `  ${ok ? paint('green', 'ok') : paint('red', 'no')}  ${name}: ${showLine(detail)}`
+  return ok || fix === null ? line : `${line}\n      ${paint('dim', 'fix:')} ${showLine(fix)}`
+}
+
+function renderReport(report: DoctorReport): string {
+  const facts = renderFields([
+    ['system', `${report.platform}, ${report.kernel}`],
+    ['data', showLine(report.data_dir)],
+    ...Object.entries(report.limits).map(([name, by]) => [`limit: ${name}`, by] as const),
+  ])
+  const levels = report.levels.map(({ level, name, available, driver, workspace, checks }) => {
+    const how = [driver, workspace].filter((part) => part !== null).join(', ')
+    const state = available ? paint('green', 'available') : paint('red', 'not here')
+    const heading = `${paint('bold', `level ${level}, ${name}`)}  ${state}${how === '' ? '' : `  ${how}`}`
+    return [heading, ...checks.map(renderCheck)].join('\n')
+  })
+  return [facts, ...levels].join('\n\n')
+}
+
+export function registerDoctor(program: Command): void {
+  program
+    .command('doctor')
+    .summary('what this machine can do, per level')
+    .description('Looks at what this machine can do, level by level, and says what helps where it cannot.')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery doctor --json | jq ".levels[] | {name, available}"')
+    .action((options: { json?: boolean }) =>
+      withClient(async (client) => {
+        const report = await client.call('host.doctor', {})
+        if (options.json) printJson(report)
+        else print(renderReport(report))
+      }),
+    )
+}

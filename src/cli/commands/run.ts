@@ -1,0 +1,68 @@
+import { writeFileSync } from 'node:fs'
+import type { Command } from 'commander'
+import type { DispatchDetail } from '../../shared/dispatch.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import { printError } from '../failure.ts'
+import { plural } from '../terminal/words.ts'
+import { openEngine } from '../connect.ts'
+import { addSpawnOptions, spawnInput, type SpawnOptions } from '../spawnOptions.ts'
+
+type RunOptions = SpawnOptions & { readonly summary?: string; readonly quiet?: boolean }
+
+async function runCommand(command: readonly string[], options: RunOptions): Promise<void> {
+  const input = spawnInput(options, command)
+  const terminal = process.stdin.isTTY === true && process.stdout.isTTY === true
+  await using engine = await openEngine()
+  const { id, exitCode, error } = await engine.runForeground(input, { terminal })
+  process.exitCode = exitCode
+  const detail = await engine.client.call('dispatch.get', { id })
+  if (options.summary !== undefined) writeSummary(options.summary, detail)
+  if (error !== null) printError(`run: ${error}`, `orangery dispatch status ${id}`)
+  if (options.quiet !== true) tellOfChangeset(detail)
+}
+
+function writeSummary(file: string, detail: DispatchDetail): void {
+  try {
+    writeFileSync(file, `${JSON.stringify(detail, null, 2)}\n`)
+  } catch (error) {
+    const why = (error as NodeJS.ErrnoException).code ?? 'cannot be written'
+    throw new OrangeryError('cli.summary_file', `--summary ${file}: ${why}`, {
+      kind: 'cannot_create',
+      hint: `The dispatch itself is recorded: orangery dispatch status ${detail.id}`,
+    })
+  }
+}
+
+function tellOfChangeset({ id, changeset }: DispatchDetail): void {
+  if (changeset === null) return
+  const lines = `+${changeset.insertions} -${changeset.deletions}`
+  process.stderr.write(
+    `orangery: ${id}: ${plural(changeset.files, 'change')} (${lines}), waiting for review\n`,
+  )
+  process.stderr.write(`  hint: orangery changeset diff ${id}\n`)
+}
+
+export function registerRun(program: Command): void {
+  const run = program
+    .command('run')
+    .summary('run a command in a sandbox, here and now')
+    .description(
+      'Runs a command in the foreground in a sandbox. It sees your folder as it is; what it writes becomes a changeset that waits for review. The exit code is the command’s own.',
+    )
+    .argument('[command...]', 'the command and its arguments')
+    .passThroughOptions()
+  addSpawnOptions(run)
+    .option('--summary <file>', 'write what `dispatch status --json` prints into a file')
+    .option('-q, --quiet', 'say nothing about the changeset')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  orangery run -- npm test
+  orangery run -- bash                                  a shell in the sandbox
+  orangery run --dir app --dir lib -- make              two roots, one review
+  orangery run --allow-host example.com:443 -- curl https://example.com
+  orangery run --boundary readonly --timeout-s 60 -- python3 analyse.py`,
+    )
+    .action(runCommand)
+}

@@ -1,0 +1,23 @@
+export const plural = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
+
+const units = [
+  ['day', 86_400],
+  ['hour', 3600],
+  ['minute', 60],
+] as const
+
+/** How long ago, in the largest unit that fits. */
+export function age(then: string, now: Date = new Date()): string {
+  const seconds = Math.max(0, (now.getTime() - new Date(then).getTime()) / 1000)
+  for (const [unit, size] of units) {
+    if (seconds >= size) return `${plural(Math.floor(seconds / size), unit)} ago`
+  }
+  return seconds < 5 ? 'just now' : `${Math.floor(seconds)} seconds ago`
+}
+
+export function duration(fromIso: string, toIso: string): string {
+  const milliseconds = new Date(toIso).getTime() - new Date(fromIso).getTime()
+  return milliseconds < 60_000
+    ? `${(milliseconds / 1000).toFixed(1)} s`
+    : `${Math.floor(milliseconds / 60_000)} min ${Math.round((milliseconds % 60_000) / 1000)} s`
+}

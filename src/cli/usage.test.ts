@@ -1,0 +1,80 @@
+import { readdirSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import type { Command } from 'commander'
+import { createProgram } from './program.ts'
+import { Place } from './testing/orangery.ts'
+
+const form = /^orangery: [^\n]+: [^\n]+\n( {2}hint: [^\n]+\n)?$/
+
+const mistakes: readonly (readonly [number, string, readonly string[]])[] = [
+  [64, 'an unknown command', ['frobnicate']],
+  [64, 'an unknown option', ['run', '--nope', '--', 'true']],
+  [64, 'an option without its value', ['run', '--level']],
+  [64, 'a missing id', ['dispatch', 'status']],
+  [64, 'a word too many', ['doctor', 'now']],
+  [64, 'a run without a command', ['run']],
+  [64, 'JSON from run, which passes the command’s own output on', ['run', '--json', '--', 'true']],
+  [64, 'an agent and a command', ['run', '--agent', 'claude', '--', 'true']],
+  [64, 'a level that does not exist', ['run', '--level', '9', '--', 'true']],
+  [64, 'a phase that does not exist', ['run', '--phase', 'party', '--', 'true']],
+  [
+    64,
+    'a spec together with contract options',
+    ['run', '--sandbox-spec', '{}', '--level', '1', '--', 'true'],
+  ],
+  [64, 'a verdict that does not exist', ['changeset', 'decide', '2026', '--path', 'a', 'maybe']],
+  [64, 'a rejection without a comment', ['changeset', 'reject', '2026']],
+  [64, 'a shell without completion', ['completion', 'tcsh']],
+  [65, 'a spec that is not JSON', ['run', '--sandbox-spec', '{', '--', 'true']],
+  [65, 'a spec with a wrong value', ['run', '--sandbox-spec', '{"access_mode":"some"}', '--', 'true']],
+  [65, 'a variable that is not set', ['run', '--env', 'ORANGERY_NOT_SET', '--', 'true']],
+  [66, 'a spec file that is not there', ['run', '--sandbox-spec', '@missing.json', '--', 'true']],
+]
+
+test.concurrent.for(mistakes)(
+  '%i is the answer to %s, in two lines, leaving no trace',
+  async ([code, , args]) => {
+    using place = new Place()
+    const ran = await place.orangery(...args)
+    expect(ran.stderr).toMatch(form)
+    expect(ran.code).toBe(code)
+    expect(ran.stdout).toBe('')
+    expect(readdirSync(place.dataDir)).toEqual([])
+  },
+)
+
+test('a hostile name in an error cannot move the cursor or reorder text', async () => {
+  using place = new Place()
+  const ran = await place.orangery('run', '--level', '\u001b[2J\u202Egpj', '--', 'true')
+  expect(ran.code).toBe(64)
+  expect(ran.stderr).toContain('␛[2J‹U+202E›gpj')
+  expect(ran.stderr).not.toContain('\u001b')
+  expect(ran.stderr).not.toContain('\u202e')
+})
+
+test('without a command the help goes to stderr and the code is 64', async () => {
+  using place = new Place()
+  const ran = await place.orangery()
+  expect(ran).toMatchObject({ code: 64, stdout: '' })
+  expect(ran.stderr).toContain('Usage: orangery')
+})
+
+function leaves(command: Command, path: readonly string[] = []): { path: string; command: Command }[] {
+  if (command.commands.length === 0) return [{ path: path.join(' '), command }]
+  return command.commands.flatMap((child) => leaves(child, [...path, child.name()]))
+}
+
+function helpOf(command: Command): string {
+  let text = ''
+  command.configureOutput({ writeOut: (part) => (text += part) })
+  command.outputHelp()
+  return text
+}
+
+test('every command has an example in its help, and every one but run speaks JSON', () => {
+  for (const { path, command } of leaves(createProgram())) {
+    expect(helpOf(command), path).toMatch(/Examples?:\n {2}(source <\()?orangery /)
+    const speaksJson = command.options.some((option) => option.long === '--json')
+    expect(speaksJson, path).toBe(path !== 'run')
+  }
+})
