@@ -1,4 +1,6 @@
-import { lstat } from 'node:fs/promises'
+import { lstat, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import { integrationMarker, sandboxMarker } from './marker.ts'
 import { removeTree } from './removeTree.ts'
@@ -94,4 +96,44 @@ export async function refuseTrackedMarkers(repository: Repository, commit: strin
       hint: `Remove it: git rm --cached ${marker}`,
     },
   )
+}
+
+/** A commit of everything in a checkout, tracked or not, on top of `tip`; `tip` itself where nothing differs. */
+export async function snapshotCommit(repository: Repository, tree: string, tip: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'orangery-index-'))
+  try {
+    const options = { cwd: tree, env: { GIT_INDEX_FILE: join(folder, 'index') } }
+    await repository.git(['read-tree', tip], options)
+    await repository.git(['add', '-A', '--ignore-errors', '.'], options)
+    const written = await repository.git(['write-tree'], options)
+    if (written === (await repository.git(['rev-parse', `${tip}^{tree}`]))) return tip
+    return await repository.git(['commit-tree', written, '-p', tip, '-m', 'Work that was not committed'])
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** Brings a worktree back that was put away: the checkout's files are in place, git's side is made anew. */
+export async function reattachWorktree(
+  repository: Repository,
+  tree: string,
+  branch: string,
+  tip: string,
+  putBack: () => Promise<void>,
+): Promise<void> {
+  const standing = await repository.commit(`refs/heads/${branch}`)
+  if (standing === null)
+    await repository.git(['update-ref', `refs/heads/${branch}`, tip, '0'.repeat(tip.length)])
+  else if (standing !== tip) {
+    throw new OrangeryError('workspace.branch_taken', `branch ${branch}: it stands elsewhere now`, {
+      kind: 'cannot_create',
+      hint: 'Rename that branch; the archive keeps its own.',
+    })
+  }
+  await repository.git(['worktree', 'add', '--quiet', '--no-checkout', '--force', tree, branch])
+  const link = await readFile(join(tree, '.git'))
+  await removeTree(tree)
+  await putBack()
+  await writeFile(join(tree, '.git'), link)
+  await repository.git(['reset', '--quiet'], { cwd: tree })
 }

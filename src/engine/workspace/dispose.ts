@@ -1,10 +1,17 @@
-import { mkdir, readdir, rename } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
-import { ensurePrivateDir } from '../base/files.ts'
+import { readdir } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import type { RepoId } from '../../shared/ids.ts'
+import type { InvocationMeta } from '../base/invocation.ts'
+import { createRepoLock } from '../base/lock.ts'
 import { layout as layoutAt, type Layout } from '../base/paths.ts'
 import type { Workspace } from '../base/workspace.ts'
-import { updateInvocation } from './invocation.ts'
+import { putAway } from './archive.ts'
+import { deleteBranch, removeWorktree, snapshotCommit } from './checkout.ts'
+import { publishCommits } from './commits.ts'
+import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
 import { removeTree } from './removeTree.ts'
+import { openRepository } from './repository.ts'
+import { isFolder } from './scan.ts'
 
 export type DisposeOptions = {
   /** Keep what the agent wrote in the archive folder. */
@@ -33,21 +40,74 @@ export async function hasWork(workspace: Workspace): Promise<boolean> {
  * ask for it: nothing is destroyed to tidy up.
  */
 export async function disposeWorkspace(workspace: Workspace, options: DisposeOptions): Promise<void> {
-  const { id, repoId, dir } = workspace
   const layout = layoutOf(workspace)
-  const keep = options.archive || (options.landed !== true && (await hasWork(workspace)))
-  const folder = join(layout.archive, id)
+  const meta = await readInvocationMeta(layout, workspace.repoId, workspace.id)
+  const outcome = options.landed === true ? 'landed' : 'disposed'
+  await retireInvocation(layout, workspace.repoId, meta, outcome, options.archive)
+}
+
+/**
+ * Ends an invocation: sandbox to the archive (or away, where it holds nothing that has not landed), worktree
+ * and branch out of the user's repository once the branch is archived. Called again after a crash it goes on
+ * where it stopped.
+ */
+export async function retireInvocation(
+  layout: Layout,
+  repoId: RepoId,
+  meta: InvocationMeta,
+  outcome: 'landed' | 'discarded' | 'disposed',
+  archive: boolean,
+): Promise<string | null> {
+  const id = meta.invocation_id
+  const dir = layout.sandbox(repoId, id)
+  const isWorktree = meta.strategy === 'worktree'
+  await using _lock = isWorktree ? await createRepoLock(layout).acquire(repoId) : null
+  const keep =
+    archive || isWorktree || (outcome !== 'landed' && (await hasWork(workspaceOf(layout, repoId, meta))))
+  let folder: string | null = null
   if (keep) {
-    await ensurePrivateDir(layout.archive)
-    await mkdir(folder, { mode: 0o700 })
-    await rename(dir, join(folder, 'sandbox'))
+    const kept = isWorktree ? await keepBranch(layout, repoId, meta) : { tip: null, commit: null }
+    folder = await putAway(layout, {
+      id,
+      repo_id: repoId,
+      kind: 'invocation',
+      name: meta.invocation_name ?? '',
+      why: outcome,
+      origin: dir,
+      common_dir: meta.common_dir,
+      branch: meta.sandbox_branch,
+      ...kept,
+    })
+    if (isWorktree) await withdraw(meta, kept.tip)
   } else {
     await removeTree(dir)
   }
-  await updateInvocation(layout, repoId, id, {
-    outcome: options.landed === true ? 'landed' : 'disposed',
-    archive: keep ? folder : null,
-  })
+  await updateInvocation(layout, repoId, id, { outcome, archive: folder })
+  return folder
+}
+
+/** Where the sandbox branch stands, and the commit that holds all of its work: the agent's own last one. */
+async function keepBranch(
+  layout: Layout,
+  repoId: RepoId,
+  meta: InvocationMeta,
+): Promise<{ tip: string | null; commit: string | null }> {
+  if (meta.common_dir === null || !(await isFolder(meta.common_dir))) return { tip: null, commit: null }
+  const repository = await openRepository(meta.common_dir)
+  const tip = await repository.commit(`refs/heads/${meta.sandbox_branch}`)
+  const collected = await publishCommits(layout, repoId, meta.invocation_id, meta.common_dir)
+  const own = collected.find(({ ref }) => ref.endsWith(`/heads/${meta.sandbox_branch}`))
+  if (own !== undefined) return { tip, commit: own.commit }
+  const dirty = tip !== null && (await isFolder(meta.sandbox_path))
+  return { tip, commit: dirty ? await snapshotCommit(repository, meta.sandbox_path, tip) : tip }
+}
+
+/** Takes our worktree and branch out of the user's repository; the tree itself is in the archive by now. */
+async function withdraw(meta: InvocationMeta, tip: string | null): Promise<void> {
+  if (meta.common_dir === null || tip === null || meta.sandbox_branch === null) return
+  const repository = await openRepository(meta.common_dir)
+  await removeWorktree(repository, meta.sandbox_path)
+  await deleteBranch(repository, meta.sandbox_branch, tip)
 }
 
 /** A workspace lies at `<data dir>/repos/<repo>/sandboxes/<id>`. */

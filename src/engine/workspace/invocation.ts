@@ -73,7 +73,7 @@ export async function updateInvocation(
   id: DispatchId,
   patch: InvocationPatch,
 ): Promise<void> {
-  await using _lock = await createRepoLock(layout).acquire(`meta-${id}`)
+  await using _lock = await createRepoLock(layout).acquire(`meta-${repoId}`)
   const meta = await readInvocationMeta(layout, repoId, id)
   await writeInvocationMeta(layout, repoId, { ...meta, ...patch })
 }

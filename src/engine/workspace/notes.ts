@@ -30,7 +30,8 @@ export async function checkoutNotes(
   return notes
 }
 
-function changedPaths(status: string): string[] {
+/** Paths of `git status --porcelain -z`. */
+export function changedPaths(status: string): string[] {
   const fields = status.split('\0').filter((field) => field !== '')
   const paths: string[] = []
   for (let index = 0; index < fields.length; index += 1) {

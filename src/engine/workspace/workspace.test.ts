@@ -28,7 +28,9 @@ import {
   readInvocationMeta,
   updateInvocation,
 } from './index.ts'
+import { isPlainRef } from './commits.ts'
 import { mountPoints } from './roots.ts'
+import { refuseName } from './worktree.ts'
 import { uniqueNames } from './project.ts'
 
 let base: string
@@ -204,7 +206,7 @@ test('taking a workspace down keeps work that has not landed, whatever the agent
   await disposeWorkspace(workspace, { archive: false })
   const meta = await readInvocationMeta(layout, workspace.repoId, workspace.id)
   expect(meta.archive).toBe(join(layout.archive, workspace.id))
-  const kept = join(meta.archive!, 'sandbox', 'roots', '0', 'upper', 'locked')
+  const kept = join(meta.archive!, 'content', 'roots', '0', 'upper', 'locked')
   await chmod(kept, 0o700)
   expect(await readFile(join(kept, 'work.txt'), 'utf8')).toBe('precious')
 })
@@ -248,3 +250,26 @@ test('system folders, the home folder, the data folder and mounts inside a root 
   expect(mountPoints(mountinfo)).toEqual(['/home/ann/work/my disk'])
   expect(failures('/home/ann/work', mountinfo)).toEqual(['workspace.mount_inside_root'])
 })
+
+test.each(['', '-x', 'a b', 'a..b', 'x.lock', 'sandbox', 'sandbox-1', '../up', 'a/b', 'é', 'x'.repeat(65)])(
+  'the worktree name %j is refused as bad input',
+  (name) => {
+    expect(() => refuseName(name)).toThrow(
+      expect.objectContaining({ code: 'workspace.bad_name', exitCode: 65 }),
+    )
+  },
+)
+
+test.each(['x', 'a.b', 'Fix_1-b', 'lock', 'a.locks'])('the worktree name %j is fine', (name) =>
+  refuseName(name),
+)
+
+test.each([
+  'refs/heads/../../x',
+  'refs/heads/a b',
+  'refs/heads/.x',
+  'refs/heads/x.lock',
+  'refs/heads/-x',
+  'refs/heads/a\u0007',
+  'refs//x',
+])('a ref named %j by an agent does not count', (ref) => expect(isPlainRef(ref)).toBe(false))

@@ -6,16 +6,24 @@ import { ensurePrivateDir, writeFileAtomically } from '../base/files.ts'
 import type { WorktreeEntry, WorktreeMeta } from '../base/invocation.ts'
 import { createRepoLock } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
-import { addWorktree, refuseTrackedMarkers } from './checkout.ts'
+import { contentOf, putAway, takeBack, type ArchiveRecord } from './archive.ts'
+import {
+  addWorktree,
+  deleteBranch,
+  reattachWorktree,
+  refuseTrackedMarkers,
+  removeWorktree,
+  snapshotCommit,
+} from './checkout.ts'
 import { includeFiles } from './includeFiles.ts'
 import { hideMarkers, integrationMarker, writeMarker } from './marker.ts'
-import { checkoutNotes } from './notes.ts'
+import { changedPaths, checkoutNotes } from './notes.ts'
 import { identifyProject, type Project } from './project.ts'
 import { removeTree } from './removeTree.ts'
 import { openRepository, type Repository } from './repository.ts'
 import { reportToLog, Rollback, type CleanupReport } from './rollback.ts'
 import { secondsIso } from './sandboxFolders.ts'
-import { scanWorktrees } from './scan.ts'
+import { resolveWorktree, scanInvocations, scanWorktrees } from './scan.ts'
 
 export const worktreeSteps = ['folder', 'worktree_add', 'marker', 'include', 'meta'] as const
 export type WorktreeStep = (typeof worktreeSteps)[number]
@@ -132,7 +140,7 @@ async function requireCommit(
   )
 }
 
-function refuseName(name: string): void {
+export function refuseName(name: string): void {
   const reserved = /^sandbox(-|$)/.test(name)
   if (!reserved && namePattern.test(name)) return
   throw new OrangeryError(
@@ -164,3 +172,129 @@ async function makeFolder(layout: Layout, repoId: RepoId): Promise<DispatchId> {
     return id
   }
 }
+
+/** What would be lost with an integration worktree, were it not put into the archive. */
+export type Stakes = { readonly uncommitted: readonly string[]; readonly unmerged: readonly string[] }
+
+export async function stakesOf(meta: WorktreeMeta): Promise<Stakes> {
+  const repository = await openRepository(meta.common_dir)
+  const status = await repository.git(['status', '--porcelain', '-z', '-uall'], { cwd: meta.tree_path })
+  const uncommitted = changedPaths(status)
+  const branch = `refs/heads/${meta.branch}`
+  const unmerged = await repository.git([
+    'log',
+    '--format=%h %s',
+    branch,
+    '--not',
+    `--exclude=${meta.branch}`,
+    '--exclude=agency/sandbox-*',
+    '--branches',
+    '--remotes',
+    '--tags',
+    meta.base_commit,
+  ])
+  return { uncommitted, unmerged: unmerged === '' ? [] : unmerged.split('\n') }
+}
+
+/**
+ * Removes an integration worktree. Work in it that is nowhere else needs `force` and is named; with or
+ * without it tree and branch go to the archive, never away.
+ */
+export async function removeIntegration(
+  layout: Layout,
+  reference: string,
+  options: { readonly force?: boolean; readonly near?: RepoId | null } = {},
+): Promise<{ id: DispatchId; archive: string; stakes: Stakes }> {
+  const entry = await resolveWorktree(layout, reference, options.near ?? null)
+  const { meta } = entry
+  if (meta === null || entry.broken || meta.outcome !== null) {
+    throw new OrangeryError(
+      'workspace.worktree_broken',
+      `worktree ${entry.id}: ${entry.why ?? 'it was removed already'}`,
+      {
+        kind: 'input',
+        hint: 'It is left as it is.',
+      },
+    )
+  }
+  const repoId = entry.repo_id as RepoId
+  const id = meta.worktree_id
+  await using _lock = await createRepoLock(layout).acquire(repoId)
+  await refuseInUse(layout, id)
+  const stakes = await stakesOf(meta)
+  if (options.force !== true && stakes.uncommitted.length + stakes.unmerged.length > 0)
+    throw atStake(meta, stakes)
+  const repository = await openRepository(meta.common_dir)
+  const tip = await repository.commit(`refs/heads/${meta.branch}`)
+  const commit = tip === null ? null : await snapshotCommit(repository, meta.tree_path, tip)
+  const archive = await putAway(layout, {
+    id,
+    repo_id: repoId,
+    kind: 'worktree',
+    name: meta.name,
+    why: 'removed',
+    origin: meta.tree_path,
+    common_dir: meta.common_dir,
+    branch: meta.branch,
+    tip,
+    commit,
+  })
+  await removeWorktree(repository, meta.tree_path)
+  if (tip !== null) await deleteBranch(repository, meta.branch, tip)
+  await writeWorktreeMeta(layout, { ...meta, outcome: 'removed', archive })
+  return { id, archive, stakes }
+}
+
+export async function restoreWorktree(layout: Layout, record: ArchiveRecord): Promise<void> {
+  const { meta } = await resolveWorktree(layout, record.id)
+  if (meta === null || record.common_dir === null || record.branch === null || record.tip === null) {
+    throw new OrangeryError('workspace.restore_blocked', `worktree ${record.id}: its record is not whole`, {
+      kind: 'input',
+      hint: `Its files are in ${contentOf(layout, record.id)}.`,
+    })
+  }
+  await using _lock = await createRepoLock(layout).acquire(record.repo_id)
+  await refuseTakenName(layout, record.repo_id as RepoId, meta.name)
+  const repository = await openRepository(record.common_dir)
+  await reattachWorktree(repository, meta.tree_path, record.branch, record.tip, () =>
+    takeBack(layout, record),
+  )
+  await writeWorktreeMeta(layout, { ...meta, outcome: null, archive: null })
+}
+
+async function refuseInUse(layout: Layout, id: DispatchId): Promise<void> {
+  const users = (await scanInvocations(layout)).filter(
+    ({ meta }) => meta?.integration_worktree_id === id && meta.outcome === null,
+  )
+  if (users.length === 0) return
+  throw new OrangeryError(
+    'workspace.worktree_in_use',
+    `worktree ${id}: ${users.map((user) => user.id).join(', ')} work from it`,
+    {
+      kind: 'busy',
+      hint: 'Land or discard them first.',
+    },
+  )
+}
+
+function atStake(meta: WorktreeMeta, stakes: Stakes): OrangeryError {
+  const parts = [
+    stakes.unmerged.length === 0
+      ? null
+      : `${stakes.unmerged.length} commits that are on no other branch (${some(stakes.unmerged)})`,
+    stakes.uncommitted.length === 0
+      ? null
+      : `${stakes.uncommitted.length} uncommitted files (${some(stakes.uncommitted)})`,
+  ].filter((part) => part !== null)
+  return new OrangeryError(
+    'workspace.work_at_stake',
+    `worktree ${meta.name}: it holds ${parts.join(' and ')}`,
+    {
+      kind: 'refused',
+      hint: 'Merge them, or say --force: everything is then kept in the archive for 30 days.',
+      details: stakes,
+    },
+  )
+}
+
+const some = (list: readonly string[]): string => list.slice(0, 3).join(', ') + (list.length > 3 ? ', …' : '')

@@ -1,0 +1,114 @@
+import { rmdir } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { DispatchId, RepoId } from '../../shared/ids.ts'
+import type { InvocationEntry, InvocationMeta } from '../base/invocation.ts'
+import type { Layout } from '../base/paths.ts'
+import { forgetArchive, putAway, readArchive, takeBack, type ArchiveRecord } from './archive.ts'
+import { deleteBranch, reattachWorktree, removeWorktree } from './checkout.ts'
+import { claimWorkspace } from './claim.ts'
+import { retireInvocation } from './dispose.ts'
+import { findGit } from './findGit.ts'
+import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
+import { openRepository } from './repository.ts'
+import { resolveInvocation, scanInvocations } from './scan.ts'
+import { restoreWorktree } from './worktree.ts'
+
+/** Whole, live invocations; with `all` also the broken ones and those that are over. */
+export async function listAgents(
+  layout: Layout,
+  options: { all?: boolean } = {},
+): Promise<InvocationEntry[]> {
+  const entries = await scanInvocations(layout)
+  return options.all === true
+    ? entries
+    : entries.filter((entry) => !entry.broken && entry.meta?.outcome === null)
+}
+
+export type Retired = { readonly id: DispatchId; readonly archive: string | null }
+
+/** Ends an invocation without landing it. Its branch and everything it wrote go to the archive. */
+export async function discardAgent(layout: Layout, reference: string): Promise<Retired> {
+  const entry = await resolveInvocation(layout, reference)
+  const repoId = entry.repo_id as RepoId
+  const id = entry.id as DispatchId
+  if (entry.meta === null) return { id, archive: await discardBroken(layout, repoId, id) }
+  await using _claim = await claimToEnd(layout, repoId, entry.meta)
+  return { id, archive: await retireInvocation(layout, repoId, entry.meta, 'discarded', true) }
+}
+
+/** Ends an invocation whose work has landed. */
+export async function retireLanded(layout: Layout, repoId: RepoId, id: DispatchId): Promise<Retired> {
+  const meta = await readInvocationMeta(layout, repoId, id)
+  await using _claim = await claimToEnd(layout, repoId, meta)
+  return { id, archive: await retireInvocation(layout, repoId, meta, 'landed', true) }
+}
+
+async function claimToEnd(layout: Layout, repoId: RepoId, meta: InvocationMeta): Promise<AsyncDisposable> {
+  if (meta.outcome !== null) {
+    throw new OrangeryError(
+      'workspace.invocation_over',
+      `invocation ${meta.invocation_id}: it was ${meta.outcome} already`,
+      {
+        kind: 'input',
+        hint: '`orangery agent restore` brings back what is in the archive.',
+      },
+    )
+  }
+  return claimWorkspace(layout, workspaceOf(layout, repoId, meta), { timeoutMs: 0 })
+}
+
+/** A sandbox without a readable record: what there is goes to the archive, and git's side with it. */
+async function discardBroken(layout: Layout, repoId: RepoId, id: DispatchId): Promise<string> {
+  const tree = layout.sandboxTree(repoId, id)
+  const place = await findGit(tree).catch(() => null)
+  const ours = place !== null && place.top === tree && place.confirmed
+  const branch = `agency/sandbox-${id}`
+  const repository = ours ? await openRepository(place.commonDir) : null
+  const tip = repository === null ? null : await repository.commit(`refs/heads/${branch}`)
+  const folder = await putAway(layout, {
+    id,
+    repo_id: repoId,
+    kind: 'invocation',
+    name: '',
+    why: 'discarded, broken',
+    origin: layout.sandbox(repoId, id),
+    common_dir: repository?.commonDir ?? null,
+    branch: tip === null ? null : branch,
+    tip,
+    commit: tip,
+  })
+  if (repository !== null && tip !== null) {
+    await removeWorktree(repository, tree)
+    await deleteBranch(repository, branch, tip)
+  }
+  await rmdir(layout.invocation(repoId, id)).catch(() => {})
+  return folder
+}
+
+/** Brings back what `discard`, `land`, `abandon` or `worktree rm` put into the archive. */
+export async function restoreArchived(layout: Layout, id: DispatchId): Promise<ArchiveRecord> {
+  const record = await readArchive(layout, id)
+  if (record.kind === 'worktree') await restoreWorktree(layout, record)
+  else await restoreInvocation(layout, record)
+  await forgetArchive(layout, record)
+  return record
+}
+
+async function restoreInvocation(layout: Layout, record: ArchiveRecord): Promise<void> {
+  const repoId = record.repo_id as RepoId
+  const { common_dir: commonDir, branch, tip } = record
+  if (commonDir !== null && branch !== null && tip !== null) {
+    const tree = layout.sandboxTree(repoId, record.id)
+    await reattachWorktree(await openRepository(commonDir), tree, branch, tip, async () => {
+      await rmdir(dirname(tree))
+      await takeBack(layout, record)
+    })
+  } else await takeBack(layout, record)
+  // A broken invocation comes back as broken as it was.
+  await updateInvocation(layout, repoId, record.id, { outcome: null, archive: null }).catch(
+    (error: unknown) => {
+      if (!(error instanceof OrangeryError) || !error.code.startsWith('workspace.meta_')) throw error
+    },
+  )
+}

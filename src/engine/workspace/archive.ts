@@ -1,0 +1,114 @@
+import { mkdir, readdir, readFile, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { OrangeryError } from '../../shared/errors.ts'
+import { dispatchIdSchema, isDispatchId, type DispatchId } from '../../shared/ids.ts'
+import { ensurePrivateDir, writeFileAtomically } from '../base/files.ts'
+import type { Layout } from '../base/paths.ts'
+import { removeTree } from './removeTree.ts'
+import { openRepository } from './repository.ts'
+import { isFolder } from './scan.ts'
+
+export const archiveDays = 30
+const dayMs = 24 * 60 * 60 * 1000
+
+/** `archive/<id>/record.json`: what was put away, from where, and until when it is kept. */
+export const archiveRecordSchema = z.object({
+  schema_version: z.literal('1.0'),
+  id: dispatchIdSchema,
+  repo_id: z.string(),
+  kind: z.enum(['invocation', 'worktree']),
+  name: z.string(),
+  why: z.string(),
+  archived_at: z.string(),
+  expires_at: z.string(),
+  /** Where `content` came from. */
+  origin: z.string(),
+  common_dir: z.string().nullable(),
+  /** The branch that was taken out of the repository, and where it stood. */
+  branch: z.string().nullable(),
+  tip: z.string().nullable(),
+  /** What `refs/orangery/archive/<id>` keeps: the tip, and on top of it whatever was not committed. */
+  commit: z.string().nullable(),
+})
+export type ArchiveRecord = z.infer<typeof archiveRecordSchema>
+
+export const archiveRef = (id: DispatchId): string => `refs/orangery/archive/${id}`
+const folderOf = (layout: Layout, id: DispatchId): string => join(layout.archive, id)
+export const contentOf = (layout: Layout, id: DispatchId): string => join(folderOf(layout, id), 'content')
+
+export type PutAway = Omit<ArchiveRecord, 'schema_version' | 'archived_at' | 'expires_at'>
+
+/**
+ * Puts a folder of ours away: first the ref, then the record, then the move. After a crash anywhere the work
+ * is in one of the two places, and calling it again goes on where it stopped.
+ */
+export async function putAway(layout: Layout, what: PutAway, now = Date.now()): Promise<string> {
+  const folder = folderOf(layout, what.id)
+  if (what.common_dir !== null && what.commit !== null) {
+    const repository = await openRepository(what.common_dir)
+    await repository.git(['update-ref', '--create-reflog', archiveRef(what.id), what.commit])
+  }
+  await ensurePrivateDir(layout.archive)
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const record: ArchiveRecord = {
+    schema_version: '1.0',
+    ...what,
+    archived_at: new Date(now).toISOString(),
+    expires_at: new Date(now + archiveDays * dayMs).toISOString(),
+  }
+  await writeFileAtomically(join(folder, 'record.json'), `${JSON.stringify(record, null, 2)}\n`)
+  if (await isFolder(what.origin)) await rename(what.origin, contentOf(layout, what.id))
+  return folder
+}
+
+export async function readArchive(layout: Layout, id: DispatchId): Promise<ArchiveRecord> {
+  const text = await readFile(join(folderOf(layout, id), 'record.json'), 'utf8').catch(() => null)
+  const parsed = text === null ? null : archiveRecordSchema.safeParse(parseJson(text))
+  if (parsed?.success === true) return parsed.data
+  throw new OrangeryError('workspace.not_archived', `${id}: the archive does not hold it`, {
+    kind: 'not_found',
+    hint: `Work is kept for ${archiveDays} days after it was put away.`,
+  })
+}
+
+export async function listArchive(layout: Layout): Promise<ArchiveRecord[]> {
+  const ids = (await readdir(layout.archive).catch((): string[] => [])).filter(isDispatchId)
+  const records = await Promise.all(ids.map((id) => readArchive(layout, id).catch(() => null)))
+  return records.filter((record) => record !== null)
+}
+
+/** Takes the content back to where it was; the caller restores what else belongs to it. */
+export async function takeBack(layout: Layout, record: ArchiveRecord): Promise<void> {
+  if (await isFolder(record.origin)) {
+    throw new OrangeryError('workspace.restore_blocked', `${record.origin}: something is there already`, {
+      kind: 'cannot_create',
+      hint: 'Move it away first; the archive keeps its copy.',
+    })
+  }
+  await rename(contentOf(layout, record.id), record.origin)
+}
+
+export async function forgetArchive(layout: Layout, record: ArchiveRecord): Promise<void> {
+  if (record.common_dir !== null && record.commit !== null && (await isFolder(record.common_dir))) {
+    const repository = await openRepository(record.common_dir)
+    // Only while it stands where we put it.
+    await repository.try(['update-ref', '-d', archiveRef(record.id), record.commit])
+  }
+  await removeTree(folderOf(layout, record.id))
+}
+
+/** Lets go of what has been kept for its time. Folders without a readable record stay. */
+export async function expireArchive(layout: Layout, now = Date.now()): Promise<ArchiveRecord[]> {
+  const due = (await listArchive(layout)).filter((record) => Date.parse(record.expires_at) <= now)
+  for (const record of due) await forgetArchive(layout, record)
+  return due
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    return null
+  }
+}

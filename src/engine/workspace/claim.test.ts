@@ -1,0 +1,129 @@
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { makeDispatchId } from '../../shared/ids.ts'
+import type { Workspace } from '../base/workspace.ts'
+import { Ground } from './fixture.ts'
+import { claimLanding, claimWorkspace, identifyProject, listRunning, prepareWorkspace } from './index.ts'
+
+let ground: Ground
+beforeEach(async () => {
+  ground = await Ground.make()
+})
+afterEach(() => ground[Symbol.asyncDispose]())
+
+const newId = () => makeDispatchId(new Date(), randomBytes(2))
+async function prepare(root: string, driver: 'kernel-overlay' | 'plain-copy' = 'kernel-overlay') {
+  return prepareWorkspace({
+    id: newId(),
+    project: await identifyProject([root]),
+    strategy: driver === 'plain-copy' ? 'clone' : 'overlay',
+    driver,
+    access: 'rw',
+    layout: ground.layout,
+    name: null,
+    runner: 'command',
+    mode: 'headless',
+  })
+}
+
+/** A supervisor of another process that holds a workspace. */
+async function otherRunner(workspace: Workspace) {
+  const script = `
+    import { claimWorkspace } from ${JSON.stringify(join(import.meta.dirname, 'index.ts'))}
+    import { layout } from ${JSON.stringify(join(import.meta.dirname, '..', 'base', 'paths.ts'))}
+    globalThis.held = await claimWorkspace(layout(${JSON.stringify(ground.layout.dataDir)}), ${JSON.stringify(workspace)})
+    process.stdout.write('held')
+    setInterval(() => {}, 1000)
+  `
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  await once(child.stdout, 'data')
+  return child
+}
+
+test('one workspace carries one runner: a second claim is refused, here and in another process', async () => {
+  const workspace = await prepare(await ground.folder('root'))
+  {
+    await using _held = await claimWorkspace(ground.layout, workspace)
+    await expect(claimWorkspace(ground.layout, workspace, { timeoutMs: 0 })).rejects.toMatchObject({
+      code: 'workspace.in_use',
+      kind: 'busy',
+    })
+  }
+  const child = await otherRunner(workspace)
+  await expect(claimWorkspace(ground.layout, workspace, { timeoutMs: 0 })).rejects.toMatchObject({
+    kind: 'busy',
+  })
+  child.kill('SIGKILL')
+  await once(child, 'exit')
+  await using held = await claimWorkspace(ground.layout, workspace, { timeoutMs: 0 })
+  expect(held).toBeDefined()
+})
+
+test('nothing lands in a folder while another agent runs on it, and a kill -9 of its supervisor frees it', async () => {
+  const root = await ground.folder('root')
+  const running = await prepare(root)
+  const child = await otherRunner(running)
+  const landing = { id: newId(), paths: [join(root, 'sub')] }
+  await expect(claimLanding(ground.layout, landing)).rejects.toMatchObject({
+    code: 'workspace.agent_running',
+    exitCode: 75,
+    details: { running: running.id },
+  })
+  expect((await listRunning(ground.layout)).map(({ id }) => id)).toEqual([running.id])
+  child.kill('SIGKILL')
+  await once(child, 'exit')
+  await using held = await claimLanding(ground.layout, landing)
+  expect(held).toBeDefined()
+  expect(await listRunning(ground.layout)).toEqual([])
+})
+
+test('an agent does not start on half of a landing: it waits until the landing is done', async () => {
+  const root = await ground.folder('root')
+  const workspace = await prepare(root)
+  const landing = await claimLanding(ground.layout, { id: newId(), paths: [root] })
+  await expect(claimWorkspace(ground.layout, workspace, { timeoutMs: 30 })).rejects.toMatchObject({
+    code: 'workspace.landing',
+  })
+  const waiting = claimWorkspace(ground.layout, workspace)
+  await landing[Symbol.asyncDispose]()
+  await using held = await waiting
+  expect(held).toBeDefined()
+})
+
+test('an agent on other folders, on a copy, or the landing agent itself does not hold a landing up', async () => {
+  const root = await ground.folder('root')
+  const [elsewhere, copy, own] = [
+    await prepare(await ground.folder('rootling')),
+    await prepare(root, 'plain-copy'),
+    await prepare(root),
+  ]
+  await using _one = await claimWorkspace(ground.layout, elsewhere)
+  await using _two = await claimWorkspace(ground.layout, copy)
+  await using _three = await claimWorkspace(ground.layout, own)
+  await using held = await claimLanding(ground.layout, { id: own.id, paths: [root] })
+  expect(held).toBeDefined()
+})
+
+test('two landings on one folder follow each other', async () => {
+  const root = await ground.folder('root')
+  const first = await claimLanding(ground.layout, { id: newId(), paths: [root] })
+  const second = claimLanding(ground.layout, { id: newId(), paths: [root] }, { timeoutMs: 5000 })
+  await first[Symbol.asyncDispose]()
+  await using held = await second
+  expect(held).toBeDefined()
+})
+
+test('claims leave no files behind but the gate', async () => {
+  const workspace = await prepare(await ground.folder('root'))
+  {
+    await using _held = await claimWorkspace(ground.layout, workspace)
+  }
+  const left = await readdir(ground.layout.locks)
+  expect(left.filter((name) => !name.startsWith('gate.'))).toEqual([])
+})

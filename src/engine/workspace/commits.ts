@@ -1,0 +1,268 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { DispatchId, RepoId } from '../../shared/ids.ts'
+import { git, tryGit } from '../base/git.ts'
+import { createRepoLock } from '../base/lock.ts'
+import type { Layout } from '../base/paths.ts'
+import type { RunResult } from '../base/process.ts'
+
+/**
+ * Runs one command in a second sandbox that shows the same workspace as the agent had, without network, and
+ * gives back its bytes. What the agent wrote into its `.git` (hooks, configuration, replaced objects) takes
+ * effect in there and nowhere else.
+ */
+export type InsideRunner = (
+  command: readonly [string, ...string[]],
+  options: { readonly input?: string; readonly maxBytes: number },
+) => Promise<RunResult>
+
+export type CollectOptions = {
+  readonly layout: Layout
+  readonly repoId: RepoId
+  readonly id: DispatchId
+  /** The user's repository, of which only objects and refs are read. */
+  readonly commonDir: string
+  /** Where the agent's checkout is, as it sees it. */
+  readonly checkout: string
+  readonly inside: InsideRunner
+  readonly maxBytes?: number
+}
+
+export type CollectedRef = { readonly ref: string; readonly commit: string }
+export type CommitSummary = {
+  readonly commit: string
+  readonly parents: readonly string[]
+  readonly author: string
+  readonly date: string
+  readonly subject: string
+}
+
+const defaultMaxBytes = 512 * 1024 * 1024
+const listLimit = 1024 * 1024
+
+/** Our own bare repository with the commits of agents; it borrows the user's objects and never writes there. */
+export function commitsDir(layout: Layout, repoId: RepoId): string {
+  return join(layout.repo(repoId), 'commits.git')
+}
+
+export function collectedPrefix(id: DispatchId): string {
+  return `refs/orangery/${id}/`
+}
+
+/**
+ * Brings the commits an agent made out of its sandbox. Only bytes cross: a pack is made inside and checked
+ * outside object by object; refs are named by us. Nothing the agent wrote is run, and the user's repository
+ * is not written before a landing.
+ */
+export async function collectCommits(options: CollectOptions): Promise<CollectedRef[]> {
+  const { layout, repoId, id, commonDir, checkout, inside } = options
+  const theirs = parseRefs(
+    await ask(inside, checkout, ['for-each-ref', `--format=${refFormat}`, 'refs/heads']),
+  )
+  const ours = await allRefs(commonDir)
+  const known = new Set(ours.map(({ commit }) => commit))
+  const moved = theirs.filter(
+    ({ ref, commit }) => !ours.some((own) => own.ref === ref && own.commit === commit),
+  )
+  if (moved.length === 0) return []
+  const into = await openCommits(layout, repoId, commonDir)
+  const missing = moved.filter(({ commit }) => !known.has(commit))
+  if (missing.length > 0) {
+    const shared = without(theirs.map(({ commit }) => commit).filter((commit) => known.has(commit)))
+    const revisions = [...new Set([...missing.map(({ commit }) => commit), ...shared])].join('\n')
+    const maxBytes = options.maxBytes ?? defaultMaxBytes
+    const pack = await inside(
+      [
+        'git',
+        '-C',
+        checkout,
+        'pack-objects',
+        '--revs',
+        '--thin',
+        '--stdout',
+        '--quiet',
+        '--delta-base-offset',
+      ],
+      { input: `${revisions}\n`, maxBytes },
+    )
+    if (pack.code !== 0) throw refuse(`the pack could not be made (${lastLine(pack.stderr)})`)
+    await takePack(into, pack.stdout, maxBytes)
+  }
+  await using _lock = await createRepoLock(layout).acquire(`commits-${repoId}`)
+  const collected: CollectedRef[] = []
+  for (const { ref, commit } of moved) {
+    await assertConnected(into, commit, known)
+    const name = `${collectedPrefix(id)}${ref.slice('refs/'.length)}`
+    await git(['update-ref', name, commit], { gitDir: into })
+    collected.push({ ref: name, commit })
+  }
+  return collected
+}
+
+const refFormat = '%(objectname) %(objecttype) %(refname)'
+
+async function allRefs(gitDir: string): Promise<CollectedRef[]> {
+  return parseRefs((await git(['for-each-ref', `--format=${refFormat}`], { gitDir })).toString())
+}
+
+async function ask(inside: InsideRunner, checkout: string, args: readonly string[]): Promise<string> {
+  const result = await inside(['git', '-C', checkout, ...args], { maxBytes: listLimit })
+  if (result.code !== 0) throw refuse(`git inside said: ${lastLine(result.stderr)}`)
+  return result.stdout.toString()
+}
+
+// Whatever answers inside is the agent's word: only whole, plain lines count, and names that git would take.
+function parseRefs(text: string): CollectedRef[] {
+  const refs: CollectedRef[] = []
+  for (const line of text.split('\n')) {
+    const match = /^([0-9a-f]{40}|[0-9a-f]{64}) (?:commit|tag) (refs\/[^\s]{1,512})$/.exec(line)
+    if (match?.[1] !== undefined && match[2] !== undefined && isPlainRef(match[2])) {
+      refs.push({ commit: match[1], ref: match[2] })
+    }
+  }
+  return refs
+}
+
+export function isPlainRef(ref: string): boolean {
+  if (/\.\.|@\{|[\p{Cc}\s~^:?*[\\]/u.test(ref)) return false
+  return ref.split('/').every((part) => part !== '' && !/^[.-]|\.lock$|\.$/.test(part))
+}
+
+async function openCommits(layout: Layout, repoId: RepoId, commonDir: string): Promise<string> {
+  const path = commitsDir(layout, repoId)
+  const format = (await git(['rev-parse', '--show-object-format'], { gitDir: commonDir })).toString().trim()
+  await git(['init', '-q', '--bare', `--object-format=${format}`, '--template=', path])
+  await mkdir(join(path, 'objects', 'info'), { recursive: true })
+  await writeFile(join(path, 'objects', 'info', 'alternates'), `${quotePath(join(commonDir, 'objects'))}\n`)
+  return path
+}
+
+/** Alternates are read line by line; a quoted path may hold anything. */
+function quotePath(path: string): string {
+  return /["\\\n\p{Cc}#]/u.test(path) ? JSON.stringify(path) : path
+}
+
+async function takePack(into: string, pack: Buffer, maxBytes: number): Promise<void> {
+  const taken = await tryGit(
+    ['index-pack', '--stdin', '--fix-thin', '--strict', `--max-input-size=${maxBytes}`],
+    { gitDir: into, input: pack },
+  )
+  if (taken.code !== 0) throw refuse(`its objects are not sound (${lastLine(taken.stderr)})`)
+}
+
+async function assertConnected(into: string, commit: string, known: ReadonlySet<string>): Promise<void> {
+  const walked = await tryGit(['rev-list', '--objects', '--quiet', '--stdin'], {
+    gitDir: into,
+    input: `${[commit, ...without(known)].join('\n')}\n`,
+  })
+  if (walked.code !== 0) throw refuse(`${commit} is not complete (${lastLine(walked.stderr)})`)
+}
+
+const without = (commits: Iterable<string>): string[] => [...commits].map((commit) => `^${commit}`)
+
+function refuse(why: string): OrangeryError {
+  return new OrangeryError('workspace.commits_refused', `commits of the agent: ${why}`, {
+    kind: 'refused',
+    hint: 'The files can still be reviewed and landed; only the history is left behind.',
+  })
+}
+
+function lastLine(text: Buffer): string {
+  return text.toString().trim().split('\n').at(-1)?.slice(0, 300) ?? ''
+}
+
+export async function listCollected(layout: Layout, repoId: RepoId, id: DispatchId): Promise<CollectedRef[]> {
+  const listed = await tryGit(['for-each-ref', `--format=${refFormat}`, collectedPrefix(id)], {
+    gitDir: commitsDir(layout, repoId),
+  })
+  return listed.code === 0 ? parseRefs(listed.stdout.toString()) : []
+}
+
+/** The commits of an agent, oldest first: what a reviewer reads one by one. */
+export async function listCommits(
+  layout: Layout,
+  repoId: RepoId,
+  id: DispatchId,
+  base: string,
+): Promise<CommitSummary[]> {
+  const tips = (await listCollected(layout, repoId, id)).map(({ commit }) => commit)
+  if (tips.length === 0) return []
+  const format = ['%H', '%P', '%an <%ae>', '%aI', '%s'].join('%x00')
+  const text = await git(
+    ['log', '--reverse', '--topo-order', `--format=${format}%x01`, '--end-of-options', ...tips, `^${base}`],
+    { gitDir: commitsDir(layout, repoId) },
+  )
+  return text
+    .toString()
+    .split('\u0001\n')
+    .filter((entry) => entry !== '')
+    .map((entry) => {
+      const [commit = '', parents = '', author = '', date = '', subject = ''] = entry.split('\0')
+      return { commit, parents: parents.split(' ').filter(Boolean), author, date, subject }
+    })
+}
+
+/** One commit as a patch. */
+export async function showCommit(
+  layout: Layout,
+  repoId: RepoId,
+  id: DispatchId,
+  commit: string,
+): Promise<string> {
+  const known = /^[0-9a-f]{40,64}$/.test(commit)
+  const gitDir = commitsDir(layout, repoId)
+  const tips = (await listCollected(layout, repoId, id)).map((ref) => ref.commit)
+  const holds = known && tips.length > 0 && (await isReachable(gitDir, commit, tips))
+  if (!holds) {
+    throw new OrangeryError('workspace.no_commit', `commit ${commit}: ${id} made no such commit`, {
+      kind: 'not_found',
+    })
+  }
+  const text = await git(
+    [
+      'diff-tree',
+      '-p',
+      '-M',
+      '--root',
+      '--no-ext-diff',
+      '--no-textconv',
+      '--no-commit-id',
+      '--binary',
+      commit,
+    ],
+    { gitDir },
+  )
+  return text.toString()
+}
+
+async function isReachable(gitDir: string, commit: string, tips: readonly string[]): Promise<boolean> {
+  for (const tip of tips) {
+    if ((await tryGit(['merge-base', '--is-ancestor', commit, tip], { gitDir })).code === 0) return true
+  }
+  return false
+}
+
+/** Copies the agent's commits into the user's repository under `refs/orangery/<id>/`, at a landing. */
+export async function publishCommits(
+  layout: Layout,
+  repoId: RepoId,
+  id: DispatchId,
+  commonDir: string,
+): Promise<CollectedRef[]> {
+  const collected = await listCollected(layout, repoId, id)
+  if (collected.length === 0) return []
+  const gitDir = commitsDir(layout, repoId)
+  const known = await allRefs(commonDir)
+  const revisions = [
+    ...collected.map(({ commit }) => commit),
+    ...without(known.map(({ commit }) => commit)),
+  ].join('\n')
+  const pack = await git(['pack-objects', '--revs', '--thin', '--stdout', '--quiet'], {
+    gitDir,
+    input: `${revisions}\n`,
+  })
+  await takePack(commonDir, pack, defaultMaxBytes)
+  for (const { ref, commit } of collected) await git(['update-ref', ref, commit], { gitDir: commonDir })
+  return collected
+}

@@ -1,0 +1,191 @@
+import { lstat, mkdtemp, readlink, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { DispatchId, RepoId } from '../../shared/ids.ts'
+import type { InvocationMeta } from '../base/invocation.ts'
+import { createRepoLock } from '../base/lock.ts'
+import type { Layout } from '../base/paths.ts'
+import { run } from '../base/process.ts'
+import { publishCommits } from './commits.ts'
+import { readInvocationMeta } from './invocation.ts'
+import { hasMarker, integrationMarker } from './marker.ts'
+import { openRepository, type Repository } from './repository.ts'
+import { resolveWorktree } from './scan.ts'
+
+/**
+ * What a landing records in git, chosen by the user: `merge` keeps the agent's commits as a second parent,
+ * `squash` makes one commit, `apply` leaves the reviewed files uncommitted.
+ */
+export const landingKinds = ['merge', 'squash', 'apply'] as const
+export type LandingKind = (typeof landingKinds)[number]
+
+export type Identity = { readonly name: string; readonly email: string }
+
+export type CommitLandingOptions = {
+  readonly layout: Layout
+  readonly repoId: RepoId
+  readonly id: DispatchId
+  readonly how: LandingKind
+  /** Paths the reviewed changeset has just written in the integration tree. */
+  readonly paths: readonly string[]
+  readonly message?: string | undefined
+  readonly identity?: Identity
+}
+
+export type Landed = { readonly branch: string; readonly tree: string; readonly commit: string | null }
+
+/**
+ * Records on the integration branch what a reviewed changeset has written in the integration tree. The tree
+ * of the commit is the branch's own plus exactly those paths, so it never holds an unreviewed byte nor the
+ * user's uncommitted work, however the agent's history looks.
+ */
+export async function commitLanding(options: CommitLandingOptions): Promise<Landed> {
+  const { layout, repoId, id, how } = options
+  const meta = await readInvocationMeta(layout, repoId, id)
+  const worktree = await integrationOf(layout, meta)
+  const landed = { branch: worktree.branch, tree: worktree.tree_path }
+  if (how === 'apply') return { ...landed, commit: null }
+  const repository = await openRepository(worktree.common_dir)
+  await using _lock = await createRepoLock(layout).acquire(repoId)
+  await assertOnBranch(repository, worktree.tree_path, worktree.branch)
+  const head = await repository.git(['rev-parse', `refs/heads/${worktree.branch}^{commit}`])
+  const entries = await indexEntries(repository, worktree.tree_path, head, options.paths)
+  const tree = await treeWith(repository, worktree.tree_path, head, entries)
+  const parent = how === 'merge' ? await agentTip(layout, repoId, meta, worktree.common_dir) : null
+  if (parent === null && tree === (await repository.git(['rev-parse', `${head}^{tree}`]))) {
+    return { ...landed, commit: null }
+  }
+  const identity = options.identity ?? (await userIdentity(worktree.tree_path))
+  const commit = await repository.git(
+    ['commit-tree', tree, '-p', head, ...(parent === null ? [] : ['-p', parent]), '-F', '-'],
+    { input: options.message ?? landingMessage(meta, parent !== null), env: identityEnv(identity) },
+  )
+  await repository.git([
+    'update-ref',
+    '-m',
+    `orangery: land ${id}`,
+    `refs/heads/${worktree.branch}`,
+    commit,
+    head,
+  ])
+  // The user's own staged work stays staged; only the landed paths move along with the branch.
+  await repository.git(['update-index', '-z', '--index-info'], { cwd: worktree.tree_path, input: entries })
+  await repository.try(['update-index', '-q', '--refresh'], { cwd: worktree.tree_path })
+  return { ...landed, commit }
+}
+
+async function integrationOf(layout: Layout, meta: InvocationMeta) {
+  const found =
+    meta.integration_worktree_id === null ? null : await resolveWorktree(layout, meta.integration_worktree_id)
+  if (found?.meta === null || found === null || found.broken || found.meta.outcome !== null) {
+    throw new OrangeryError(
+      'workspace.no_integration',
+      `invocation ${meta.invocation_id}: it has no integration worktree to land in`,
+      {
+        kind: 'input',
+        hint: 'Changesets of other workspaces land with `orangery changeset apply`.',
+      },
+    )
+  }
+  if (await hasMarker(found.meta.tree_path, integrationMarker)) return found.meta
+  throw new OrangeryError(
+    'workspace.not_integration_tree',
+    `${found.meta.tree_path}: its integration marker is missing`,
+    {
+      kind: 'input',
+    },
+  )
+}
+
+async function assertOnBranch(repository: Repository, tree: string, branch: string): Promise<void> {
+  const head = await repository.try(['symbolic-ref', '-q', 'HEAD'], { cwd: tree })
+  if (head.stdout.toString().trim() === `refs/heads/${branch}`) return
+  throw new OrangeryError('workspace.branch_left', `${tree}: it is not on its branch ${branch}`, {
+    kind: 'busy',
+    hint: `Switch back: git -C ${tree} switch ${branch}`,
+  })
+}
+
+/** Lines for `update-index -z --index-info`: blobs are written as they lie there, without filters. */
+async function indexEntries(
+  repository: Repository,
+  tree: string,
+  head: string,
+  paths: readonly string[],
+): Promise<string> {
+  const lines: string[] = []
+  for (const path of paths) {
+    const info = await lstat(join(tree, path)).catch(() => null)
+    if (info?.isFile() === true) {
+      const blob = await repository.git(['hash-object', '-w', '--no-filters', '--', join(tree, path)], {
+        cwd: tree,
+      })
+      lines.push(`${(info.mode & 0o111) === 0 ? '100644' : '100755'} ${blob}\t${path}\0`)
+    } else if (info?.isSymbolicLink() === true) {
+      const target = await readlink(join(tree, path), { encoding: 'buffer' })
+      const blob = await repository.git(['hash-object', '-w', '--stdin'], { cwd: tree, input: target })
+      lines.push(`120000 ${blob}\t${path}\0`)
+    } else if (info === null) lines.push(`0 ${'0'.repeat(head.length)}\t${path}\0`)
+  }
+  // Removals first, so that a folder replaced by a file finds its place free.
+  return lines.sort((one, other) => Number(!one.startsWith('0 ')) - Number(!other.startsWith('0 '))).join('')
+}
+
+async function treeWith(repository: Repository, cwd: string, head: string, entries: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'orangery-index-'))
+  try {
+    const options = { cwd, env: { GIT_INDEX_FILE: join(folder, 'index') } }
+    await repository.git(['read-tree', head], options)
+    await repository.git(['update-index', '-z', '--index-info'], { ...options, input: entries })
+    return await repository.git(['write-tree'], options)
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** The agent's last commit on its sandbox branch, in the user's repository by now; null if it made none. */
+async function agentTip(
+  layout: Layout,
+  repoId: RepoId,
+  meta: InvocationMeta,
+  commonDir: string,
+): Promise<string | null> {
+  const published = await publishCommits(layout, repoId, meta.invocation_id, commonDir)
+  const own = published.find(({ ref }) => ref.endsWith(`/heads/${meta.sandbox_branch}`))
+  return own === undefined || own.commit === meta.base_commit ? null : own.commit
+}
+
+function landingMessage(meta: InvocationMeta, merges: boolean): string {
+  const label =
+    meta.invocation_name === undefined || meta.invocation_name === ''
+      ? meta.invocation_id
+      : meta.invocation_name
+  return `${merges ? 'Merge' : 'Land'} ${label}\n\nOrangery-Invocation: ${meta.invocation_id}\n`
+}
+
+/** The name and address the user commits with; reading them runs nothing. */
+export async function userIdentity(cwd: string): Promise<Identity> {
+  const read = async (key: string) => {
+    const env = {
+      PATH: process.env['PATH'] ?? '',
+      HOME: process.env['HOME'] ?? '',
+      XDG_CONFIG_HOME: process.env['XDG_CONFIG_HOME'] ?? '',
+    }
+    const result = await run('git', ['config', '--get', key], { cwd, env })
+    return result.stdout.toString().trim()
+  }
+  return {
+    name: (await read('user.name')) || 'Orangery',
+    email: (await read('user.email')) || 'orangery@localhost',
+  }
+}
+
+function identityEnv({ name, email }: Identity): Record<string, string> {
+  return {
+    GIT_AUTHOR_NAME: name,
+    GIT_AUTHOR_EMAIL: email,
+    GIT_COMMITTER_NAME: name,
+    GIT_COMMITTER_EMAIL: email,
+  }
+}
