@@ -3,12 +3,12 @@ import { exitCodes, OrangeryError, reportError } from '../shared/errors.ts'
 import { preflightReportSchema, type CheckResult } from '../shared/doctor.ts'
 import { defaultDataDir } from '../engine/base/paths.ts'
 import { logUnexpected } from '../engine/base/log.ts'
-import { showLine } from './terminal/visible.ts'
+import { showAll } from '../shared/visible.ts'
 
 /** The two lines every error has: what and why, then the way out. */
 export function printError(message: string, hint: string | undefined): void {
-  process.stderr.write(`orangery: ${showLine(message)}\n`)
-  if (hint !== undefined) process.stderr.write(`  hint: ${showLine(hint)}\n`)
+  process.stderr.write(`orangery: ${showAll(message)}\n`)
+  if (hint !== undefined) process.stderr.write(`  hint: ${showAll(hint)}\n`)
 }
 
 function failedChecks(details: unknown): readonly CheckResult[] {

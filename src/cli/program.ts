@@ -6,6 +6,7 @@ import { registerDispatch } from './commands/dispatch.ts'
 import { registerDoctor } from './commands/doctor.ts'
 import { registerPreflight } from './commands/preflight.ts'
 import { registerRun } from './commands/run.ts'
+import { registerServe } from './commands/serve.ts'
 
 /** The whole command line. A command group is one file in `commands/` with one function that adds it. */
 export function createProgram(): Command {
@@ -23,6 +24,7 @@ export function createProgram(): Command {
   registerChangeset(program)
   registerPreflight(program)
   registerDoctor(program)
+  registerServe(program)
   registerCompletion(program)
   program.addHelpText(
     'after',

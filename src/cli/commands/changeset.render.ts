@@ -2,7 +2,7 @@ import type { ApplyResult, ChangedFile, Changeset, ChangeKind } from '../../shar
 import type { ChangesetSummary } from '../../shared/dispatch.ts'
 import { paint, paintState } from '../terminal/style.ts'
 import { renderTable } from '../terminal/table.ts'
-import { showLine, showLines } from '../terminal/visible.ts'
+import { showAll, showLines } from '../../shared/visible.ts'
 import { plural } from '../terminal/words.ts'
 
 const counts = (insertions: number, deletions: number) =>
@@ -39,7 +39,7 @@ function remarks(file: ChangedFile): string {
       : '',
     file.protected ? paint('red', 'protected') : '',
     file.ignored ? paint('gray', 'ignored') : '',
-    file.refused === null ? '' : paint('red', `never lands: ${showLine(file.refused)}`),
+    file.refused === null ? '' : paint('red', `never lands: ${showAll(file.refused)}`),
   ]
   return words.filter((word) => word !== '').join(', ')
 }
@@ -50,7 +50,7 @@ function renderFile(file: ChangedFile, severalRoots: boolean): string[] {
     letters[file.change],
     counts(file.insertions, file.deletions),
     file.decision === null ? '-' : paintState(file.decision),
-    showLine(severalRoots ? `${file.root}: ${name}` : name),
+    showAll(severalRoots ? `${file.root}: ${name}` : name),
     remarks(file),
   ]
 }
@@ -58,14 +58,14 @@ function renderFile(file: ChangedFile, severalRoots: boolean): string[] {
 export function renderChangeset(changeset: Changeset): string {
   const { id, state, roots, files, dropped, insertions, deletions } = changeset
   const heading = `${id}  ${paintState(state)}  ${plural(files.length, 'change')}, ${counts(insertions, deletions)}`
-  const parts = [heading, ...roots.map((root) => paint('dim', showLine(root)))]
+  const parts = [heading, ...roots.map((root) => paint('dim', showAll(root)))]
   if (files.length > 0) {
     const rows = files.map((file) => renderFile(file, roots.length > 1))
     parts.push('', renderTable(['', 'lines', 'decision', 'path', ''], rows))
   }
   if (dropped.length > 0) {
     parts.push('', 'seen and left behind:')
-    for (const { path, why } of dropped) parts.push(`  ${showLine(path)}: ${showLine(why)}`)
+    for (const { path, why } of dropped) parts.push(`  ${showAll(path)}: ${showAll(why)}`)
   }
   return parts.join('\n')
 }
@@ -90,9 +90,9 @@ export function renderDiff(text: string): string {
 
 export function renderApplied({ id, state, applied, skipped }: ApplyResult, verb: string): string {
   const lines = [`${id} is ${paintState(state)}: ${plural(applied.length, 'file')} ${verb}`]
-  for (const { path } of applied) lines.push(`  ${paint('green', verb)}  ${showLine(path)}`)
+  for (const { path } of applied) lines.push(`  ${paint('green', verb)}  ${showAll(path)}`)
   for (const { path, why } of skipped) {
-    lines.push(`  ${paint('yellow', 'skipped')}  ${showLine(path)}: ${showLine(why)}`)
+    lines.push(`  ${paint('yellow', 'skipped')}  ${showAll(path)}: ${showAll(why)}`)
   }
   return lines.join('\n')
 }

@@ -6,7 +6,7 @@ import { asTree } from '../../shared/tree.ts'
 import { paint, paintState } from '../terminal/style.ts'
 import { renderFields, renderTable } from '../terminal/table.ts'
 import { age, duration, plural } from '../terminal/words.ts'
-import { showLine } from '../terminal/visible.ts'
+import { showAll } from '../../shared/visible.ts'
 
 const commandLine = (command: readonly string[]) =>
   command
@@ -14,7 +14,7 @@ const commandLine = (command: readonly string[]) =>
     .join(' ')
 
 const titleOf = ({ name, prompt, command, agent }: DispatchRow) =>
-  showLine(name ?? (command.length > 0 ? commandLine(command) : (prompt ?? agent)))
+  showAll(name ?? (command.length > 0 ? commandLine(command) : (prompt ?? agent)))
 
 const levelOf = ({ level }: DispatchRow) => (level === null ? '-' : `${level} ${levelNames[level]}`)
 
@@ -46,14 +46,14 @@ export function renderDetail(detail: DispatchDetail): string {
     'status',
     paintState(detail.status) + (detail.exit_code === null ? '' : `, exit code ${detail.exit_code}`),
   )
-  add('error', detail.error === null ? null : paint('red', showLine(detail.error)))
-  add('name', detail.name === null ? null : showLine(detail.name))
-  add('agent', showLine(detail.agent))
-  add('command', showLine(commandLine(detail.command)))
-  add('prompt', detail.prompt === null ? null : showLine(detail.prompt))
-  for (const root of detail.roots) add('root', showLine(root))
+  add('error', detail.error === null ? null : paint('red', showAll(detail.error)))
+  add('name', detail.name === null ? null : showAll(detail.name))
+  add('agent', showAll(detail.agent))
+  add('command', showAll(commandLine(detail.command)))
+  add('prompt', detail.prompt === null ? null : showAll(detail.prompt))
+  for (const root of detail.roots) add('root', showAll(root))
   add('parent', detail.parent_id)
-  add('role', detail.role === null ? null : showLine(detail.role))
+  add('role', detail.role === null ? null : showAll(detail.role))
   add('phase', detail.phase)
   add('level', levelOf(detail))
   add('boundary', detail.boundary)
@@ -102,5 +102,5 @@ const describers: { [T in EventBody['type']]?: (event: Extract<EventBody, { type
 export function renderEvent({ at, event }: LoggedEvent): string {
   const describe = describers[event.type] as ((event: EventBody) => string) | undefined
   const time = paint('dim', at.slice(11, 23))
-  return `${time}  ${event.type.padEnd(18)} ${showLine(describe?.(event) ?? '')}`.trimEnd()
+  return `${time}  ${event.type.padEnd(18)} ${showAll(describe?.(event) ?? '')}`.trimEnd()
 }

@@ -4,18 +4,18 @@ import { withClient } from '../connect.ts'
 import { print, printJson } from '../terminal/print.ts'
 import { paint } from '../terminal/style.ts'
 import { renderFields } from '../terminal/table.ts'
-import { showLine } from '../terminal/visible.ts'
+import { showAll } from '../../shared/visible.ts'
 
 /** A check on one line, and what helps below it where it is not as it must be. */
 export function renderCheck({ name, ok, detail, fix }: CheckResult): string {
-  const line = `  ${ok ? paint('green', 'ok') : paint('red', 'no')}  ${name}: ${showLine(detail)}`
-  return ok || fix === null ? line : `${line}\n      ${paint('dim', 'fix:')} ${showLine(fix)}`
+  const line = `  ${ok ? paint('green', 'ok') : paint('red', 'no')}  ${name}: ${showAll(detail)}`
+  return ok || fix === null ? line : `${line}\n      ${paint('dim', 'fix:')} ${showAll(fix)}`
 }
 
 function renderReport(report: DoctorReport): string {
   const facts = renderFields([
     ['system', `${report.platform}, ${report.kernel}`],
-    ['data', showLine(report.data_dir)],
+    ['data', showAll(report.data_dir)],
     ...Object.entries(report.limits).map(([name, by]) => [`limit: ${name}`, by] as const),
   ])
   const levels = report.levels.map(({ level, name, available, driver, workspace, checks }) => {

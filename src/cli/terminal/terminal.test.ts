@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { renderFields, renderTable } from './table.ts'
-import { showLine, showLines } from './visible.ts'
+import { showAll, showLines } from '../../shared/visible.ts'
 import { age, duration, plural } from './words.ts'
 
 test('columns line up, also with wide and combining characters', () => {
@@ -25,7 +25,7 @@ test('fields have their names aligned', () => {
 })
 
 test('a line stays a line and does nothing to the terminal, whatever is in it', () => {
-  expect(showLine('a\nb\u001b[31m\u007f\u0085\u200bz')).toBe('a␊b␛[31m␡‹U+0085›‹U+200B›z')
+  expect(showAll('a\nb\u001b[31m\u007f\u0085\u200bz')).toBe('a␊b␛[31m␡‹U+0085›‹U+200B›z')
 })
 
 test('several lines keep their line breaks and tabs and nothing else', () => {
