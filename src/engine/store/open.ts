@@ -6,7 +6,11 @@ import { layout } from '../base/paths.ts'
 import { corrupt, isBusy, storeFailure } from './failures.ts'
 import { migrate, refuseNewer, userVersion } from './migrate.ts'
 
+/** How long a single write waits for another process's. */
 const busyTimeoutMs = 10_000
+/** How long opening waits for another process's migration. */
+const openPatienceMs = 60_000
+const keptChanges = 10_000
 
 /** Opens the database of a data folder, creating and migrating as needed. Failures are told in our words. */
 export async function openDatabase(dataDir: string): Promise<{ sqlite: Database; path: string }> {
@@ -40,7 +44,7 @@ async function refuseUntouched(path: string): Promise<void> {
   // The newest commits may still be in the log, which only SQLite can read.
   const log = await stat(`${path}-wal`).catch(() => null)
   if (log === null || log.size === 0) return
-  const probe = new Sqlite(path, { readonly: true, timeout: busyTimeoutMs })
+  const probe = new Sqlite(path, { readonly: true, timeout: 0 })
   try {
     refuseNewer(path, userVersion(probe))
   } finally {
@@ -64,7 +68,8 @@ async function readHeader(path: string): Promise<Buffer> {
 
 async function openAndMigrate(path: string): Promise<Database> {
   await refuseUntouched(path)
-  const database = new Sqlite(path, { timeout: busyTimeoutMs })
+  // Not SQLite's own waiting, which stops the whole process: another one may be migrating at length.
+  const database = new Sqlite(path, { timeout: 0 })
   try {
     database.pragma('journal_mode = WAL')
     // An audit record outlives a power cut: each commit is on disk when it returns.
@@ -73,6 +78,8 @@ async function openAndMigrate(path: string): Promise<Database> {
     // Deletes done by REPLACE then fire the delete triggers too.
     database.pragma('recursive_triggers = ON')
     await migrate(database, path)
+    database.pragma(`busy_timeout = ${busyTimeoutMs}`)
+    forgetOldChanges(database)
     return database
   } catch (error) {
     database.close()
@@ -80,9 +87,18 @@ async function openAndMigrate(path: string): Promise<Database> {
   }
 }
 
-/** Two processes that create or switch to WAL at the same moment see "busy" without SQLite's own waiting. */
+/** Who listens reads the newest changes within a second; the old ones have told everyone who wanted to know. */
+function forgetOldChanges(database: Database): void {
+  const bounds = 'SELECT (SELECT min(seq) FROM changes) AS oldest, (SELECT max(seq) FROM changes) AS newest'
+  const { oldest, newest } =
+    database.prepare<[], { oldest: number | null; newest: number | null }>(bounds).get() ?? {}
+  if (oldest == null || newest == null || newest - oldest < 2 * keptChanges) return
+  database.prepare('DELETE FROM changes WHERE seq <= ?').run(newest - keptChanges)
+}
+
+/** Waits for whoever creates, switches to WAL or migrates at the same moment, without stopping the process. */
 async function untilNotBusy<T>(attempt: () => Promise<T>): Promise<T> {
-  const deadline = Date.now() + busyTimeoutMs
+  const deadline = Date.now() + openPatienceMs
   for (;;) {
     try {
       return await attempt()

@@ -1,9 +1,17 @@
 import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { SandboxEffective } from '../../shared/effective.ts'
 import { makeDispatchId } from '../../shared/ids.ts'
 import type { NewDispatch, Outcome } from './dispatches.ts'
 
-/** Plain values for the tests of this folder. */
+/** A folder that goes away with the test. */
+export async function scratchFolder(): Promise<AsyncDisposable & { readonly path: string }> {
+  const path = await mkdtemp(join(tmpdir(), 'orangery-store-'))
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
+}
+
 export function aDispatch(given: Partial<NewDispatch> = {}): NewDispatch {
   const now = new Date()
   return {

@@ -2,8 +2,9 @@ import { addColumns, type Migration } from './migration.ts'
 
 const terminal = `('preflight_failed','completed','failed','timeout','cancelled','interrupted')`
 
-const asked = ['parent_id', 'agent', 'role', 'phase', 'prompt', 'sandbox', 'sandbox_spec', 'created_at']
-const happened = ['status', 'sandbox_effective', 'exit_code', 'error', 'ended_at', 'last_event_hash']
+const asked =
+  'parent_id agent role phase prompt sandbox sandbox_spec created_at level roots command repo_id'.split(' ')
+const happened = 'status sandbox_effective exit_code error ended_at last_event_hash'.split(' ')
 const differ = (columns: readonly string[]) =>
   columns.map((column) => `OLD.${column} IS NOT NEW.${column}`).join(' OR ')
 
@@ -26,8 +27,9 @@ const guards = [
    WHEN NEW.sandbox_effective IS NOT OLD.sandbox_effective
      AND (OLD.sandbox_effective IS NOT NULL OR NEW.status NOT IN ${terminal} OR NEW.status = 'preflight_failed')
    BEGIN SELECT RAISE(ABORT, 'sandbox_effective is written once, with the terminal status'); END`,
-  `CREATE TRIGGER dispatches_start_without_outcome BEFORE INSERT ON dispatches
+  `CREATE TRIGGER dispatches_begin_without_effective BEFORE INSERT ON dispatches
    WHEN NEW.sandbox_effective IS NOT NULL
+     AND (NEW.status NOT IN ${terminal} OR NEW.status = 'preflight_failed')
    BEGIN SELECT RAISE(ABORT, 'sandbox_effective is written once, with the terminal status'); END`,
   // INSERT OR REPLACE deletes without firing delete triggers unless the writer asked for recursive ones.
   `CREATE TRIGGER dispatches_are_never_replaced BEFORE INSERT ON dispatches

@@ -1,0 +1,231 @@
+import * as fc from 'fast-check'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import {
+  dispatchDetailSchema,
+  dispatchRowSchema,
+  dispatchStatuses,
+  isTerminal,
+} from '../../shared/dispatch.ts'
+import type { DispatchId } from '../../shared/ids.ts'
+import { openStore, type Store } from './index.ts'
+import { aDispatch, anEffective, anOutcome, scratchFolder } from './testing.ts'
+
+let scope: AsyncDisposableStack
+let store: Store
+beforeEach(async () => {
+  scope = new AsyncDisposableStack()
+  const scratch = scope.use(await scratchFolder())
+  store = scope.use(await openStore(`${scratch.path}/data`))
+})
+afterEach(() => scope.disposeAsync())
+
+const supervisor = { startedAt: '2026-01-28T12:05:01.000Z', supervisorPid: 4711, supervisorStartTicks: 99 }
+
+function recorded(given: Parameters<typeof aDispatch>[0] = {}): DispatchId {
+  const dispatch = aDispatch(given)
+  store.dispatches.create(dispatch)
+  return dispatch.id
+}
+
+describe('the tests of seed 0', () => {
+  const spec =
+    '{"tools_allowed":["Read","Grep"],  "working_dir":"/home/mk","access_mode":"workspace-write",\n"max_turns":50}\n'
+
+  test('spawn with sandbox_spec: it is stored as given and read as the object it is', () => {
+    const id = recorded({ sandboxSpec: spec })
+    expect(store.dispatches.get(id).sandboxSpecText).toBe(spec)
+    expect(store.dispatches.get(id).sandbox_spec).toEqual(JSON.parse(spec))
+  })
+
+  test('spawn without sandbox_spec: it is NULL', () => {
+    const id = recorded()
+    const row = store.database.sqlite.prepare('SELECT * FROM dispatches WHERE id = ?').get(id)
+    expect(row).toMatchObject({ sandbox_spec: null, sandbox_effective: null, sandbox: null })
+    expect(store.dispatches.get(id)).toMatchObject({ sandbox_spec: null, sandbox_effective: null })
+  })
+
+  test('update sandbox_effective at completion: it is stored with the terminal status', () => {
+    const id = recorded({ sandboxSpec: spec })
+    store.dispatches.markRunning(id, supervisor)
+    expect(store.dispatches.finish(id, anOutcome())).toBe(true)
+    expect(store.dispatches.get(id)).toMatchObject({
+      status: 'completed',
+      exit_code: 0,
+      sandbox_effective: anEffective(),
+      sandbox_spec: JSON.parse(spec),
+    })
+  })
+
+  test('an attempt to update sandbox_spec is rejected', () => {
+    const id = recorded({ sandboxSpec: spec })
+    const update = store.database.sqlite.prepare('UPDATE dispatches SET sandbox_spec = ? WHERE id = ?')
+    expect(() => update.run('{}', id)).toThrow(/immutable/)
+    expect(() => update.run(null, id)).toThrow(/immutable/)
+    expect(store.dispatches.get(id).sandboxSpecText).toBe(spec)
+  })
+})
+
+test('any JSON in, the same bytes out, through every status', () => {
+  const texts = fc.json().chain((json) => fc.constantFrom(json, ` ${json}\n`, `\t${json}\r\n`))
+  let second = 0
+  const ends = dispatchStatuses.filter((status) => isTerminal(status) && status !== 'preflight_failed')
+  fc.assert(
+    fc.property(texts, fc.constantFrom(...ends), (text, status) => {
+      const createdAt = new Date(Date.UTC(2026, 0, 1) + second++ * 1000)
+      const id = `${createdAt.toISOString().replaceAll(/\D/g, '').slice(0, 14)}-0000` as DispatchId
+      recorded({ id, sandboxSpec: text })
+      store.dispatches.markRunning(id, supervisor)
+      store.dispatches.finish(id, anOutcome({ status: status as 'completed' }))
+      const row = store.database.sqlite
+        .prepare('SELECT CAST(sandbox_spec AS BLOB) AS bytes FROM dispatches WHERE id = ?')
+        .get(id) as { bytes: Buffer }
+      expect(row.bytes.equals(Buffer.from(text, 'utf8'))).toBe(true)
+      expect(store.dispatches.get(id)).toMatchObject({
+        sandboxSpecText: text,
+        sandbox_spec: JSON.parse(text),
+        status,
+      })
+    }),
+    { numRuns: 60 },
+  )
+})
+
+test('what happened is written once: whoever comes second is told so and changes nothing', () => {
+  const id = recorded()
+  store.dispatches.markRunning(id, supervisor)
+  expect(store.dispatches.finish(id, anOutcome({ status: 'timeout', exitCode: null }))).toBe(true)
+  const first = store.dispatches.get(id)
+  expect(store.dispatches.finish(id, anOutcome({ status: 'interrupted' }))).toBe(false)
+  store.dispatches.setBoundary(id, 'full')
+  expect(() => store.dispatches.markRunning(id, supervisor)).toThrow(/is timeout, not starting/)
+  expect(store.dispatches.get(id)).toEqual(first)
+})
+
+test('a failed preflight is a row with its reasons, ended at once, and nothing was effective', () => {
+  const id = recorded({ status: 'preflight_failed', error: 'no bubblewrap' })
+  expect(store.dispatches.get(id)).toMatchObject({
+    status: 'preflight_failed',
+    error: 'no bubblewrap',
+    sandbox_effective: null,
+  })
+  expect(store.dispatches.get(id).ended_at).not.toBeNull()
+  expect(store.dispatches.unfinished()).toEqual([])
+  const other = recorded()
+  expect(() => store.dispatches.finish(other, anOutcome({ status: 'preflight_failed' }))).toThrow(
+    /nothing ran/,
+  )
+})
+
+test('rows and details are what the contract says they are', () => {
+  const id = recorded({
+    name: 'fix it',
+    parentId: 'p',
+    role: 'builder',
+    phase: 'build',
+    prompt: 'do',
+    sandbox: 'full',
+  })
+  store.dispatches.markRunning(id, supervisor)
+  store.database.sqlite
+    .prepare(`INSERT INTO changesets (id, state, files, insertions, deletions) VALUES (?, 'review', 2, 3, 4)`)
+    .run(id)
+  const [row] = store.dispatches.list({ limit: 1 })
+  expect(dispatchRowSchema.parse(row)).toEqual(row)
+  expect(row?.changeset).toEqual({ id, state: 'review', files: 2, insertions: 3, deletions: 4 })
+  const detail = store.dispatches.get(id)
+  expect(dispatchDetailSchema.parse(detail)).toMatchObject({ id, name: 'fix it', roots: ['/project'] })
+  expect(detail).toMatchObject({ supervisorPid: 4711, supervisorStartTicks: 99, repoId: null })
+})
+
+test('a dispatch is found by its id or a unique beginning of it, never by its name', () => {
+  const one = recorded({ id: '20260128120500-b7c9' as DispatchId, name: 'deploy' })
+  const two = recorded({ id: '20260128120500-b7d0' as DispatchId })
+  recorded({ id: '20260129000000-0000' as DispatchId })
+  expect(store.dispatches.resolve(one)).toBe(one)
+  expect(store.dispatches.resolve('20260128120500-b7c')).toBe(one)
+  expect(store.dispatches.resolve('20260128120500-b7d')).toBe(two)
+  const failure = (reference: string) => {
+    try {
+      return store.dispatches.resolve(reference)
+    } catch (error) {
+      return error
+    }
+  }
+  expect(failure('2026012812')).toMatchObject({ code: 'dispatch.ambiguous', exitCode: 66 })
+  for (const reference of ['deploy', '', 'x', '%', '*', '2026012812%', 'b7c9', "' OR 1=1 --"]) {
+    expect(failure(reference), reference).toMatchObject({ code: 'dispatch.not_found', exitCode: 66 })
+  }
+})
+
+test('a full id is never ambiguous, even where a longer one begins with it', () => {
+  const id = recorded({ id: '20260128120500-b7c9' as DispatchId })
+  recorded({ id: '20260128120500-b7c9x' as DispatchId })
+  expect(store.dispatches.resolve(id)).toBe(id)
+})
+
+test('what is not there is not found, whatever is asked of it', () => {
+  const id = '20260128120500-ffff' as DispatchId
+  const notFound = expect.objectContaining({ code: 'dispatch.not_found' })
+  expect(() => store.dispatches.get(id)).toThrow(notFound)
+  expect(() => store.dispatches.markRunning(id, supervisor)).toThrow(notFound)
+  expect(() => store.dispatches.setBoundary(id, 'full')).toThrow(notFound)
+  expect(() => store.dispatches.finish(id, anOutcome())).toThrow(notFound)
+  expect(store.dispatches.children(id)).toEqual([])
+})
+
+test('an id that is taken is told apart from every other failure, so that the caller can draw another', () => {
+  const id = recorded()
+  expect(() => recorded({ id })).toThrow(expect.objectContaining({ code: 'dispatch.exists', kind: 'busy' }))
+})
+
+test('pages run from the newest to the oldest without a gap or a repetition, also within one millisecond', () => {
+  const created: string[] = []
+  for (let index = 0; index < 25; index++) {
+    const createdAt = new Date(Date.UTC(2026, 0, 1) + Math.floor(index / 4)).toISOString()
+    created.push(
+      recorded({
+        id: `20260101000000-${(index * 7919).toString(16).padStart(4, '0')}` as DispatchId,
+        createdAt,
+      }),
+    )
+  }
+  const seen: string[] = []
+  for (let before: string | undefined; ;) {
+    const page = store.dispatches.list({ limit: 4, before })
+    seen.push(...page.map((row) => row.id))
+    before = page.at(-1)?.id
+    if (before === undefined) break
+  }
+  expect(seen).toHaveLength(25)
+  expect(new Set(seen)).toEqual(new Set(created))
+  const times = seen.map((id) => store.dispatches.get(id as DispatchId).created_at)
+  expect(times).toEqual(times.toSorted().reverse())
+})
+
+test('children are listed under their parent, oldest first, and a grandchild is not a child', () => {
+  const parent = recorded()
+  const children = [1, 2].map((second) =>
+    recorded({ parentId: parent, createdAt: `2026-01-01T00:00:0${second}.000Z` }),
+  )
+  recorded({ parentId: children[0]! })
+  expect(store.dispatches.children(parent)).toEqual(children)
+})
+
+test('rows of programs that were free with types and words are shown and take nothing else down', () => {
+  store.database.sqlite
+    .prepare(
+      `INSERT INTO dispatches (id, status, created_at, roots, command, sandbox_spec, level, boundary, prompt)
+       VALUES ('d1', 'spawned', '2026', '{"not":"a list"}', 'not json', '{broken', 9, 'root', x'ff')`,
+    )
+    .run()
+  const [row] = store.dispatches.list({ limit: 1 })
+  expect(dispatchRowSchema.parse(row)).toMatchObject({
+    id: 'd1',
+    status: 'interrupted',
+    roots: [],
+    command: [],
+    level: null,
+    boundary: null,
+  })
+  expect(store.dispatches.get(store.dispatches.resolve('d1')).sandbox_spec).toBe('{broken')
+})

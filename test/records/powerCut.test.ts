@@ -1,0 +1,102 @@
+import Sqlite from 'better-sqlite3'
+import { randomBytes } from 'node:crypto'
+import { cp, readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { run } from '../../src/engine/base/process.ts'
+import { openStore } from '../../src/engine/store/index.ts'
+import { scratchFolder } from '../../src/engine/store/testing.ts'
+
+const fixtures = join(import.meta.dirname, '../../src/engine/store/fixtures')
+
+let scope: AsyncDisposableStack
+let dataDir: string
+beforeEach(async () => {
+  scope = new AsyncDisposableStack()
+  dataDir = scope.use(await scratchFolder()).path
+})
+afterEach(() => scope.disposeAsync())
+
+async function lay(fixture: string): Promise<void> {
+  const database = new Sqlite(join(dataDir, 'orangery.db'))
+  database.exec(await readFile(join(fixtures, fixture), 'utf8'))
+  database.pragma('journal_mode = WAL')
+  database.close()
+}
+
+function rowsOf(path: string): unknown[] {
+  const database = new Sqlite(path, { readonly: true })
+  try {
+    expect(database.pragma('integrity_check', { simple: true })).toBe('ok')
+    return database.prepare('SELECT id, agent, prompt, status, created_at FROM dispatches ORDER BY id').all()
+  } finally {
+    database.close()
+  }
+}
+
+test.each(['v2.sql', 'v17.sql'])(
+  'kill -9 before any step of a migration from %s loses nothing, and the next start completes it',
+  async (fixture) => {
+    await lay(fixture)
+    const before = rowsOf(join(dataDir, 'orangery.db'))
+    const child = join(import.meta.dirname, 'openAndDie.ts')
+    // Every seventh step, shifted by the fixture, keeps this to a minute on a slow machine.
+    let killed = 0
+    for (let fatal = fixture === 'v2.sql' ? 1 : 4; ; fatal += 7) {
+      await using place = await scratchFolder()
+      await cp(dataDir, place.path, { recursive: true })
+      const result = await run(process.execPath, [child, place.path, String(fatal)])
+      const path = join(place.path, 'orangery.db')
+      expect(rowsOf(path), `after step ${fatal}`).toEqual(before)
+      for (const name of (await readdir(place.path)).filter((each) => each.endsWith('.bak'))) {
+        expect(rowsOf(join(place.path, name)), name).toEqual(before)
+      }
+      await using store = await openStore(place.path)
+      expect(store.dispatches.list({ limit: 9 })).toHaveLength(before.length)
+      expect((await readdir(place.path)).filter((each) => each.includes('.tmp'))).toEqual([])
+      if (result.signal !== 'SIGKILL') {
+        expect(result.stderr.toString()).toBe('')
+        expect(result.code).toBe(0)
+        break
+      }
+      killed++
+    }
+    // Fewer would mean that the child does not die where the work is.
+    expect(killed).toBeGreaterThan(8)
+  },
+)
+
+test('a log cut off at any byte leaves every row, in the version before or after a step', async () => {
+  await lay('v17.sql')
+  const path = join(dataDir, 'orangery.db')
+  // A reader in the way keeps SQLite from emptying the log, so that it holds the whole migration.
+  const blocker = new Sqlite(path)
+  blocker.prepare('BEGIN').run()
+  blocker.prepare('SELECT * FROM dispatches').get()
+  const store = await openStore(dataDir)
+  const [main, log] = [await readFile(path), await readFile(`${path}-wal`)]
+  blocker.close()
+  await store.close()
+  expect(log.length).toBeGreaterThan(20_000)
+
+  const versions = new Set<number>()
+  const cuts = 60
+  for (let cut = 0; cut <= cuts; cut++) {
+    await using place = await scratchFolder()
+    const survivor = join(place.path, 'orangery.db')
+    const length = cut === cuts ? log.length : Math.floor((log.length * cut) / cuts)
+    await writeFile(survivor, main)
+    // What a disk may leave behind the last finished write: nothing, or anything.
+    const rubbish = cut % 2 === 0 ? Buffer.alloc(0) : randomBytes(777)
+    await writeFile(`${survivor}-wal`, Buffer.concat([log.subarray(0, length), rubbish]))
+    const looked = new Sqlite(survivor)
+    versions.add(looked.pragma('user_version', { simple: true }) as number)
+    looked.close()
+    expect(rowsOf(survivor)).toHaveLength(3)
+    await using recovered = await openStore(place.path)
+    expect(recovered.dispatches.list({ limit: 9 })).toHaveLength(3)
+    expect(recovered.database.sqlite.pragma('integrity_check', { simple: true })).toBe('ok')
+  }
+  // The cuts fell into the steps, not only before the first and after the last.
+  expect(versions.size).toBeGreaterThan(2)
+})
