@@ -87,7 +87,7 @@ test('kill -9 of the supervisor leaves no process behind and the dispatch ends a
   const id = await bench.spawn('echo kept > kept.txt; sleep 8644')
   await bench.running(id)
   await waitUntil('sleep runs', async () => (await processesWith('sleep\x008644')).length > 0)
-  const [supervisor] = (await processesWith('supervisor.main')).map((line) => Number(line.split(' ')[0]))
+  const [supervisor] = (await processesWith(bench.dataDir)).map((line) => Number(line.split(' ')[0]))
   process.kill(supervisor!, 'SIGKILL')
   await waitUntil(
     'everything inside is gone',

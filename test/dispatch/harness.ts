@@ -76,6 +76,7 @@ export class Bench implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.engine.close()
+    await waitUntil('supervisors are gone', async () => (await processesWith(this.dataDir)).length === 0)
     await removeTree(this.base)
   }
 }

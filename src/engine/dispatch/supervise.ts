@@ -205,6 +205,9 @@ async function finish(
     seen.diskMb = await seen.measureDisk(workspace.dir)
     await updateInvocation(layout, project.repoId, id, { status: outcome.status }).catch(() => {})
   }
+  // Tidied before the row says it is over: whoever waits for the end finds nothing left.
+  if (workspace !== undefined && !changed)
+    await disposeWorkspace(workspace, { archive: false }).catch(() => {})
   store.dispatches.finish(id, {
     status: outcome.status,
     exitCode: outcome.exitCode,
@@ -213,6 +216,4 @@ async function finish(
     endedAt: new Date().toISOString(),
     lastEventHash: log?.lastHash ?? null,
   })
-  if (workspace !== undefined && !changed)
-    await disposeWorkspace(workspace, { archive: false }).catch(() => {})
 }
