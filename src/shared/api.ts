@@ -95,8 +95,15 @@ export const api = {
       path: z.string().optional(),
       root: z.string().optional(),
       stat: z.boolean().default(false),
+      include_ignored: z.boolean().default(false),
     }),
-    z.object({ revision: z.string(), text: z.string(), truncated: z.boolean() }),
+    /** `text_b64` carries the exact bytes where the diff is not UTF-8. */
+    z.object({
+      revision: z.string(),
+      text: z.string(),
+      text_b64: z.string().optional(),
+      truncated: z.boolean(),
+    }),
   ),
   'changeset.decide': procedure(
     reference.extend({

@@ -72,6 +72,8 @@ export interface ChangesetRecords {
   list(): readonly ChangesetRecord[]
   /** Inserts or updates all but the state; a new record starts `active` with its first transition. */
   capture(record: Omit<ChangesetRecord, 'state' | 'escalated'>, capture: CaptureRecord, by: string): void
+  /** Takes out a changeset in which nothing is left. */
+  forget(id: DispatchId): void
   captures(id: DispatchId): readonly CaptureRecord[]
   /** False when the state was not one of `from` any more: somebody else was faster. */
   transition(

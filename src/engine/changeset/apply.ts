@@ -5,7 +5,7 @@ import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords
 import type { Layout } from '../base/paths.ts'
 import { readBases, writeBases, type Base } from './bases.ts'
 import { toText } from './bytePath.ts'
-import { readLocal, settle, type Conflict, type MergeTools } from './conflicts.ts'
+import { LocalFiles, settle, type Conflict, type MergeTools } from './conflicts.ts'
 import type { Disk } from './disk.ts'
 import { Journals, type Journal } from './journal.ts'
 import { isAt, Landing, NeitherOldNorNew } from './land.ts'
@@ -62,16 +62,17 @@ export async function planApply(
     resolutions: context.records.resolutions(record.id),
   }
   const trees = new Map(view.manifest.roots.map((root) => [root.path, new Tree(root.path, context.disk)]))
+  const files = new Map([...trees].map(([root, tree]) => [root, new LocalFiles(tree, writer)]))
   const steps: Step[] = []
   const landed: Landed[] = []
   const conflicts: Conflict[] = []
   const merged: string[] = []
   try {
     for (const target of targets) {
-      const tree = trees.get(target.entry.root)
-      if (tree === undefined) continue
+      const locals = files.get(target.entry.root)
+      if (locals === undefined) continue
       const wanted = await wantedSide(target, blobs, writer)
-      const local = await readLocal(tree, target.entry.path, target.entry.base, writer)
+      const local = await locals.read(target.entry.path, target.entry.base)
       const outcome = await settle(target, wanted, local, going, tools)
       if (outcome.kind === 'conflict') conflicts.push(outcome.conflict)
       else landed.push({ target, wanted })

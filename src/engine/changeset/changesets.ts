@@ -3,7 +3,6 @@ import type { ApplyResult, Changeset, ChangesetState, Verdict } from '../../shar
 import type { ChangesetSummary } from '../../shared/dispatch.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords.ts'
-import { git } from '../base/git.ts'
 import { createRepoLock } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
 import type { ThroughHolder } from '../base/throughHolder.ts'
@@ -12,9 +11,8 @@ import { applyChangeset, recoverChangeset, undoChangeset, type ApplyContext } fr
 import { writeBases } from './bases.ts'
 import { fromText, type BytePath } from './bytePath.ts'
 import { captureWorkspace } from './capture.ts'
+import { diffText, type DiffText } from './diffText.ts'
 import { realDisk, type Disk } from './disk.ts'
-import { largeFileConfig } from './objects.ts'
-import { diffArguments } from './patch.ts'
 import { SavedManifests } from './saved.ts'
 import { selectTargets } from './selection.ts'
 import { changedFile, Decisions, findFiles, readView, type FileView, type View } from './view.ts'
@@ -45,8 +43,14 @@ export interface Changesets {
   get(id: DispatchId): Promise<Changeset>
   diff(
     id: DispatchId,
-    options: { root?: string | undefined; path?: string | undefined; stat?: boolean; maxBytes?: number },
-  ): Promise<{ revision: string; text: string; truncated: boolean }>
+    options: {
+      root?: string | undefined
+      path?: string | undefined
+      stat?: boolean
+      include_ignored?: boolean
+      maxBytes?: number
+    },
+  ): Promise<DiffText & { revision: string }>
   decide(
     id: DispatchId,
     decision: Place & { verdict: Verdict | null; comment?: string | undefined },
@@ -144,7 +148,11 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
         signal,
       })
       const known = records.find(workspace.id)
-      if (captured.manifest.entries.length === 0 && known === null) return null
+      if (captured.manifest.entries.length === 0 && records.applies(workspace.id).length === 0) {
+        // Everything was put back: there is nothing to review and nothing to lose.
+        if (final && known !== null) records.forget(workspace.id)
+        if (final || known === null) return null
+      }
       const saved = new SavedManifests(folder)
       const revision = await saved.write(captured.manifest)
       await writeBases(folder, captured.bases)
@@ -178,23 +186,17 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     },
     get,
 
-    async diff(id, { root, path, stat = false, maxBytes = largestDiff }) {
+    async diff(id, { root, path, stat = false, include_ignored = false, maxBytes = largestDiff }) {
       const record = find(id)
-      const { manifest, revision, files } = await view(record)
-      const wanted = path === undefined ? null : chosen(await view(record), { root, path })
-      const parts: Buffer[] = []
-      for (const each of manifest.roots) {
-        if (root !== undefined && each.path !== root && each.name !== root) continue
-        const own = files.filter(
-          (file) =>
-            file.entry.root === each.path && (wanted === null ? !file.entry.ignored : wanted.includes(file)),
-        )
-        if (own.length > 0)
-          parts.push(await diffRoot(layout.objects(record.repoId), each, manifest.roots.length > 1, stat))
-      }
-      const whole = Buffer.concat(parts)
-      const truncated = whole.length > maxBytes
-      return { revision, text: whole.subarray(0, maxBytes).toString('utf8'), truncated }
+      const current = await view(record)
+      const files =
+        path === undefined
+          ? current.files.filter((file) => include_ignored || !file.entry.ignored)
+          : chosen(current, { root, path })
+      const pairs = files.flatMap(({ entry, from }) => (from === null ? [entry] : [from, entry]))
+      const { roots } = current.manifest
+      const text = await diffText(layout.objects(record.repoId), roots, pairs, { stat, maxBytes })
+      return { revision: current.revision, ...text }
     },
 
     async decide(id, { verdict, comment, ...place }, by) {
@@ -290,20 +292,6 @@ function chosen(view: View, { root, path }: Place): readonly FileView[] {
 }
 function pathOf(text: string): BytePath {
   return fromText(text.replace(/^\.\//, '').replace(/\/$/, ''))
-}
-
-async function diffRoot(
-  gitDir: string,
-  root: { name: string; base_tree: string; result_tree: string },
-  severalRoots: boolean,
-  stat: boolean,
-): Promise<Buffer> {
-  const prefixes = severalRoots ? [`--src-prefix=a/${root.name}/`, `--dst-prefix=b/${root.name}/`] : []
-  const form = stat ? ['--stat=200'] : ['--binary', '-p']
-  return git(
-    [...largeFileConfig, 'diff', ...diffArguments, ...prefixes, ...form, root.base_tree, root.result_tree],
-    { gitDir },
-  )
 }
 
 function wrongState(record: ChangesetRecord, to: ChangesetState): OrangeryError {

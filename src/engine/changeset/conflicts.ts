@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ResolutionRecord } from '../base/changesetRecords.ts'
 import { tryGit } from '../base/git.ts'
-import { parentOf, toText, type BytePath } from './bytePath.ts'
+import { parentOf, rootPath, toText, type BytePath } from './bytePath.ts'
 import { contentOf, storeSide } from './content.ts'
 import type { Disk } from './disk.ts'
 import { localIdentity } from './land.ts'
@@ -34,37 +34,53 @@ export type Local = {
   readonly blocked: string | null
 }
 
-/** What the user has at a path now. Contents that are new to us go into the store, so that undo has them. */
-export async function readLocal(
-  tree: Tree,
-  path: BytePath,
-  expected: Side | null,
-  writer: PackWriter,
-): Promise<Local> {
-  const blocked = await blockedBy(tree, path)
-  if (blocked !== null) return { side: null, identity: null, blocked }
-  const stat = await tree.lstat(path)
-  if (stat === null) return { side: null, identity: null, blocked: null }
-  const identity = stat.isDirectory() ? null : localIdentity(stat)
-  const mode = Number(stat.mode & 0o7777n)
-  if (expected?.kind === 'file' && stat.isFile() && Number(stat.size) === expected.size) {
-    const digest = createHash('sha256')
-    for await (const chunk of contentOf(tree, path)) digest.update(chunk)
-    if (digest.digest('hex') === expected.sha256)
-      return { side: { ...expected, mode }, identity, blocked: null }
-  }
-  return { side: await storeSide(tree, path, stat, writer, undefined), identity, blocked: null }
-}
+/** The user's files as they are now, read once for one plan. */
+export class LocalFiles {
+  readonly #tree: Tree
+  readonly #writer: PackWriter
+  /** For folders: null is one, 'missing' is none, anything else names what is in the way. */
+  readonly #folders = new Map<BytePath, string | null>([[rootPath, null]])
 
-/** A parent that is no folder (any more): through a link we would land somewhere else. */
-async function blockedBy(tree: Tree, path: BytePath): Promise<string | null> {
-  for (let at = parentOf(path); at !== ''; at = parentOf(at)) {
-    const stat = await tree.lstat(at)
-    if (stat === null) continue
-    return stat.isDirectory() ? null : at
+  constructor(tree: Tree, writer: PackWriter) {
+    this.#tree = tree
+    this.#writer = writer
   }
-  return null
+
+  /** What the user has at a path. Contents that are new to us go into the store, so that undo has them. */
+  async read(path: BytePath, expected: Side | null): Promise<Local> {
+    const tree = this.#tree
+    const parent = await this.#folder(parentOf(path))
+    if (parent === missing) return nothing
+    if (parent !== null) return { side: null, identity: null, blocked: parent }
+    const stat = await tree.lstat(path)
+    if (stat === null) return nothing
+    const identity = stat.isDirectory() ? null : localIdentity(stat)
+    const mode = Number(stat.mode & 0o7777n)
+    if (expected?.kind === 'file' && stat.isFile() && Number(stat.size) === expected.size) {
+      const digest = createHash('sha256')
+      for await (const chunk of contentOf(tree, path)) digest.update(chunk)
+      if (digest.digest('hex') === expected.sha256)
+        return { side: { ...expected, mode }, identity, blocked: null }
+    }
+    return { side: await storeSide(tree, path, stat, this.#writer, undefined), identity, blocked: null }
+  }
+
+  /** A parent that is no folder (any more) is named: through a link we would land somewhere else. */
+  async #folder(path: BytePath): Promise<string | null> {
+    const known = this.#folders.get(path)
+    if (known !== undefined) return known
+    let found = await this.#folder(parentOf(path))
+    if (found === null) {
+      const stat = await this.#tree.lstat(path)
+      if (stat === null) found = missing
+      else if (!stat.isDirectory()) found = path
+    }
+    this.#folders.set(path, found)
+    return found
+  }
 }
+const missing = '\0missing'
+const nothing: Local = { side: null, identity: null, blocked: null }
 
 export type MergeTools = {
   readonly blobs: BlobReader

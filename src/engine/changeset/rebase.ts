@@ -1,6 +1,7 @@
 import type { Base, Bases } from './bases.ts'
+import type { BytePath } from './bytePath.ts'
 import type { Disk } from './disk.ts'
-import { entryKey, sameSide, type Entry, type Manifest } from './manifest.ts'
+import { entryKey, sameSide, type Entry, type Manifest, type Side } from './manifest.ts'
 import { writeTree, type TreeItem } from './objects.ts'
 import { PackWriter } from './packWriter.ts'
 
@@ -36,18 +37,22 @@ export async function writeRootTrees(
 ): Promise<{ base_tree: string; result_tree: string }> {
   const own = entries.filter((entry) => entry.root === root)
   return {
-    base_tree: await writeTree(writer, treeItems(own, 'base')),
-    result_tree: await writeTree(writer, treeItems(own, 'result')),
+    base_tree: await writeTree(
+      writer,
+      own.flatMap((entry) => treeItemOf(entry.path, entry.base)),
+    ),
+    result_tree: await writeTree(
+      writer,
+      own.flatMap((entry) => treeItemOf(entry.path, entry.result)),
+    ),
   }
 }
 
-function treeItems(entries: readonly Entry[], which: 'base' | 'result'): TreeItem[] {
-  return entries.flatMap((entry): TreeItem[] => {
-    const side = entry[which]
-    if (side?.kind === 'symlink') return [{ path: entry.path, mode: '120000', oid: side.oid }]
-    if (side?.kind !== 'file') return []
-    return [{ path: entry.path, mode: (side.mode & 0o100) === 0 ? '100644' : '100755', oid: side.oid }]
-  })
+/** What git can say of one side: nothing about folders, and of modes only whether the owner may run it. */
+export function treeItemOf(path: BytePath, side: Side | null): TreeItem[] {
+  if (side?.kind === 'symlink') return [{ path, mode: '120000', oid: side.oid }]
+  if (side?.kind !== 'file') return []
+  return [{ path, mode: (side.mode & 0o100) === 0 ? '100644' : '100755', oid: side.oid }]
 }
 
 /** Takes over bases that an apply or undo has set. */

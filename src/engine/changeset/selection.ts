@@ -1,5 +1,5 @@
 import type { Decision } from '../../shared/changeset.ts'
-import { isBelow, toText } from './bytePath.ts'
+import { parentOf, toText } from './bytePath.ts'
 import { entryKey, type Entry, type Side } from './manifest.ts'
 import type { PatchHunk } from './patch.ts'
 import type { Decisions, FileView, View } from './view.ts'
@@ -79,18 +79,21 @@ function partial(file: FileView, hunks: readonly PatchHunk[]): Wanted {
 
 /** Folders follow what is in them: made for the first file that lands, removed with the last one that goes. */
 function impliedTargets(view: View, chosen: ReadonlySet<string>): Target[] {
-  return view.implied.flatMap((entry): Target[] => {
-    const inside = view.manifest.entries.filter(
-      (other) =>
-        other.root === entry.root && other !== entry && isBelow(other.path, entry.path) && !isFolder(other),
-    )
-    const landing = inside.filter((other) => chosen.has(entryKey(other)))
-    const follows = entry.result === null ? landing.length === inside.length : landing.length > 0
-    return follows ? [{ entry, file: null, wanted: { kind: 'side', side: entry.result } }] : []
-  })
-}
-function isFolder({ base, result }: Entry): boolean {
-  return (base?.kind ?? 'directory') === 'directory' && (result?.kind ?? 'directory') === 'directory'
+  const landing = new Set<string>()
+  const staying = new Set<string>()
+  for (const { entry, from } of view.files) {
+    for (const each of from === null ? [entry] : [entry, from]) {
+      const parents = chosen.has(entryKey(each)) ? landing : staying
+      for (let at = parentOf(each.path); at !== ''; at = parentOf(at)) {
+        const key = entryKey({ root: each.root, path: at })
+        if (parents.has(key)) break
+        parents.add(key)
+      }
+    }
+  }
+  return view.implied
+    .filter((entry) => (entry.result === null ? !staying.has(entryKey(entry)) : landing.has(entryKey(entry))))
+    .map((entry): Target => ({ entry, file: null, wanted: { kind: 'side', side: entry.result } }))
 }
 
 function reason(decision: Decision, isProtected: boolean, isIgnored: boolean): string {

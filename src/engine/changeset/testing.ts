@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, mkdtemp, realpath, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, realpath } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { makeDispatchId, type DispatchId } from '../../shared/ids.ts'
@@ -48,7 +48,7 @@ export class Bench implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.store.close()
     await run('chmod', ['-R', 'u+rwx', this.folder])
-    await rm(this.folder, { recursive: true, force: true })
+    await run('rm', ['-rf', '--', this.folder])
   }
 
   /** Runs a script in the first root as the user himself would. */

@@ -60,6 +60,23 @@ export class StoredChangesets implements ChangesetRecords {
     })
   }
 
+  forget(id: DispatchId): void {
+    this.#write(id, () => {
+      for (const part of [
+        'transitions',
+        'decisions',
+        'comments',
+        'resolutions',
+        'captures',
+        'reviews',
+        'applies',
+      ]) {
+        this.#sql(`DELETE FROM changeset_${part} WHERE changeset_id = ?`).run(id)
+      }
+      this.#sql('DELETE FROM changesets WHERE id = ?').run(id)
+    })
+  }
+
   captures(id: DispatchId): readonly CaptureRecord[] {
     const rows = this.#sql('SELECT * FROM changeset_captures WHERE changeset_id = ? ORDER BY at').all(
       id,

@@ -1,0 +1,79 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isUtf8 } from 'node:buffer'
+import { git } from '../base/git.ts'
+import { realDisk } from './disk.ts'
+import type { Entry, ManifestRoot, Side } from './manifest.ts'
+import { largeFile, largeFileConfig, writeTree } from './objects.ts'
+import { PackWriter } from './packWriter.ts'
+import { diffArguments } from './patch.ts'
+import { treeItemOf } from './rebase.ts'
+
+/** Both sides of one path in a diff, which need not be those of a capture. */
+export type DiffPair = Pick<Entry, 'root' | 'path' | 'base' | 'result'>
+export type DiffText = {
+  readonly text: string
+  /** The exact bytes, where they are not UTF-8. */
+  readonly text_b64?: string
+  readonly truncated: boolean
+}
+export type DiffForm = { readonly stat: boolean; readonly maxBytes: number }
+
+/** A unified diff that `git apply` takes: one root as `a/ b/`, several each under its folder name. */
+export async function diffText(
+  gitDir: string,
+  roots: readonly ManifestRoot[],
+  pairs: readonly DiffPair[],
+  form: DiffForm,
+): Promise<DiffText> {
+  const temporary = await mkdtemp(join(tmpdir(), 'orangery-diff-'))
+  try {
+    // Trees made for this one look live in a store of their own that borrows the blobs.
+    const writer = new PackWriter(temporary, realDisk)
+    const trees: { root: ManifestRoot; base: string; result: string; hasLarge: boolean }[] = []
+    for (const root of roots) {
+      const own = pairs.filter((pair) => pair.root === root.path)
+      if (own.length === 0) continue
+      trees.push({
+        root,
+        base: await writeTree(
+          writer,
+          own.flatMap((pair) => treeItemOf(pair.path, pair.base)),
+        ),
+        result: await writeTree(
+          writer,
+          own.flatMap((pair) => treeItemOf(pair.path, pair.result)),
+        ),
+        hasLarge: own.some((pair) => isLarge(pair.base) || isLarge(pair.result)),
+      })
+    }
+    await writer.flush()
+    const env = {
+      GIT_OBJECT_DIRECTORY: join(temporary, 'objects'),
+      GIT_ALTERNATE_OBJECT_DIRECTORIES: join(gitDir, 'objects'),
+    }
+    const parts: Buffer[] = []
+    for (const { root, base, result, hasLarge } of trees) {
+      const prefixes =
+        roots.length > 1 ? [`--src-prefix=a/${root.name}/`, `--dst-prefix=b/${root.name}/`] : []
+      // Bytes of a large binary are no reading matter: it is named, and lands by apply alone.
+      const shape = form.stat ? ['--stat=200'] : hasLarge ? ['-p'] : ['-p', '--binary']
+      const args = [...largeFileConfig, 'diff', ...diffArguments, ...prefixes, ...shape, base, result]
+      parts.push(await git(args, { gitDir, env, maxBytes: form.maxBytes * 2 + 1024 * 1024 }))
+    }
+    const whole = Buffer.concat(parts)
+    const shown = whole.subarray(0, form.maxBytes)
+    return {
+      text: shown.toString('utf8'),
+      ...(isUtf8(shown) ? {} : { text_b64: shown.toString('base64') }),
+      truncated: whole.length > form.maxBytes,
+    }
+  } finally {
+    await rm(temporary, { recursive: true, force: true })
+  }
+}
+
+function isLarge(side: Side | null): boolean {
+  return side?.kind === 'file' && side.size > largeFile
+}
