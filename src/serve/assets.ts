@@ -18,7 +18,7 @@ const types: Readonly<Record<string, string>> = {
 export type Asset = { readonly type: string; readonly immutable: boolean; read(): Promise<Buffer> }
 
 /** The folder with our package.json, from the sources as well as from the build. */
-function packageRoot(): string {
+export function packageRoot(): string {
   let folder = import.meta.dirname
   while (!existsSync(join(folder, 'package.json')) && dirname(folder) !== folder) folder = dirname(folder)
   return folder

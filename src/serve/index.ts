@@ -14,7 +14,7 @@ import { lockedPage, welcomePage } from './pages.ts'
 import { webSocketChannel } from './channel.ts'
 
 export { contentSecurityPolicy, securityHeaders } from './headers.ts'
-export { builtWindow, loadAssets } from './assets.ts'
+export { builtWindow, loadAssets, packageRoot, type Asset } from './assets.ts'
 
 export type ServeOptions = {
   readonly engine: { readonly handlers: Handlers }
@@ -104,9 +104,9 @@ export async function serve(options: ServeOptions): Promise<Serving> {
       if (request.method !== 'GET' && request.method !== 'HEAD') {
         return respond(response, 405, 'text/plain', 'Only GET.\n')
       }
-      const url = new URL(request.url ?? '/', `http://127.0.0.1:${port}`)
-      if (url.pathname === '/enter') {
-        const cookie = door.enter(url.searchParams.get('token') ?? '')
+      const [path = '/', query = ''] = (request.url ?? '/').split('?', 2)
+      if (path === '/enter') {
+        const cookie = door.enter(new URLSearchParams(query).get('token') ?? '')
         if (cookie !== null) {
           await door.renew()
           response.setHeader('set-cookie', cookie)
@@ -118,7 +118,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
       }
       if (!door.admits(request.headers.cookie))
         return respond(response, 401, 'text/html; charset=utf-8', lockedPage)
-      const asset = assets.get(url.pathname)
+      const asset = assets.get(path)
       if (asset === undefined) return respond(response, 404, 'text/plain', 'Not found.\n')
       await send(response, asset)
     })().catch((error: unknown) => {
