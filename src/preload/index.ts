@@ -1,5 +1,5 @@
 import { contextBridge, ipcRenderer } from 'electron'
-import { ipcNames, type Bridge } from './bridge.ts'
+import { ipcNames, type Bridge, type WindowCommand } from './bridge.ts'
 
 // Only named functions cross; `ipcRenderer` itself, or its event objects, would hand the page every channel.
 const bridge: Bridge = Object.freeze({
@@ -10,6 +10,9 @@ const bridge: Bridge = Object.freeze({
   },
   onClose: (listener: () => void) => {
     ipcRenderer.on(ipcNames.closed, () => listener())
+  },
+  onCommand: (listener: (command: WindowCommand) => void) => {
+    ipcRenderer.on(ipcNames.command, (_event, command: WindowCommand) => listener(command))
   },
   chooseFolder: (startAt: string) =>
     ipcRenderer.invoke(ipcNames.chooseFolder, startAt) as Promise<string | null>,

@@ -1,5 +1,5 @@
 import { Tooltip } from 'radix-ui'
-import { useState } from 'react'
+import { useEffect, useState } from 'react'
 import { useAnswer, useChanges } from '../client/queries.ts'
 import { Toaster } from '../design/Toaster.tsx'
 import { DispatchPage } from '../dispatches/DispatchPage.tsx'
@@ -19,6 +19,9 @@ export function Window() {
   const [spawning, setSpawning] = useState(false)
   const [showKeys, setShowKeys] = useState(false)
   useKeys({ n: () => setSpawning(true), '?': () => setShowKeys(true) })
+  useEffect(() => {
+    window.orangery?.onCommand((command) => (command === 'spawn' ? setSpawning(true) : setShowKeys(true)))
+  }, [])
   const rows = list.data ?? []
   const here = route.page === 'dispatch' ? rows.find((row) => row.id === route.id) : rows[0]
 

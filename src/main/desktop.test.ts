@@ -1,0 +1,247 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { ipcNames } from '../preload/bridge.ts'
+import type { Handlers } from '../shared/api.ts'
+import type { DispatchRow } from '../shared/dispatch.ts'
+import { OrangeryError } from '../shared/errors.ts'
+import { noticeOf } from './attention.ts'
+import { startDesktop } from './desktop.ts'
+import { fakeElectron, fakeEngine, FakeNotification, type FakeContents } from './fixture.ts'
+import { windowOrigin } from './parts.ts'
+
+let assets: string
+beforeAll(() => {
+  assets = mkdtempSync(join(tmpdir(), 'orangery-main-'))
+  mkdirSync(join(assets, 'assets'))
+  writeFileSync(join(assets, 'index.html'), '<title>the window</title>')
+})
+afterAll(() => rmSync(assets, { recursive: true, force: true }))
+beforeEach(() => void FakeNotification.shown.splice(0))
+
+const row = (over: Partial<DispatchRow>): DispatchRow =>
+  ({
+    id: '20260128120500-b7c9',
+    name: 'tests',
+    prompt: null,
+    command: [],
+    status: 'running',
+    error: null,
+    changeset: null,
+    ...over,
+  }) as DispatchRow
+
+function engineWith(rows: () => DispatchRow[], changed: () => AsyncIterable<{ ids: string[] }>) {
+  return fakeEngine({
+    'dispatch.list': async () => rows(),
+    'host.info': async () => ({
+      version: '1',
+      data_dir: '/d',
+      platform: 'linux',
+      home: '/h',
+      host: 'desktop',
+    }),
+    changes: changed as Handlers['changes'],
+  })
+}
+const never = async function* () {
+  await new Promise(() => {})
+  yield { ids: [] }
+}
+
+async function start(engine = engineWith(() => [], never)) {
+  const fake = fakeElectron()
+  await startDesktop({ electron: fake.electron, openEngine: async () => engine, assets })
+  const window = fake.windows[0]!
+  return { ...fake, window, contents: window.webContents, engine }
+}
+const say = (ipcMain: { emit(name: string, ...args: unknown[]): boolean }, event: unknown, message: object) =>
+  ipcMain.emit(ipcNames.fromWindow, event, JSON.stringify(message))
+const from = (contents: FakeContents, frame: unknown = contents.mainFrame) => ({
+  sender: contents,
+  senderFrame: frame,
+})
+const call = { id: 1, call: 'dispatch.list', input: {} }
+
+test('the window is isolated, sandboxed and without Node', async () => {
+  const { window } = await start()
+  expect(window.options.webPreferences).toMatchObject({
+    contextIsolation: true,
+    sandbox: true,
+    nodeIntegration: false,
+    webviewTag: false,
+  })
+  expect(window.options.webPreferences['preload']).toMatch(/out\/preload\/index\.cjs$/)
+  expect(window.loaded).toEqual([`${windowOrigin}/`])
+})
+
+test('our window is answered over IPC', async () => {
+  const { ipcMain, contents } = await start()
+  say(ipcMain, from(contents), call)
+  await vi.waitFor(() => expect(contents.sent).toEqual([[ipcNames.toWindow, '{"id":1,"ok":[]}']]))
+})
+
+test.each([
+  [
+    'a window nobody registered',
+    (ours: FakeContents) => from(Object.assign(Object.create(ours) as FakeContents, { id: 999_999 })),
+  ],
+  ['a frame inside our window', (ours: FakeContents) => from(ours, { origin: windowOrigin })],
+  ['a frame that is already gone', (ours: FakeContents) => from(ours, null)],
+])('%s is not answered', async (_name, eventOf) => {
+  const { ipcMain, contents } = await start()
+  say(ipcMain, eventOf(contents), call)
+  await new Promise((resolve) => setTimeout(resolve, 30))
+  expect(contents.sent).toEqual([])
+})
+
+test('our window is not answered once it shows another origin', async () => {
+  const { ipcMain, ipcHandlers, contents } = await start()
+  contents.mainFrame.origin = 'https://evil.example'
+  say(ipcMain, from(contents), call)
+  await new Promise((resolve) => setTimeout(resolve, 30))
+  expect(contents.sent).toEqual([])
+  expect(await ipcHandlers.get(ipcNames.chooseFolder)?.(from(contents), '/')).toBeNull()
+  contents.mainFrame.origin = windowOrigin
+  expect(await ipcHandlers.get(ipcNames.chooseFolder)?.(from(contents), '/')).toBe('/home/ada/shop')
+})
+
+test('a page that is reloaded or crashes takes its streams with it', async () => {
+  let ended = 0
+  const engine = engineWith(
+    () => [],
+    async function* (_input?: unknown, signal?: AbortSignal) {
+      await new Promise((resolve) => signal?.addEventListener('abort', resolve))
+      ended++
+      yield { ids: [] }
+    },
+  )
+  const { ipcMain, contents } = await start(engine)
+  say(ipcMain, from(contents), { id: 1, open: 'changes', input: {} })
+  contents.emit('render-process-gone')
+  await vi.waitFor(() => expect(ended).toBe(1))
+  say(ipcMain, from(contents), call)
+  await vi.waitFor(() => expect(contents.sent).toHaveLength(1))
+})
+
+test('the window cannot be led elsewhere, and only https opens in the browser', async () => {
+  const { contents, external } = await start()
+  const leaving = { url: 'https://evil.example/', preventDefault: vi.fn() }
+  contents.emit('will-navigate', leaving)
+  expect(leaving.preventDefault).toHaveBeenCalledOnce()
+  const lookalike = { url: `${windowOrigin}.evil.example/`, preventDefault: vi.fn() }
+  contents.emit('will-navigate', lookalike)
+  expect(lookalike.preventDefault).toHaveBeenCalledOnce()
+  const staying = { url: `${windowOrigin}/#/computer`, preventDefault: vi.fn() }
+  contents.emit('will-navigate', staying)
+  expect(staying.preventDefault).not.toHaveBeenCalled()
+  for (const url of ['https://example.com/', 'file:///etc/passwd', 'javascript:alert(1)', 'nonsense']) {
+    expect(contents.openHandler?.({ url })).toEqual({ action: 'deny' })
+  }
+  expect(external).toEqual(['https://example.com/'])
+})
+
+test('every permission but copying is denied', async () => {
+  const { permissions } = await start()
+  const answers = ['media', 'geolocation', 'notifications', 'clipboard-read', 'openExternal'].map(
+    (permission) => {
+      let answer: boolean | undefined
+      permissions.request?.({}, permission, (granted) => (answer = granted))
+      return [answer, permissions.check?.({}, permission)]
+    },
+  )
+  expect(answers.flat()).not.toContain(true)
+  expect(permissions.check?.({}, 'clipboard-sanitized-write')).toBe(true)
+})
+
+test('the scheme serves the built window with its policy and nothing else', async () => {
+  const { ask } = await start()
+  const page = await ask(`${windowOrigin}/`)
+  expect(await page.text()).toContain('the window')
+  expect(page.headers.get('content-security-policy')).toContain("script-src 'self'")
+  expect((await ask(`${windowOrigin}/../../etc/passwd`)).status).toBe(404)
+  expect((await ask('app://elsewhere/')).status).toBe(404)
+  expect((await ask(`${windowOrigin}/`, 'POST')).status).toBe(404)
+})
+
+test('a second instance leaves at once and brings the first to the front', async () => {
+  const second = fakeElectron({ lock: false })
+  const openEngine = vi.fn()
+  expect(await startDesktop({ electron: second.electron, openEngine, assets })).toBe(false)
+  expect(second.app.quits).toBe(1)
+  expect(openEngine).not.toHaveBeenCalled()
+  const first = await start()
+  first.app.emit('second-instance')
+  expect(first.window.shown).toBe(1)
+  expect(first.windows).toHaveLength(1)
+})
+
+test('an engine that cannot open is said in words, and the app ends', async () => {
+  const fake = fakeElectron()
+  const openEngine = async () => {
+    throw new OrangeryError('store.newer', 'orangery.db: was written by a newer Orangery', {
+      hint: 'Update.',
+    })
+  }
+  expect(await startDesktop({ electron: fake.electron, openEngine, assets })).toBe(false)
+  expect(fake.errors[0]).toContain('was written by a newer Orangery\n\nUpdate.')
+  expect(fake.app.exitCode).toBe(1)
+  expect(fake.windows).toHaveLength(0)
+})
+
+test('a preflight failure is notified, and a click leads to it', async () => {
+  let rows: DispatchRow[] = []
+  let change: () => void = () => {}
+  const engine = engineWith(
+    () => rows,
+    async function* () {
+      await new Promise<void>((resolve) => (change = resolve))
+      yield { ids: ['x'] }
+      await new Promise(() => {})
+    },
+  )
+  const { window } = await start(engine)
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  rows = [row({ status: 'preflight_failed', error: 'vm: no runtime' })]
+  change()
+  await vi.waitFor(() => expect(FakeNotification.shown).toHaveLength(1))
+  expect(FakeNotification.shown[0]?.options).toMatchObject({
+    title: 'It did not start',
+    body: 'tests\nvm: no runtime',
+  })
+  FakeNotification.shown[0]?.emit('click')
+  expect(window.loaded.at(-1)).toBe(`${windowOrigin}/#/dispatch/20260128120500-b7c9`)
+})
+
+test('the tray and the badge count only what needs a person', async () => {
+  const waiting = { changeset: { id: 'x', state: 'review', files: 2, insertions: 1, deletions: 1 } } as never
+  const engine = engineWith(
+    () => [row({ status: 'completed', ...(waiting as object) }), row({ status: 'running' })],
+    never,
+  )
+  const { app, trays } = await start(engine)
+  await vi.waitFor(() => expect(app.badge).toBe(1))
+  expect(trays[0]?.tip).toBe('Orangery: 1 waiting for you')
+  app.emit('window-all-closed')
+  expect(app.quits).toBe(0)
+})
+
+test('leaving closes the engine first, then quits', async () => {
+  const { app, engine } = await start()
+  const event = { preventDefault: vi.fn() }
+  app.emit('before-quit', event)
+  expect(event.preventDefault).toHaveBeenCalledOnce()
+  await vi.waitFor(() => expect(app.quits).toBe(1))
+  expect(engine.closed).toBe(true)
+  const again = { preventDefault: vi.fn() }
+  app.emit('before-quit', again)
+  expect(again.preventDefault).not.toHaveBeenCalled()
+})
+
+test('what had ended before we looked is news to nobody', () => {
+  const ended = row({ status: 'completed', changeset: { state: 'review', files: 3 } as never })
+  expect(noticeOf(undefined, ended)).toBeNull()
+  expect(noticeOf(row({}), ended)).toMatchObject({ title: 'Waiting for your review' })
+  expect(noticeOf(ended, ended)).toBeNull()
+})

@@ -1,0 +1,201 @@
+import { userInfo } from 'node:os'
+import { join } from 'node:path'
+import type { BrowserWindow, Tray } from 'electron'
+import type { Engine } from '../engine/index.ts'
+import { ipcNames, type WindowCommand } from '../preload/bridge.ts'
+import { builtWindow, loadAssets, packageRoot } from '../serve/index.ts'
+import { reportError } from '../shared/errors.ts'
+import { watchDispatches, type Notice } from './attention.ts'
+import { denyPermissions, keepInPlace } from './guard.ts'
+import { serveWindows } from './ipc.ts'
+import { menuTemplate } from './menu.ts'
+import { windowAddress, type ElectronParts } from './parts.ts'
+import { answerScheme, registerScheme } from './protocol.ts'
+import { KnownWindows } from './sender.ts'
+
+export type DesktopOptions = {
+  readonly electron: ElectronParts
+  readonly openEngine: () => Promise<Engine>
+  readonly assets?: string
+  readonly onUnexpected?: (error: unknown) => void
+}
+
+const resource = (...names: string[]) => join(packageRoot(), 'resources', ...names)
+
+/** The desktop app: a window, a tray and the engine behind them. False where another instance has the house. */
+export async function startDesktop(options: DesktopOptions): Promise<boolean> {
+  const { electron, onUnexpected = () => {} } = options
+  const { app } = electron
+  registerScheme(electron)
+  if (!app.requestSingleInstanceLock()) {
+    app.quit()
+    return false
+  }
+  await app.whenReady()
+  let engine: Engine
+  try {
+    engine = await options.openEngine()
+  } catch (error) {
+    const { message, hint } = reportError(error)
+    electron.dialog.showErrorBox('Orangery cannot start', [message, hint].filter(Boolean).join('\n\n'))
+    app.exit(1)
+    return false
+  }
+  new Desktop(electron, engine, onUnexpected).open(await loadAssets(options.assets ?? builtWindow()))
+  return true
+}
+
+class Desktop {
+  readonly #electron: ElectronParts
+  readonly #engine: Engine
+  readonly #known = new KnownWindows()
+  readonly #leaving = new AbortController()
+  readonly #onUnexpected: (error: unknown) => void
+  #window: BrowserWindow | null = null
+  #tray: Tray | null = null
+  #running = 0
+
+  constructor(electron: ElectronParts, engine: Engine, onUnexpected: (error: unknown) => void) {
+    this.#electron = electron
+    this.#engine = engine
+    this.#onUnexpected = onUnexpected
+  }
+
+  open(assets: Awaited<ReturnType<typeof loadAssets>>): void {
+    const { app, ipcMain, session, Menu, dialog } = this.#electron
+    answerScheme(this.#electron, assets)
+    denyPermissions(session.defaultSession)
+    app.on('web-contents-created', (_event, contents) => keepInPlace(contents, this.#electron))
+    app.on('second-instance', () => this.#show())
+    app.on('activate', () => this.#show())
+    // With something running the house stays open, in the tray.
+    app.on('window-all-closed', () => {
+      if (this.#running === 0 && process.platform !== 'darwin') app.quit()
+    })
+    app.on('before-quit', (event) => this.#leave(event))
+
+    const caller = { by: userInfo().username }
+    serveWindows(this.#electron, this.#known, this.#engine.handlers, caller, this.#onUnexpected)
+    ipcMain.handle(ipcNames.chooseFolder, async (event, startAt: unknown) => {
+      if (!this.#known.admits(event) || this.#window === null) return null
+      const { filePaths } = await dialog.showOpenDialog(this.#window, {
+        properties: ['openDirectory', 'createDirectory'],
+        ...(typeof startAt === 'string' ? { defaultPath: startAt } : {}),
+      })
+      return filePaths[0] ?? null
+    })
+    Menu.setApplicationMenu(
+      Menu.buildFromTemplate(
+        menuTemplate({
+          spawn: () => this.#command('spawn'),
+          showKeys: () => this.#command('keys'),
+          developer: !app.isPackaged,
+          mac: process.platform === 'darwin',
+        }),
+      ),
+    )
+    this.#openTray()
+    this.#show()
+    void this.#engine.offerToCommandLines().catch(this.#onUnexpected)
+    watchDispatches(
+      this.#engine.client,
+      this.#leaving.signal,
+      (notice) => this.#tell(notice),
+      (counts) => this.#count(counts),
+    ).catch(this.#onUnexpected)
+  }
+
+  #show(place = ''): void {
+    if (this.#window === null) this.#window = this.#makeWindow(place)
+    else {
+      if (this.#window.isMinimized()) this.#window.restore()
+      if (place !== '') void this.#window.loadURL(windowAddress(place))
+      this.#window.show()
+      this.#window.focus()
+    }
+  }
+
+  #makeWindow(place: string): BrowserWindow {
+    const { BrowserWindow, nativeTheme } = this.#electron
+    const window = new BrowserWindow({
+      width: 1280,
+      height: 832,
+      minWidth: 720,
+      minHeight: 480,
+      show: false,
+      title: 'Orangery',
+      icon: resource('icons', 'app-256.png'),
+      // The canvas of the window's own tokens, so that opening does not flash.
+      backgroundColor: nativeTheme.shouldUseDarkColors ? '#0b0e10' : '#ebf0f2',
+      titleBarStyle: process.platform === 'darwin' ? 'hiddenInset' : 'default',
+      autoHideMenuBar: true,
+      webPreferences: {
+        preload: join(packageRoot(), 'out', 'preload', 'index.cjs'),
+        contextIsolation: true,
+        sandbox: true,
+        nodeIntegration: false,
+        webviewTag: false,
+        spellcheck: false,
+        navigateOnDragDrop: false,
+      },
+    })
+    this.#known.add(window.webContents)
+    window.once('ready-to-show', () => window.show())
+    window.on('closed', () => {
+      this.#window = null
+    })
+    void window.loadURL(windowAddress(place))
+    return window
+  }
+
+  #command(command: WindowCommand): void {
+    this.#show()
+    this.#window?.webContents.send(ipcNames.command, command)
+  }
+
+  #openTray(): void {
+    const { Tray, Menu } = this.#electron
+    this.#tray = new Tray(this.#trayImage(false))
+    this.#tray.setToolTip('Orangery')
+    this.#tray.on('click', () => this.#show())
+    this.#tray.setContextMenu(
+      Menu.buildFromTemplate([
+        { label: 'Open Orangery', click: () => this.#show() },
+        { label: 'New Dispatch…', click: () => this.#command('spawn') },
+        { type: 'separator' },
+        { role: 'quit' },
+      ]),
+    )
+  }
+
+  #trayImage(attention: boolean) {
+    const name =
+      process.platform === 'darwin' && !attention ? 'trayTemplate' : attention ? 'tray-attention' : 'tray'
+    return this.#electron.nativeImage.createFromPath(resource('icons', `${name}.png`))
+  }
+
+  #count({ waiting, running }: { waiting: number; running: number }): void {
+    this.#running = running
+    this.#tray?.setImage(this.#trayImage(waiting > 0))
+    this.#tray?.setToolTip(waiting === 0 ? 'Orangery' : `Orangery: ${waiting} waiting for you`)
+    this.#electron.app.setBadgeCount(waiting)
+  }
+
+  #tell({ id, title, body }: Notice): void {
+    const { Notification } = this.#electron
+    if (!Notification.isSupported()) return
+    const notification = new Notification({ title, body, icon: resource('icons', 'app-256.png') })
+    notification.on('click', () => this.#show(`#/dispatch/${encodeURIComponent(id)}`))
+    notification.show()
+  }
+
+  #leave(event: { preventDefault(): void }): void {
+    if (this.#leaving.signal.aborted) return
+    event.preventDefault()
+    this.#leaving.abort()
+    this.#engine
+      .close()
+      .catch(this.#onUnexpected)
+      .finally(() => this.#electron.app.quit())
+  }
+}
