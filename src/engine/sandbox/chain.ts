@@ -97,7 +97,9 @@ export class Chain {
 
   /** Why it did not come up, in one line. */
   get failure(): string {
-    const said = this.diagnostics().split('\n').at(-1)
+    const said = this.diagnostics()
+      .split('\n')
+      .find((line) => !line.includes('dmesg(1)'))
     return [this.#failure, said].filter(Boolean).join(': ') || `ended with ${this.#code ?? 'no word'}`
   }
 

@@ -1,6 +1,6 @@
 import { mkdir, mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import { makeDispatchId } from '../../shared/ids.ts'
 import { randomBytes } from 'node:crypto'
@@ -13,6 +13,8 @@ import { planSandbox } from './plan.ts'
 /** A project, a data folder and a home in one throw-away folder: real ones, for tests and the bench. */
 export type Ground = AsyncDisposable & {
   readonly folder: string
+  /** Part of every path of it and of nothing else on this machine. */
+  readonly marker: string
   readonly dataDir: string
   readonly root: string
   readonly upper: string
@@ -46,6 +48,7 @@ export async function makeGround(name = 'project', parent = tmpdir()): Promise<G
   }
   return {
     folder,
+    marker: basename(folder),
     dataDir,
     root,
     upper: join(layers, 'upper'),

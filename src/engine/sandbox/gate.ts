@@ -41,7 +41,8 @@ for each in /proc/self/fd/*; do
   [0-9]) ;;
   *) [ -e "$each" ] || continue
     exec "$bash" --norc --noprofile -c 'for each in /proc/self/fd/*; do
-      number=${'${each##*/}'}; if [ "$number" -gt 2 ]; then eval "exec $number>&-"; fi; done; exec "$@"' orangery "$@" ;;
+      number=${'${each##*/}'}; if [ "$number" -gt 2 ]; then eval "exec $number>&-"; fi; done
+      exec /usr/bin/env -u _ -u SHLVL -u OLDPWD "$@"' orangery "$@" ;;
   esac
 done
 exec "$@"
@@ -88,6 +89,17 @@ export function gateQuestions(plan: SandboxPlan): readonly GateQuestion[] {
   ]
 }
 
+// A shell sets these for itself and does not hand on what it was given.
+const shellNames = ['PS1', 'PS2', 'PS4', 'IFS', 'OPTIND', 'SHLVL', '_']
+
+function restoredEnvironment(environment: Readonly<Record<string, string>>): readonly string[] {
+  const pairs = shellNames.flatMap((name) => {
+    const value = environment[name]
+    return value === undefined ? [] : [`${name}=${value}`]
+  })
+  return pairs.length === 0 ? [] : ['/usr/bin/env', ...pairs]
+}
+
 /** The gate and, as its last arguments, the agent's own command. */
 export function gateArguments(plan: SandboxPlan): readonly string[] {
   const questions = gateQuestions(plan)
@@ -106,6 +118,7 @@ export function gateArguments(plan: SandboxPlan): readonly string[] {
       ? []
       : [plan.tools.prlimit ?? 'prlimit', `--nproc=${processes}:${processes}`, '--']),
     ...(plan.request.terminal ? [plan.shell.setsid, '--ctty', '--wait', '--'] : []),
+    ...restoredEnvironment(plan.environment),
     ...plan.request.command,
   ]
 }

@@ -98,7 +98,8 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
           settings.push({ file: join(folder, name), value })
           means.push(`cgroup ${kind}: ${name} = ${value}`)
         }
-      } else if (controller === 'pids' && host.tools.prlimit !== null) {
+      } else if (controller === 'pids' && host.tools.prlimit !== null && host.uid !== 0) {
+        // The kernel exempts the real root from RLIMIT_NPROC, in whatever namespace.
         processes = limits.pids ?? null
         means.push(`RLIMIT_NPROC inside the user namespace: ${processes}`)
       } else if (controller === 'cpu' && Number.isInteger(limits.cpus) && host.tools.taskset !== null) {

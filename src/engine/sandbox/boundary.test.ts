@@ -1,0 +1,105 @@
+import { access, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { makeGround, runIn, startOn } from './fixture.ts'
+import { detectHost, type HostFacts } from './host.ts'
+
+let host: HostFacts
+beforeAll(async () => {
+  await using ground = await makeGround()
+  host = await detectHost(ground.dataDir)
+})
+
+describe('narrowing while a file is open for writing', () => {
+  test('waits for a writer that lets go, and says so', async () => {
+    await using ground = await makeGround()
+    const script =
+      'sh -c "exec 3>held; touch ~/open; sleep 0.2; echo last words >&3; exec 3>&-; sleep 5" & ' +
+      'while [ ! -e ~/narrow ]; do sleep 0.01; done; touch late 2>/dev/null || echo refused; kill $!'
+    const { sandbox, finish } = await startOn(ground, ground.request(['sh', '-c', script]), host)
+    await using _ = sandbox
+    sandbox.release()
+    await ground.waitForHome('open')
+    const { note } = await sandbox.setFiles('ro')
+    await ground.writeHome('narrow')
+    expect(note).toMatch(/^waited for .*sh \(\d+\) with .*held/)
+    expect(await finish()).toMatchObject({ exitCode: 0, stdout: 'refused\n' })
+    expect(await readFile(join(ground.upper, 'held'), 'utf8')).toBe('last words\n')
+  })
+
+  test('ends a process that never lets go, names it, and spares the others', async () => {
+    await using ground = await makeGround()
+    const script =
+      'sh -c "exec 3>held; touch ~/open; while :; do sleep 0.01; done" & ' +
+      'while [ ! -e ~/narrow ]; do sleep 0.01; done; touch late 2>/dev/null || echo refused; wait $!; echo $?'
+    const { sandbox, finish } = await startOn(ground, ground.request(['sh', '-c', script]), host)
+    await using _ = sandbox
+    sandbox.release()
+    await ground.waitForHome('open')
+    const { note } = await sandbox.setFiles('ro')
+    await ground.writeHome('narrow')
+    expect(note).toMatch(/^ended .*sh \(\d+\) with .*held.*, which did not let go$/)
+    expect((await finish()).stdout).toMatch(/refused\n137\n/)
+  })
+
+  test('is refused, and nothing changes, where the agent itself holds the file', async () => {
+    await using ground = await makeGround()
+    const script =
+      'exec 3>held; touch ~/open; while [ ! -e ~/go ]; do sleep 0.01; done; touch late && echo still'
+    const { sandbox, finish } = await startOn(ground, ground.request(['sh', '-c', script]), host)
+    await using _ = sandbox
+    sandbox.release()
+    await ground.waitForHome('open')
+    await expect(sandbox.setFiles('ro')).rejects.toThrow(/files stay writable: .*sh \(\d+\) with .*held/)
+    await ground.writeHome('go')
+    expect(await finish()).toMatchObject({ exitCode: 0, stdout: 'still\n' })
+  })
+})
+
+test('a file named writable can be written in a read-only workspace, and nothing beside it', async () => {
+  await using ground = await makeGround()
+  await writeFile(join(ground.root, 'TODO.md'), 'plan\n')
+  const outcome = await runIn(
+    ground,
+    host,
+    'echo more >>TODO.md; touch other 2>/dev/null || echo refused; cat TODO.md; ls',
+    { files: 'ro', writableFiles: [join(ground.root, 'TODO.md'), join(ground.root, 'NEW.md')] },
+  )
+  expect(outcome.stdout).toBe('refused\nplan\nmore\nNEW.md\nREADME.md\nTODO.md\n')
+  expect(await readFile(join(ground.root, 'TODO.md'), 'utf8')).toBe('plan\n')
+  expect(await readFile(join(ground.upper, 'TODO.md'), 'utf8')).toBe('plan\nmore\n')
+  await expect(access(join(ground.upper, 'NEW.md'))).rejects.toThrow('ENOENT')
+})
+
+test('hidden files cannot be read, whatever reads them, and their folders look empty', async () => {
+  await using ground = await makeGround()
+  await mkdir(join(ground.root, 'deep', 'secrets'), { recursive: true })
+  for (const path of ['.env', 'deep/.env.local', 'deep/secrets/key', 'kept.txt']) {
+    await writeFile(join(ground.root, path), `content of ${path}\n`)
+  }
+  const outcome = await runIn(
+    ground,
+    host,
+    'cat .env deep/.env.local kept.txt; ls -A deep/secrets; grep -rs content . | sort',
+    {
+      hide: ['.env*', 'deep/secrets/'],
+    },
+  )
+  expect(outcome.stdout).toBe('content of kept.txt\n./kept.txt:content of kept.txt\n')
+})
+
+test('a hidden root is not there and a read-only root cannot be written', async () => {
+  await using ground = await makeGround()
+  const request = ground.request(['true'])
+  const [first] = request.workspace.roots
+  if (first === undefined) throw new Error('no root')
+  const withAccess = (access: 'ro' | 'hidden') => ({
+    cwd: '/tmp',
+    workspace: { ...request.workspace, roots: [{ ...first, access }] },
+  })
+  const look = `ls ${ground.root} 2>&1; touch ${ground.root}/new 2>/dev/null || echo refused`
+  expect((await runIn(ground, host, look, withAccess('ro'))).stdout).toBe('README.md\nrefused\n')
+  expect((await runIn(ground, host, look, withAccess('hidden'))).stdout).toMatch(
+    /No such file or directory\nrefused\n/,
+  )
+})

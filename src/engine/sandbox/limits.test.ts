@@ -1,0 +1,90 @@
+import { readdir } from 'node:fs/promises'
+import { beforeAll, describe, expect, test } from 'vitest'
+import type { Limits } from '../../shared/spec.ts'
+import { makeGround, runIn } from './fixture.ts'
+import { detectHost, type HostFacts } from './host.ts'
+import { planSandbox } from './plan.ts'
+
+let host: HostFacts
+beforeAll(async () => {
+  await using ground = await makeGround()
+  host = await detectHost(ground.dataDir)
+})
+
+async function runLimited(script: string, limits: Limits, facts = host) {
+  await using ground = await makeGround()
+  return await runIn(ground, facts, script, { limits })
+}
+
+const hasCgroup = (name: 'memory' | 'cpu' | 'pids') =>
+  host.cgroups.kind === 'systemd' ||
+  (host.cgroups.kind !== 'none' && host.cgroups.parents[name] !== undefined)
+
+const withoutCgroups = (): HostFacts => ({ ...host, cgroups: { kind: 'none', why: 'none for this test' } })
+
+describe('a limit that is run into', () => {
+  test('is told apart as timeout, and ends what ignores SIGTERM too', async () => {
+    const outcome = await runLimited("trap '' TERM; while :; do sleep 0.05; done", { timeout_s: 0.2 })
+    expect(outcome.limits).toEqual(['timeout'])
+    expect(outcome.signal).toBe('SIGKILL')
+  })
+
+  test('is told apart as disk', async () => {
+    const outcome = await runLimited('dd if=/dev/zero of=big bs=1M count=64 2>/dev/null; sleep 20', {
+      disk_mb: 8,
+    })
+    expect(outcome.limits).toEqual(['disk'])
+  })
+
+  test('is not the disk limit where a sparse file only looks large', async () => {
+    const outcome = await runLimited('truncate -s 1T sparse && sleep 0.5', { disk_mb: 8 })
+    expect(outcome).toMatchObject({ exitCode: 0, limits: [] })
+  })
+
+  test('is told apart as memory', async ({ skip }) => {
+    skip(!hasCgroup('memory'), 'no control group for memory here')
+    const outcome = await runLimited(`node -e 'const a = []; for (;;) a.push(Buffer.alloc(1e7, 1))'`, {
+      memory_mb: 128,
+    })
+    expect(outcome.limits).toEqual(['memory'])
+    expect(outcome.exitCode).not.toBe(0)
+    expect(outcome.resources.max_rss_mb).toBeGreaterThan(100)
+    expect(outcome.resources.max_rss_mb).toBeLessThanOrEqual(128)
+  })
+
+  const manyProcesses =
+    'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 0.4 & done; wait'
+
+  test('is told apart as pids', async ({ skip }) => {
+    skip(!hasCgroup('pids'), 'no control group for processes here')
+    const outcome = await runLimited(manyProcesses, { pids: 8 })
+    expect(outcome.limits).toEqual(['pids'])
+    expect(outcome.stderr).toMatch(/fork/i)
+  })
+
+  test('holds for processes of an ordinary user without any control group, and is refused to root', async () => {
+    const limited = runLimited(manyProcesses, { pids: 8 }, withoutCgroups())
+    if (host.uid === 0) await expect(limited).rejects.toThrow('limit pids: none for this test')
+    else expect((await limited).stderr).toMatch(/fork/i)
+  })
+})
+
+test('a CPU limit that is an affinity mask cannot be widened from inside', async () => {
+  const outcome = await runLimited('nproc; taskset -p ffff $$ 2>&1 >/dev/null', { cpus: 1 }, withoutCgroups())
+  expect(outcome.stdout).toMatch(/^1\n.*not permitted/)
+})
+
+test('a limit the host cannot enforce fails before anything starts', async () => {
+  await using ground = await makeGround()
+  const request = ground.request(['true'], { limits: { memory_mb: 100 } })
+  expect(() => planSandbox(request, withoutCgroups())).toThrow('limit memory_mb: none for this test')
+})
+
+test('the control groups of a sandbox are gone after it', async ({ skip }) => {
+  skip(!hasCgroup('memory') || host.cgroups.kind === 'systemd')
+  await runLimited('true', { memory_mb: 100, pids: 50, cpus: 1.5 })
+  if (host.cgroups.kind !== 'v1' && host.cgroups.kind !== 'v2') return
+  for (const parent of Object.values(host.cgroups.parents)) {
+    expect((await readdir(parent)).filter((name) => name.startsWith('orangery-'))).toEqual([])
+  }
+})
