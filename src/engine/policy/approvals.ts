@@ -73,8 +73,8 @@ export function standingApproval(
   wish: BoundaryRequest,
   context: EscalationContext,
 ): { readonly way: AnswerWay; readonly by: string } | null {
-  // A person who took rights back is asked before they come back, whatever was saved earlier.
-  if (state.grants.at(-1)?.way === 'narrowed') return null
+  // A person who took rights back decides on every step from then on, whatever was saved earlier.
+  if (state.grants.some((grant) => grant.way === 'narrowed')) return null
   const saved = savedApprovalsFor(state, wish, context)
   if (saved !== null) {
     return { way: 'saved', by: saved.map(({ source, id }) => `saved approval ${id} (${source})`).join(', ') }

@@ -28,6 +28,7 @@ import {
   type Answering,
   type Asking,
   type EscalationEffect,
+  type Narrowing,
   type Step,
 } from './escalation.ts'
 
@@ -138,10 +139,7 @@ export class Boundaries {
     return step.result
   }
 
-  async narrow(
-    id: DispatchId,
-    narrowing: { readonly to: BoundaryLevel; readonly by: string; readonly why: string },
-  ): Promise<BoundaryGrant> {
+  async narrow(id: DispatchId, narrowing: Narrowing): Promise<BoundaryGrant> {
     const step = this.#change(id, (state) => narrowBoundary(state, narrowing, { at: this.#now() }))
     await this.#carryOut(id, step, [])
     return step.result
@@ -154,7 +152,8 @@ export class Boundaries {
     const state = this.#parts.records.read(id)
     if (!state.running) return
     if (boundaryRank(current(state).level) > boundaryRank(maximum)) {
-      await this.narrow(id, { to: maximum, by: 'config', why: `the config now allows ${maximum} at most` })
+      const why = `the config now allows ${maximum} at most`
+      await this.narrow(id, { to: maximum, by: 'config', why, way: 'config' })
     }
     const step = this.#change(id, (latest) => approveStanding(latest, context))
     await this.#carryOut(id, step, step.result)

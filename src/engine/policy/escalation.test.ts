@@ -321,13 +321,15 @@ describe('a person', () => {
   test('who narrowed an agent is asked before a saved approval widens it again', () => {
     const saved = context({ sandboxApprovedEscalations: [approval()] })
     const wide = fileRequest(fresh(), asking(), saved)
-    const narrowing = { to: 'readonly' as const, by: 'person', why: 'stop that' }
+    const narrowing = { to: 'readonly' as const, by: 'person', why: 'stop that', way: 'narrowed' as const }
     const narrowed = narrowBoundary(wide.state, narrowing, { at: start })
     expect(current(narrowed.state)).toEqual({ level: 'readonly', hosts: [] })
     const again = fileRequest(narrowed.state, asking(), saved)
     expect(again.result.status).toBe('open')
     const yes = approveRequests(again.state, { ...answering, scope: 'once' }, saved)
     expect(current(yes.state).level).toBe('network')
+    const another = { ...asking({ hosts: ['registry.test:80'] }) }
+    expect(fileRequest(yes.state, another, saved).result.status).toBe('open')
     expect(
       refusal(() => narrowBoundary(narrowed.state, { ...narrowing, to: 'full' }, { at: start })).kind,
     ).toBe('input')

@@ -7,6 +7,7 @@ import type {
   BoundaryGrant,
   BoundaryRequest,
   RequestSource,
+  TaskApproval,
 } from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
 import { formatHostPattern, parseHostPattern } from '../../shared/hosts.ts'
@@ -331,16 +332,22 @@ export function approveRequests(
   let next = approved.reduce(replaceRequest, state)
   const wishes = approvalsFor(state.agent, open)
   if (scope === 'task') {
-    const fresh = wishes.map((wish, index) => ({
-      id: `${open[0]?.id ?? ''}.${index}`,
-      task: state.task,
-      agent: wish.agent,
-      level: wish.level,
-      hosts: wish.hosts,
-      by,
-      at: at.toISOString(),
-      revoked_at: null,
-    }))
+    const known = new Set(
+      state.taskApprovals.filter(({ revoked_at: revoked }) => revoked === null).map(meaning),
+    )
+    const fresh = wishes
+      .map(({ level, hosts }, index) => ({
+        // Asked again after a failed change, the same request gives a second approval of another name.
+        id: `${open[0]?.id ?? ''}.${state.taskApprovals.length + index}`,
+        task: state.task,
+        agent: state.agent,
+        level,
+        hosts,
+        by,
+        at: at.toISOString(),
+        revoked_at: null,
+      }))
+      .filter((approval) => !known.has(meaning(approval)))
     next = { ...next, taskApprovals: [...next.taskApprovals, ...fresh] }
   }
   const step = granted(next, approved, at, scope, by)
@@ -348,6 +355,9 @@ export function approveRequests(
     scope === 'project' || scope === 'user' ? [{ kind: 'save', scope, approvals: wishes, by }] : []
   return { ...step, effects: [...save, ...step.effects] }
 }
+
+const meaning = ({ agent, level, hosts }: Pick<TaskApproval, 'agent' | 'level' | 'hosts'>): string =>
+  JSON.stringify([agent, level, hosts])
 
 /** One approval per level, with all its hosts. */
 function approvalsFor(agent: string, requests: readonly BoundaryRequest[]): SavedApproval[] {
@@ -380,10 +390,18 @@ export function denyRequests(
   }
 }
 
+export type Narrowing = {
+  readonly to: BoundaryLevel
+  readonly by: string
+  readonly why: string
+  /** `narrowed`: a person did it, and is asked before anything comes back. `config`: its maximum was lowered. */
+  readonly way: 'narrowed' | 'config'
+}
+
 /** Takes rights back from a running agent: a lower level, or the same without the granted hosts. */
 export function narrowBoundary(
   before: EscalationState,
-  narrowing: { readonly to: BoundaryLevel; readonly by: string; readonly why: string },
+  narrowing: Narrowing,
   { at }: Pick<EscalationContext, 'at'>,
 ): Step<BoundaryGrant> {
   assertRunning(before)
@@ -395,7 +413,7 @@ export function narrowBoundary(
       hint: 'Use `orangery boundary request` to widen.',
     })
   }
-  const { to, by, why } = narrowing
+  const { to, by, why, way } = narrowing
   const grant: BoundaryGrant = {
     at: at.toISOString(),
     from: now.level,
@@ -403,7 +421,7 @@ export function narrowBoundary(
     hosts: [],
     by,
     why,
-    way: 'narrowed',
+    way,
     request: null,
   }
   return {
