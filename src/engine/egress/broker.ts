@@ -1,5 +1,7 @@
+import type { ChildProcess } from 'node:child_process'
 import { chmod, rm } from 'node:fs/promises'
-import { createServer, type Socket } from 'node:net'
+import { createServer, type Server, type Socket } from 'node:net'
+import { z } from 'zod'
 import type { NetworkUse } from '../../shared/effective.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { parseCredential, type CredentialGrant } from './credentials.ts'
@@ -11,7 +13,7 @@ import { readUntil } from './reading.ts'
 import { memoisedResolver, type Resolver } from './resolver.ts'
 import { encodeReply, parseGreeting, parseRequest, socksReply } from './socks.ts'
 import { carry, openPassage, refusePlain, statusOf, type HttpHandover } from './tunnel.ts'
-import { readLine } from './wire.ts'
+import { readLine, type Opening } from './wire.ts'
 
 export type BrokerOptions = {
   /** One socket per sandbox: whoever reaches it is that sandbox. */
@@ -24,30 +26,81 @@ export type BrokerOptions = {
 }
 
 export interface Broker extends AsyncDisposable {
+  /** New connections at once; open ones that would no longer be let out are cut. */
   setPolicy(policy: EgressPolicy): void
   usage(): NetworkUse
+  /** Takes the listening sockets of a relay that was started with an IPC channel. */
+  adopt(relay: ChildProcess): void
   close(): Promise<void>
 }
+
+const passedSchema = z.object({
+  key: z.string(),
+  opening: z
+    .union([
+      z.object({ kind: z.literal('proxy') }),
+      z.object({ kind: z.literal('alias'), host: z.string(), port: z.number() }),
+    ])
+    .optional(),
+})
 
 export async function startBroker(options: BrokerOptions): Promise<Broker> {
   const caps = { ...defaultCaps, ...options.caps }
   const gate = new Gate(options.policy, caps, options.resolver ?? memoisedResolver(), options.onDecision)
   const credentials = (options.credentials ?? []).map(parseCredential)
-  const http = createHttpSide(gate, () => credentials, caps.handshakeMs)
+  const http = createHttpSide(gate, () => credentials, caps.handshakeMs, caps.idleMs)
   const clients = new Set<Socket>()
+  let closed = false
 
-  const server = createServer({ allowHalfOpen: true }, (client) => {
+  const admit = (client: Socket, work: () => Promise<void>) => {
     clients.add(client)
     client.once('close', () => clients.delete(client))
     client.on('error', () => client.destroy())
     // Half-open and mute connections count too; beyond this there is not even a polite answer.
     if (clients.size > caps.connections * 2) return void client.destroy()
-    void serve(client).catch(() => client.destroy())
+    void work().catch(() => client.destroy())
+  }
+  const server = createServer({ allowHalfOpen: true }, (client) => {
+    admit(client, () => serveTunnel(client))
   })
+  const listeners = new Set<Server>()
 
-  async function serve(client: Socket): Promise<void> {
+  /** Accepts on the listening sockets that a relay passes over its IPC channel, for as long as it lives. */
+  const adopt = (relay: ChildProcess) => {
+    const own = new Map<string, Server>()
+    const drop = (key: string) => {
+      const listener = own.get(key)
+      if (listener === undefined) return
+      own.delete(key)
+      listeners.delete(listener)
+      listener.close()
+    }
+    relay.on('message', (message, handle) => {
+      const parsed = passedSchema.safeParse(message)
+      if (!parsed.success || closed) return
+      const { key, opening } = parsed.data
+      drop(key)
+      if (opening === undefined || handle === undefined) return
+      const listener = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
+        admit(client, () => serve(client, opening))
+      })
+      listener.on('error', () => drop(key))
+      listener.listen(handle)
+      own.set(key, listener)
+      listeners.add(listener)
+    })
+    relay.once('exit', () => {
+      for (const key of own.keys()) drop(key)
+    })
+  }
+
+  async function serveTunnel(client: Socket): Promise<void> {
     const opening = await readUntil(client, readLine, caps.handshakeMs)
     if (opening === null) return void client.destroy()
+    await serve(client, opening)
+  }
+
+  async function serve(client: Socket, opening: Opening): Promise<void> {
     if (opening.kind === 'alias') return serveAlias(client, opening.host, opening.port)
     const first = await readUntil(client, firstByte, caps.handshakeMs)
     if (first === null) return void client.destroy()
@@ -81,7 +134,10 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   watch.unref()
 
   const close = async () => {
+    if (closed) return
+    closed = true
     clearInterval(watch)
+    for (const listener of listeners) listener.close()
     gate.close()
     for (const client of clients) client.destroy()
     await new Promise<void>((resolve) => server.close(() => resolve()))
@@ -90,6 +146,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   return {
     setPolicy: (policy) => gate.setPolicy(policy),
     usage: () => gate.usage(),
+    adopt,
     close,
     [Symbol.asyncDispose]: close,
   }

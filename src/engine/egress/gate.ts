@@ -1,6 +1,7 @@
-import { connect, isIP, type Socket } from 'node:net'
+import { isIP, type Socket } from 'node:net'
 import type { NetworkUse } from '../../shared/effective.ts'
 import { isInCidr, refusedAddress } from './addresses.ts'
+import { codedError, dial } from './dial.ts'
 import { showTarget, type Target } from './names.ts'
 import { decide, denialText, type EgressDecision, type EgressPolicy } from './policy.ts'
 import type { Resolver } from './resolver.ts'
@@ -249,23 +250,6 @@ async function dialFirst(
   }
   throw new Unreachable(target, failure)
 }
-
-function dial(host: string, port: number, timeoutMs: number): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = connect({ host, port, allowHalfOpen: true, noDelay: true })
-    const timer = setTimeout(() => socket.destroy(codedError('ETIMEDOUT')), timeoutMs)
-    socket.once('error', reject)
-    socket.once('close', () => clearTimeout(timer))
-    socket.once('connect', () => {
-      clearTimeout(timer)
-      socket.off('error', reject)
-      socket.on('error', () => {})
-      resolve(socket)
-    })
-  })
-}
-
-const codedError = (code: string) => Object.assign(new Error(code), { code })
 
 function withDeadline<T>(work: Promise<T>, deadline: number): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()

@@ -1,24 +1,15 @@
-import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { connect as tlsConnect } from 'node:tls'
 import { credentialFor, type Credential } from './credentials.ts'
+import { pour, sinkInto, whenEnded } from './dial.ts'
+import { headText, passedOn, passResponse, readHead, sendRequest } from './exchange.ts'
 import type { Gate, Passage, Via } from './gate.ts'
 import { parseAuthority, showTarget, type Target } from './names.ts'
 import { carry, httpAnswer, join, openPassage, statusOf } from './tunnel.ts'
 
 const readingMethods = new Set(['GET', 'HEAD', 'OPTIONS'])
-const hopByHop = new Set([
-  'connection',
-  'keep-alive',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-])
 
 /** What is fixed about a connection that did not come as a proxy request: where it leads. */
 type Fixed = { readonly target: Target; readonly via: Via; ready: Passage | null }
@@ -38,6 +29,7 @@ export function createHttpSide(
   gate: Gate,
   credentials: () => readonly Credential[],
   handshakeMs: number,
+  answerMs: number,
 ): HttpSide {
   const fixed = new WeakMap<Duplex, Fixed>()
   const greeting = new WeakMap<Duplex, NodeJS.Timeout>()
@@ -46,6 +38,9 @@ export function createHttpSide(
     shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === 'websocket',
     keepAliveTimeout: 65_000,
   })
+
+  // A program may end its side with its request and still wait for the answer.
+  Object.assign(server, { httpAllowHalfOpen: true })
 
   const greeted = (socket: Duplex) => clearTimeout(greeting.get(socket))
   const serve = (client: Socket) => {
@@ -96,29 +91,18 @@ export function createHttpSide(
     })
   })
   async function onRequest(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const client = request.socket
     const plan = planRequest(request)
     if (typeof plan === 'string') return answer(request, response, 400, plan)
-    const upstream = await open(plan, request, () => response.destroy())
-    response.once('close', () => upstream.destroy())
-    const outgoing = httpRequest({
-      createConnection: () => upstream,
-      method: request.method ?? 'GET',
-      path: plan.path,
-      headers: plan.headers,
-      setHost: false,
-    })
-    // One that was dialled for a tunnel stands paused.
-    outgoing.once('socket', () => upstream.resume())
-    outgoing.once('error', () => {
-      if (response.headersSent) response.destroy()
-      else answer(request, response, 502, `Orangery lost the connection to ${showTarget(plan.target)}`)
-    })
-    outgoing.once('response', (incoming) => {
-      response.writeHead(incoming.statusCode ?? 502, incoming.statusMessage, passedOn(incoming.rawHeaders))
-      incoming.pipe(response)
-      incoming.once('error', () => response.destroy())
-    })
-    request.pipe(outgoing)
+    const upstream = await open(plan, request, () => client.destroy())
+    const drop = () => upstream.destroy()
+    client.once('close', drop)
+    upstream.once('close', () => client.off('close', drop))
+    sendRequest(request, plan.path, [...plan.headers, 'Connection', 'close'], upstream)
+    const head = await readHead(upstream, request.method ?? 'GET', answerMs)
+    if (head !== null && head.status !== 101) return passResponse(head, client, response, upstream)
+    upstream.destroy()
+    answer(request, response, 502, `Orangery got no answer from ${showTarget(plan.target)}`)
   }
 
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
@@ -130,32 +114,25 @@ export function createHttpSide(
       client.end(httpAnswer(status, text))
     })
   })
-  async function onUpgrade(request: IncomingMessage, client: Socket, head: Buffer): Promise<void> {
+  async function onUpgrade(request: IncomingMessage, client: Socket, first: Buffer): Promise<void> {
     const plan = planRequest(request)
     if (typeof plan === 'string') return void client.end(httpAnswer(400, plan))
     if (gate.policy.readOnly) throw gate.deny(plan.target, plan.via, 'read-only outputs take no web sockets')
     const upstream = await open(plan, request, () => client.destroy())
     client.once('close', () => upstream.destroy())
-    const outgoing = httpRequest({
-      createConnection: () => upstream,
-      method: request.method ?? 'GET',
-      path: plan.path,
-      headers: [...plan.headers, 'Connection', 'Upgrade', 'Upgrade', 'websocket'],
-      setHost: false,
-    })
-    outgoing.once('socket', () => upstream.resume())
-    outgoing.once('error', () => client.destroy())
-    outgoing.once('response', (incoming) => {
-      client.write(headText(incoming))
-      incoming.pipe(client)
-    })
-    outgoing.once('upgrade', (incoming, _socket, rest) => {
-      client.write(headText(incoming, ['Connection', 'Upgrade', 'Upgrade', 'websocket']))
-      if (rest.length > 0) client.write(rest)
-      if (head.length > 0) upstream.write(head)
-      join(client, upstream)
-    })
-    outgoing.end()
+    const upgrade = ['Connection', 'Upgrade', 'Upgrade', 'websocket']
+    sendRequest(request, plan.path, [...plan.headers, ...upgrade], upstream)
+    const head = await readHead(upstream, request.method ?? 'GET', answerMs)
+    if (head === null) return void client.destroy()
+    const answered = head.status === 101 ? upgrade : ['Connection', 'close']
+    client.write(
+      headText(`HTTP/1.1 ${head.status} ${head.message}`, [...passedOn(head.headers), ...answered]),
+    )
+    // Before the server agreed, what follows is still HTTP, and could be another request.
+    if (head.status === 101 && first.length > 0) upstream.write(first)
+    if (head.status === 101) return join(client, upstream)
+    whenEnded(upstream, () => client.end())
+    pour(upstream, sinkInto(client, upstream))
   }
 
   type Plan = { target: Target; via: Via; path: string; headers: string[]; credential: Credential | null }
@@ -177,7 +154,10 @@ export function createHttpSide(
       throw gate.deny(target, via, `read-only outputs do not let ${request.method ?? 'this'} through`)
     }
     const credential = credentialFor(credentials(), target)
-    const headers = passedOn(request.rawHeaders, credential?.header)
+    const headers = passedOn(request.rawHeaders, [
+      'expect',
+      ...(credential === null ? [] : [credential.header]),
+    ])
     if (credential !== null) headers.push(credential.header, credential.value)
     return { target, via, path, headers, credential }
   }
@@ -225,28 +205,6 @@ function wrongHost(request: IncomingMessage, target: Target): string | null {
   const host = parseAuthority(text, target.port)
   if (host?.host === target.host) return null
   return `the Host header names ${host?.host ?? 'no host'} in a connection to ${showTarget(target)}`
-}
-
-function passedOn(raw: readonly string[], without?: string): string[] {
-  const named = new Set(hopByHop)
-  if (without !== undefined) named.add(without.toLowerCase())
-  for (let at = 0; at < raw.length; at += 2) {
-    if (raw[at]?.toLowerCase() !== 'connection') continue
-    for (const token of (raw[at + 1] ?? '').split(',')) named.add(token.trim().toLowerCase())
-  }
-  const kept: string[] = []
-  for (let at = 0; at < raw.length; at += 2) {
-    const name = raw[at] ?? ''
-    if (!named.has(name.toLowerCase())) kept.push(name, raw[at + 1] ?? '')
-  }
-  return kept
-}
-
-function headText(incoming: IncomingMessage, extra: readonly string[] = []): string {
-  const headers = [...passedOn(incoming.rawHeaders), ...extra]
-  const lines = [`HTTP/1.1 ${incoming.statusCode ?? 502} ${incoming.statusMessage ?? ''}`]
-  for (let at = 0; at < headers.length; at += 2) lines.push(`${headers[at] ?? ''}: ${headers[at + 1] ?? ''}`)
-  return `${lines.join('\r\n')}\r\n\r\n`
 }
 
 function answer(request: IncomingMessage, response: ServerResponse, status: number, text: string): void {

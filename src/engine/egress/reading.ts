@@ -29,6 +29,8 @@ export function readUntil<T>(
     }
     const timer = setTimeout(onEnd, timeoutMs)
     socket.on('data', onData).on('end', onEnd).on('close', onEnd)
-    socket.resume()
+    // An end that came while nobody listened is not told again.
+    if (socket.readableEnded || socket.destroyed) onEnd()
+    else socket.resume()
   })
 }

@@ -9,42 +9,35 @@ export type RelaySettings = {
   readonly aliases: readonly HostAlias[]
 }
 
+/** What listens at an address of the sandbox; where the broker accepts by itself, it is given the listener. */
+export type Listener = { readonly key: string; close(): void }
+export type Listen = (key: string, server: Server, opening: Opening) => Listener
+
+/** Sends a message, with a descriptor, over the channel of the process that started us. */
+export type Send = (message: Passed, server?: Server, sent?: () => void) => void
+/** A listener for the broker, or, without an opening, word that it is gone. */
+export type Passed = { readonly key: string; readonly opening?: Opening }
+
 export interface Relay {
   /** Listens where the new list says and no longer where it does not; gives what could not be listened on. */
   setAliases(aliases: readonly HostAlias[]): Promise<readonly string[]>
-  close(): Promise<void>
+  close(): void
 }
 
 /** More than the broker lets through at one time; what goes beyond is dropped without a descriptor held. */
 const mostConnections = 4096
 
-export async function startRelay(settings: RelaySettings): Promise<Relay> {
-  const servers = new Map<string, Server>()
-  let open = 0
+export async function startRelay(settings: RelaySettings, listening: Listen): Promise<Relay> {
+  const listeners = new Map<string, Listener>()
 
-  const accept = (opening: Opening) => {
-    const line = encodeOpening(opening)
-    return (client: Socket) => {
-      open++
-      client.once('close', () => open--)
-      client.on('error', () => client.destroy())
-      if (open > mostConnections) return void client.resetAndDestroy()
-      const broker = connect({ path: settings.broker, allowHalfOpen: true })
-      // No broker, no way out: the program's connection is reset, and nothing is tried elsewhere.
-      broker.on('error', () => client.resetAndDestroy())
-      client.once('close', () => broker.destroy())
-      broker.once('close', () => client.destroy())
-      broker.write(line)
-      client.pipe(broker)
-      broker.pipe(client)
-    }
-  }
-
-  const listen = (address: string, port: number, opening: Opening) =>
-    new Promise<Server>((resolve, reject) => {
-      const server = createServer({ allowHalfOpen: true, noDelay: true }, accept(opening))
+  const listen = (key: string, address: string, port: number, opening: Opening) =>
+    new Promise<void>((resolve, reject) => {
+      const server = createServer({ allowHalfOpen: true, noDelay: true })
       server.once('error', reject)
-      server.listen({ host: address, port, backlog: 4096 }, () => resolve(server))
+      server.listen({ host: address, port, backlog: 4096 }, () => {
+        listeners.set(key, listening(key, server, opening))
+        resolve()
+      })
     })
 
   const setAliases = async (aliases: readonly HostAlias[]) => {
@@ -52,30 +45,63 @@ export async function startRelay(settings: RelaySettings): Promise<Relay> {
     for (const alias of aliases) {
       for (const port of alias.ports) wanted.set(`${alias.address}:${port}`, { ...alias, port })
     }
-    for (const [key, server] of servers) {
-      if (wanted.has(key)) continue
-      servers.delete(key)
-      server.close()
+    for (const [key, listener] of listeners) {
+      if (key === 'proxy' || wanted.has(key)) continue
+      listeners.delete(key)
+      listener.close()
     }
     const failed: string[] = []
     for (const [key, { address, host, port }] of wanted) {
-      if (servers.has(key)) continue
-      try {
-        servers.set(key, await listen(address, port, { kind: 'alias', host, port }))
-      } catch {
-        failed.push(`${host}:${port}`)
-      }
+      if (listeners.has(key)) continue
+      await listen(key, address, port, { kind: 'alias', host, port }).catch(() =>
+        failed.push(`${host}:${port}`),
+      )
     }
     return failed
   }
 
-  const proxy = await listen('127.0.0.1', settings.proxyPort, { kind: 'proxy' })
+  await listen('proxy', '127.0.0.1', settings.proxyPort, { kind: 'proxy' })
   await setAliases(settings.aliases)
   return {
     setAliases,
-    close: async () => {
-      for (const server of [proxy, ...servers.values()]) server.close()
-      servers.clear()
+    close: () => {
+      for (const listener of listeners.values()) listener.close()
+      listeners.clear()
     },
+  }
+}
+
+/** Carries every connection to the broker over its socket: for where descriptors cannot be passed (containers). */
+export function carryOver(broker: string): Listen {
+  let open = 0
+  return (key, server, opening) => {
+    const line = encodeOpening(opening)
+    server.on('connection', (client: Socket) => {
+      open++
+      client.once('close', () => open--)
+      client.on('error', () => client.destroy())
+      if (open > mostConnections) return void client.resetAndDestroy()
+      const tunnel = connect({ path: broker, allowHalfOpen: true })
+      // No broker, no way out: the program's connection is reset, and nothing is tried elsewhere.
+      tunnel.on('error', () => client.resetAndDestroy())
+      client.once('close', () => tunnel.destroy())
+      tunnel.once('close', () => client.destroy())
+      tunnel.write(line)
+      client.pipe(tunnel)
+      tunnel.pipe(client)
+    })
+    return { key, close: () => server.close() }
+  }
+}
+
+/**
+ * Gives the listening socket itself to the broker, which then accepts in this namespace from outside: one hop
+ * less for every byte and every connection.
+ */
+export function handOver(send: Send): Listen {
+  return (key, server, opening) => {
+    // Our copy would accept too, and nobody would answer.
+    send({ key, opening }, server, () => server.close())
+    return { key, close: () => send({ key }) }
   }
 }

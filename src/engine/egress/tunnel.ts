@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { pour, sinkInto, whenEnded } from './dial.ts'
 import { Denied, Unreachable, type Gate, type Passage, type Via } from './gate.ts'
 import { peek, type Peeked } from './hello.ts'
 import { readUntil } from './reading.ts'
@@ -17,8 +18,9 @@ export function join(client: Socket, upstream: Socket): void {
   }
   client.once('error', drop).once('close', drop)
   upstream.once('error', drop).once('close', drop)
+  whenEnded(upstream, () => client.end())
+  pour(upstream, sinkInto(client, upstream))
   client.pipe(upstream)
-  upstream.pipe(client)
 }
 
 /** Opens a way for a client that now speaks its own protocol, and says why where there is none. */
@@ -48,7 +50,7 @@ export async function carry(
 ): Promise<void> {
   const { target, via, upstream } = passage
   // Where the server speaks first (ssh, smtp), the client waits for it.
-  upstream.pipe(client, { end: false })
+  upstream.pipe(client)
   const { bytes, peeked } = await readFirst(client, handshakeMs, upstream)
   upstream.unpipe(client)
   const refuse = (why: string) => {
@@ -98,7 +100,8 @@ async function readFirst(
     }
     client.on('data', onData).on('end', onEnd).on('close', onEnd)
     upstream.on('close', onEnd)
-    client.resume()
+    if (client.readableEnded || client.destroyed) onEnd()
+    else client.resume()
   })
   if (ended && peeked.kind === 'more') peeked = bytes[0] === 0x16 ? { kind: 'broken' } : { kind: 'other' }
   return { bytes, peeked }

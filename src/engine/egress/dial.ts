@@ -1,0 +1,75 @@
+import { connect, type Socket } from 'node:net'
+import type { Writable } from 'node:stream'
+
+/** Takes bytes as they arrive, in a buffer that is used again; false: read no more until `resume`. */
+export type Sink = (bytes: Buffer) => boolean
+
+const readSize = 256 * 1024
+const sinks = new WeakMap<Socket, Sink>()
+const dialled = new WeakSet<Socket>()
+
+/**
+ * Connects to an address that was checked. The socket reads into one large buffer of its own: as a stream it
+ * copies out of it, and a tunnel diverts it and spares the copy, which is worth half the throughput.
+ */
+export function dial(host: string, port: number, timeoutMs: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const buffer = Buffer.allocUnsafeSlow(readSize)
+    const onRead = (length: number): boolean => {
+      const bytes = buffer.subarray(0, length)
+      const sink = sinks.get(socket)
+      return sink === undefined ? socket.push(Buffer.from(bytes)) : sink(bytes)
+    }
+    const socket = connect({
+      host,
+      port,
+      allowHalfOpen: true,
+      noDelay: true,
+      onread: { buffer, callback: onRead },
+    })
+    dialled.add(socket)
+    const timer = setTimeout(() => socket.destroy(codedError('ETIMEDOUT')), timeoutMs)
+    socket.once('error', reject)
+    socket.once('close', () => clearTimeout(timer))
+    socket.once('connect', () => {
+      clearTimeout(timer)
+      socket.off('error', reject)
+      socket.on('error', () => {})
+      resolve(socket)
+    })
+  })
+}
+
+/**
+ * From now on, and with what is already read, everything of the source goes to the sink. Its end is still told
+ * by the event `end`.
+ */
+export function pour(source: Socket, sink: Sink): void {
+  const waiting: Buffer | null = source.read()
+  const ready = waiting === null || sink(waiting)
+  if (dialled.has(source)) sinks.set(source, sink)
+  else {
+    source.on('data', (bytes: Buffer) => {
+      if (!sink(bytes)) source.pause()
+    })
+  }
+  if (ready) source.resume()
+}
+
+/** Calls back when the source has said its last, also where that was before anyone listened. */
+export function whenEnded(source: Socket, then: () => void): void {
+  if (source.readableEnded) then()
+  else source.once('end', then)
+}
+
+/** A sink that writes to a socket and takes more only when the kernel has taken what it was given. */
+export function sinkInto(destination: Writable, source: Socket): Sink {
+  return (bytes) => {
+    destination.write(bytes)
+    if (destination.writableLength === 0) return true
+    destination.write('', () => source.resume())
+    return false
+  }
+}
+
+export const codedError = (code: string): NodeJS.ErrnoException => Object.assign(new Error(code), { code })
