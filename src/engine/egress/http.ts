@@ -18,7 +18,7 @@ export type HttpSide = {
   /** Serves a client that speaks HTTP to the proxy port. */
   serveProxy(client: Socket): void
   /** Serves a client that speaks plain HTTP in a tunnel to one host. */
-  serveTunnel(client: Socket, first: Buffer, passage: Passage): void
+  serveTunnel(client: Socket, passage: Passage): void
 }
 
 /**
@@ -176,9 +176,8 @@ export function createHttpSide(
     return tlsConnect({ socket: upstream, servername: plan.target.host, ALPNProtocols: ['http/1.1'] })
   }
 
-  function serveTunnel(client: Socket, first: Buffer, passage: Passage): void {
+  function serveTunnel(client: Socket, passage: Passage): void {
     fixed.set(client, { target: passage.target, via: passage.via, ready: passage })
-    client.unshift(first)
     serve(client)
   }
 

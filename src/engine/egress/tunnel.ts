@@ -8,7 +8,7 @@ import { normaliseHost, showTarget, type Target } from './names.ts'
 /** TLS alert "access denied", fatal. */
 const tlsDenied = Buffer.from([0x15, 3, 3, 0, 2, 2, 49])
 
-export type HttpHandover = (client: Socket, first: Buffer, passage: Passage) => void
+export type HttpHandover = (client: Socket, passage: Passage) => void
 
 /** Joins two sockets until both directions have ended; an error on one side ends the other at once. */
 export function join(client: Socket, upstream: Socket): void {
@@ -51,12 +51,12 @@ export async function carry(
   const { target, via, upstream } = passage
   // Where the server speaks first (ssh, smtp), the client waits for it.
   upstream.pipe(client)
-  const { bytes, peeked } = await readFirst(client, handshakeMs, upstream)
+  const { peeked, left } = await readFirst(client, handshakeMs, upstream)
   upstream.unpipe(client)
   const refuse = (why: string) => {
     gate.deny(target, via, why)
     upstream.destroy()
-    client.end(bytes[0] === 0x16 ? tlsDenied : '', () => client.destroy())
+    client.end(peeked.kind === 'tls' || peeked.kind === 'broken' ? tlsDenied : '', () => client.destroy())
   }
   if (peeked.kind === 'broken') return refuse('what looks like TLS is not a proper ClientHello')
   if (peeked.kind === 'tls' && peeked.serverName !== null) {
@@ -65,46 +65,52 @@ export async function carry(
       return refuse(`TLS asks for ${name ?? 'a bad name'} in a connection to ${showTarget(target)}`)
     }
   }
-  if (peeked.kind === 'http' && upstream.bytesRead === 0) return toHttp(client, bytes, passage)
+  if (peeked.kind === 'http' && upstream.bytesRead === 0) return toHttp(client, passage)
   // A server more lenient than our parser could still take it for a request with another method.
-  if (gate.policy.readOnly && peeked.kind !== 'tls' && bytes.length > 0) {
+  if (gate.policy.readOnly && peeked.kind !== 'tls' && peeked.kind !== 'more') {
     return refuse('read-only outputs let only TLS and HTTP/1.1 through')
   }
-  if (bytes.length > 0) upstream.write(bytes)
+  if (left.length > 0) upstream.write(left)
   join(client, upstream)
 }
 
-async function readFirst(
+/**
+ * Looks at the client's first bytes and puts them back; only where the client has ended they are left over.
+ * `more`: it ended without a word, or was still silent when the server went away.
+ */
+function readFirst(
   client: Socket,
   timeoutMs: number,
   upstream: Socket,
-): Promise<{ bytes: Buffer; peeked: Peeked }> {
-  let bytes: Buffer = Buffer.alloc(0)
-  let peeked: Peeked = { kind: 'more' }
-  const ended = await new Promise<boolean>((resolve) => {
+): Promise<{ peeked: Peeked; left: Buffer }> {
+  return new Promise((resolve) => {
+    let bytes: Buffer = Buffer.alloc(0)
     // Only begun and unfinished first words are hurried: a silent client may be waiting for the server.
     let timer: NodeJS.Timeout | undefined
-    const finish = (end: boolean) => {
+    const finish = (peeked: Peeked, left: Buffer) => {
       clearTimeout(timer)
       client.off('data', onData).off('end', onEnd).off('close', onEnd)
       upstream.off('close', onEnd)
       client.pause()
-      resolve(end)
+      resolve({ peeked, left })
     }
-    const onEnd = () => finish(true)
+    const onEnd = () => {
+      const unfinished: Peeked = bytes[0] === 0x16 ? { kind: 'broken' } : { kind: 'other' }
+      finish(bytes.length === 0 ? { kind: 'more' } : unfinished, bytes)
+    }
     const onData = (chunk: Buffer) => {
-      timer ??= setTimeout(() => finish(true), timeoutMs)
+      timer ??= setTimeout(onEnd, timeoutMs)
       bytes = bytes.length === 0 ? chunk : Buffer.concat([bytes, chunk])
-      peeked = peek(bytes)
-      if (peeked.kind !== 'more') finish(false)
+      const peeked = peek(bytes)
+      if (peeked.kind === 'more') return
+      finish(peeked, Buffer.alloc(0))
+      client.unshift(bytes)
     }
     client.on('data', onData).on('end', onEnd).on('close', onEnd)
     upstream.on('close', onEnd)
     if (client.readableEnded || client.destroyed) onEnd()
     else client.resume()
   })
-  if (ended && peeked.kind === 'more') peeked = bytes[0] === 0x16 ? { kind: 'broken' } : { kind: 'other' }
-  return { bytes, peeked }
 }
 
 /** Tells a program on a plain connection that it may not, in the protocol it speaks, if it shows one. */
