@@ -8,9 +8,10 @@ export const chainStart = '0'.repeat(64)
  * A line is `{"seq":…,"at":…,"prev":…,"event":…,"hash":…}`. The hash is that of the line's own bytes up to
  * `,"hash":`, so proof needs no canonical form and holds for events of releases that come later.
  */
-const hashAtEnd = /,"hash":"([0-9a-f]{64})"\}$/
+const seal = /^,"hash":"([0-9a-f]{64})"\}$/
+const sealLength = ',"hash":""}'.length + 64
 
-const sha256 = (text: string): string => createHash('sha256').update(text, 'utf8').digest('hex')
+const sha256 = (bytes: string | Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
 
 export function sealEvent(
   seq: number,
@@ -25,11 +26,12 @@ export function sealEvent(
 }
 
 /** The event of a line (without its newline), or null where the line is not what was written. */
-export function openSealed(line: string): LoggedEvent | null {
-  const seal = hashAtEnd.exec(line)
-  if (seal === null || sha256(line.slice(0, seal.index)) !== seal[1]) return null
+export function openSealed(line: Buffer): LoggedEvent | null {
+  const covered = line.subarray(0, Math.max(0, line.length - sealLength))
+  const hash = seal.exec(line.subarray(covered.length).toString('latin1'))?.[1]
+  if (hash === undefined || sha256(covered) !== hash) return null
   try {
-    return JSON.parse(line) as LoggedEvent
+    return JSON.parse(line.toString('utf8')) as LoggedEvent
   } catch {
     return null
   }

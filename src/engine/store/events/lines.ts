@@ -19,7 +19,7 @@ export class LineReader {
   }
 
   /** Yields what there is; ends at the file's present end. */
-  async *lines(): AsyncGenerator<string> {
+  async *lines(): AsyncGenerator<Buffer> {
     let position = this.#lineStart
     let parts: Buffer[] = []
     for (;;) {
@@ -29,7 +29,7 @@ export class LineReader {
       const read = this.#chunk.subarray(0, bytesRead)
       let from = 0
       for (let at = read.indexOf(newline); at !== -1; at = read.indexOf(newline, from)) {
-        const line = Buffer.concat([...parts, read.subarray(from, at)]).toString('utf8')
+        const line = Buffer.concat([...parts, read.subarray(from, at)])
         parts = []
         from = at + 1
         this.#lineStart = position + from

@@ -1,4 +1,4 @@
-import { watch } from 'node:fs'
+import { watch, type FSWatcher } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import type { LoggedEvent } from '../../../shared/events.ts'
@@ -13,6 +13,8 @@ export type ReadOptions = {
 }
 
 const pollMs = 1_000
+/** Until the log's folder is there to be watched. */
+const unwatchedPollMs = 100
 
 /**
  * The events of a log, in order. Following ends with `DispatchEnded` or the signal. A line that cannot be
@@ -43,9 +45,9 @@ export async function* readEvents(path: string, options: ReadOptions): AsyncGene
   }
 }
 
-function parseLine(line: string, expectedSeq: number): LoggedEvent {
+function parseLine(line: Buffer, expectedSeq: number): LoggedEvent {
   try {
-    const parsed = JSON.parse(line) as LoggedEvent
+    const parsed = JSON.parse(line.toString('utf8')) as LoggedEvent
     if (Number.isInteger(parsed.seq) && typeof parsed.event?.type === 'string') return parsed
   } catch {
     // Told below.
@@ -80,34 +82,33 @@ async function openWhenThere(
 /** Wakes when the folder's watcher says the file may have grown, and once a second in any case. */
 function watchGrowth(path: string): Growth {
   let grown = false
-  let wake: (() => void) | undefined
-  const hint = () => {
-    grown = true
-    wake?.()
+  let wake = () => {}
+  let watcher: FSWatcher | undefined
+  const startWatching = () => {
+    try {
+      watcher ??= watch(dirname(path), { persistent: false }, (_, file) => {
+        if (file !== null && file !== basename(path)) return
+        grown = true
+        wake()
+      })
+      watcher.on('error', () => watcher?.close())
+    } catch {
+      // No folder yet, or out of watches: the poll carries on alone.
+    }
   }
-  let watcher: ReturnType<typeof watch> | undefined
-  try {
-    watcher = watch(dirname(path), { persistent: false }, (_, file) => {
-      if (file === null || file === basename(path)) hint()
-    })
-    watcher.on('error', () => watcher?.close())
-  } catch {
-    // No folder yet, or out of watches: the second's poll carries on alone.
-  }
+  startWatching()
   return {
     next: async (signal) => {
-      if (!grown && !signal?.aborted) {
-        await new Promise<void>((resolve) => {
-          const timer = setTimeout(resolve, pollMs)
-          const end = () => {
-            clearTimeout(timer)
-            resolve()
-          }
-          wake = end
-          signal?.addEventListener('abort', end, { once: true })
-        })
+      if (watcher === undefined) startWatching()
+      if (!grown && signal?.aborted !== true) {
+        const { promise, resolve } = Promise.withResolvers<void>()
+        wake = resolve
+        const timer = setTimeout(resolve, watcher === undefined ? unwatchedPollMs : pollMs)
+        signal?.addEventListener('abort', wake)
+        await promise
+        clearTimeout(timer)
+        signal?.removeEventListener('abort', wake)
       }
-      wake = undefined
       grown = false
     },
     [Symbol.dispose]: () => watcher?.close(),

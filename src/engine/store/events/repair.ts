@@ -42,7 +42,7 @@ export async function repairTail(path: string, file: FileHandle): Promise<Logged
     const terminated = (await readRange(file, end - 1, end))[0] === newline
     const textEnd = terminated ? end - 1 : end
     const start = await lineStart(file, textEnd)
-    const event = openSealed((await readRange(file, start, textEnd)).toString('utf8'))
+    const event = openSealed(await readRange(file, start, textEnd))
     if (event !== null) {
       if (end < size) await moveTorn(path, file, end, size)
       // Only the newline was lost: the event itself is whole.
