@@ -61,9 +61,7 @@ export class ChangeFeed {
       try {
         listener(ids)
       } catch (error) {
-        queueMicrotask(() => {
-          throw error
-        })
+        process.emitWarning(error instanceof Error ? error : String(error))
       }
     }
   }
