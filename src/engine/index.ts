@@ -1,7 +1,8 @@
 import type { Client, Handlers, SpawnInput } from '../shared/api.ts'
 import { spawnInputSchema } from '../shared/api.ts'
 import { channelPair, connectClient, serveChannel } from '../shared/wire/index.ts'
-import { defaultConfigDir, defaultDataDir, runtimeDir } from './base/paths.ts'
+import { defaultConfigDir, defaultDataDir } from './base/paths.ts'
+import { knownRuntimeDir } from './base/runtime.ts'
 import {
   connectToHost,
   createHandlers,
@@ -91,6 +92,7 @@ function watchOverSupervisors(parts: Parts, onUnexpected: (error: unknown) => vo
 }
 
 /** The contract of the host that runs on this data folder, or null where none does. */
-export function connectToRunningHost(dataDir = defaultDataDir()): Promise<Client | null> {
-  return connectToHost(runtimeDir(dataDir))
+export async function connectToRunningHost(dataDir = defaultDataDir()): Promise<Client | null> {
+  const runtime = await knownRuntimeDir(dataDir)
+  return runtime === null ? null : connectToHost(runtime)
 }

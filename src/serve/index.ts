@@ -6,7 +6,7 @@ import { WebSocketServer, type WebSocket } from 'ws'
 import { OrangeryError } from '../shared/errors.ts'
 import type { Handlers } from '../shared/api.ts'
 import { serveChannel } from '../shared/wire/index.ts'
-import { runtimeDir } from '../engine/base/paths.ts'
+import { ensureRuntimeDir } from '../engine/base/runtime.ts'
 import { builtWindow, loadAssets, type Asset } from './assets.ts'
 import { Door } from './door.ts'
 import { securityHeaders } from './headers.ts'
@@ -76,7 +76,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
 
   const server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000 })
   const port = await listen(server, options.port ?? 0)
-  const tokenFile = join(runtimeDir(dataDir), `serve-${port}.token`)
+  const tokenFile = join(await ensureRuntimeDir(dataDir), `serve-${port}.token`)
   const door = new Door(tokenFile, port)
   const token = await door.renew()
   const hosts = new Set([`127.0.0.1:${port}`, `localhost:${port}`])

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { homedir, platform, userInfo } from 'node:os'
+import { homedir, platform } from 'node:os'
 import { join } from 'node:path'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 
@@ -13,16 +13,6 @@ export function defaultDataDir(env: Environment = process.env): string {
 
 export function defaultConfigDir(env: Environment = process.env): string {
   return join(env['XDG_CONFIG_HOME'] || join(homedir(), '.config'), 'orangery')
-}
-
-/**
- * Sockets live here, not in the data folder: a socket's path ends at 108 bytes, and a data folder may be
- * deep. The folder is ours alone (0700) and named after the data folder it serves.
- */
-export function runtimeDir(dataDir: string, env: Environment = process.env): string {
-  const tag = createHash('sha256').update(dataDir).digest('hex').slice(0, 12)
-  const base = env['XDG_RUNTIME_DIR']
-  return base ? join(base, 'orangery', tag) : join('/tmp', `orangery-${userInfo().uid}`, tag)
 }
 
 /** Where everything lies under the data folder. Nothing else builds these paths. */

@@ -1,5 +1,5 @@
-import { mkdir } from 'node:fs/promises'
-import { layout, runtimeDir } from '../base/paths.ts'
+import { layout } from '../base/paths.ts'
+import { ensureRuntimeDir } from '../base/runtime.ts'
 import { createChangesets } from '../changeset/index.ts'
 import { detectHost, type HostFacts } from '../sandbox/index.ts'
 import { openStore } from '../store/index.ts'
@@ -12,8 +12,7 @@ export async function openParts(places: {
 }): Promise<Parts & AsyncDisposable> {
   const { dataDir, configDir } = places
   const store = await openStore(dataDir)
-  const runtime = runtimeDir(dataDir)
-  await mkdir(runtime, { recursive: true, mode: 0o700 })
+  const runtime = await ensureRuntimeDir(dataDir)
   const paths = layout(dataDir)
   let host: Promise<HostFacts> | undefined
   return {

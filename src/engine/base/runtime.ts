@@ -1,0 +1,92 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { lstat, mkdir, readlink, rename, rm, symlink } from 'node:fs/promises'
+import { userInfo } from 'node:os'
+import { dirname, join } from 'node:path'
+import { OrangeryError } from '../../shared/errors.ts'
+
+/**
+ * Sockets live in a runtime folder, not in the data folder: a socket's path ends at 108 bytes, and a data
+ * folder may be deep. Which folder that is depends on the environment of whoever came first, and a shell of
+ * another session has another one: the data folder holds a link to it, so that all find the same.
+ */
+const linkPath = (dataDir: string) => join(dataDir, 'runtime')
+
+function candidates(dataDir: string, env: NodeJS.ProcessEnv): string[] {
+  const tag = createHash('sha256').update(dataDir).digest('hex').slice(0, 12)
+  const session = env['XDG_RUNTIME_DIR']
+  const shared = join('/tmp', `orangery-${userInfo().uid}`, tag)
+  return session?.startsWith('/') ? [join(session, 'orangery', tag), shared] : [shared]
+}
+
+async function refuseForeign(path: string): Promise<void> {
+  const found = await lstat(path)
+  // Under /tmp another user could have made the folder first and listen where we expect ourselves.
+  // (escape: runtime-dir-squatting)
+  if (!found.isDirectory() || found.uid !== process.getuid?.() || (found.mode & 0o077) !== 0) {
+    throw new OrangeryError('runtime.not_ours', `${path}: it is not a private folder of ours`, {
+      kind: 'cannot_create',
+      hint: 'Remove it, or set XDG_RUNTIME_DIR to a folder of your own.',
+    })
+  }
+}
+
+async function ensureOurs(path: string): Promise<void> {
+  await mkdir(path, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error
+  })
+  await refuseForeign(path)
+}
+
+async function isUsable(path: string): Promise<true | unknown> {
+  try {
+    await ensureOurs(dirname(path))
+    await ensureOurs(path)
+    return true
+  } catch (error) {
+    return error
+  }
+}
+
+async function linkTo(dataDir: string, target: string): Promise<void> {
+  const temporary = `${linkPath(dataDir)}.${randomBytes(6).toString('hex')}`
+  await symlink(target, temporary)
+  await rename(temporary, linkPath(dataDir)).catch(async (error: unknown) => {
+    await rm(temporary, { force: true })
+    throw error
+  })
+}
+
+const linkedDir = (dataDir: string) => readlink(linkPath(dataDir)).catch(() => null)
+
+/** The runtime folder of a data folder somebody has opened before, where it is there and ours; else null. */
+export async function knownRuntimeDir(dataDir: string): Promise<string | null> {
+  const linked = await linkedDir(dataDir)
+  if (linked === null) return null
+  try {
+    await refuseForeign(dirname(linked))
+    await refuseForeign(linked)
+    return linked
+  } catch {
+    return null
+  }
+}
+
+/** The folder our sockets live in, made where it is missing, and surely ours alone. */
+export async function ensureRuntimeDir(dataDir: string, env = process.env): Promise<string> {
+  const known = await linkedDir(dataDir)
+  let failure: unknown
+  for (const path of [...(known === null ? [] : [known]), ...candidates(dataDir, env)]) {
+    const usable = await isUsable(path)
+    if (usable === true) {
+      if (path !== known) await linkTo(dataDir, path)
+      return path
+    }
+    failure = usable
+  }
+  if (failure instanceof OrangeryError) throw failure
+  const why = (failure as NodeJS.ErrnoException).code ?? String(failure)
+  throw new OrangeryError('runtime.cannot_create', `folder for sockets: cannot be made (${why})`, {
+    kind: 'cannot_create',
+    hint: 'Set XDG_RUNTIME_DIR to a folder of your own.',
+  })
+}
