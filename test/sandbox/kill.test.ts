@@ -67,11 +67,11 @@ type Victim = 'the supervisor' | 'unshare' | 'the holder' | 'bubblewrap' | "bubb
 async function findVictim(victim: Victim, supervisorPid: number, pid: number): Promise<number> {
   if (victim === 'the supervisor') return supervisorPid
   if (victim === 'unshare') return pid
-  const [holder = 0] = await childrenOf(pid)
+  const [holder = 0] = childrenOf(pid)
   if (victim === 'the holder') return holder
-  const bubblewrap = (await childrenOf(holder)).at(-1) ?? 0
+  const bubblewrap = childrenOf(holder).at(-1) ?? 0
   if (victim === 'bubblewrap') return bubblewrap
-  return (await childrenOf(bubblewrap))[0] ?? 0
+  return childrenOf(bubblewrap)[0] ?? 0
 }
 
 const cases: readonly (readonly [Victim, 0 | 1])[] = [

@@ -1,9 +1,10 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { readFile } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import { systemdEnvironment } from './cgroups.ts'
 import { bubblewrapOptions, descriptor, givenContents, holderCommand } from './holder.ts'
-import { keepTail, onLines } from './lines.ts'
+import { onLines } from './lines.ts'
+import { NamelessFile } from './namelessFile.ts'
 import type { SandboxPlan } from './plan.ts'
 import { buildFilter } from './seccomp/filter.ts'
 
@@ -23,18 +24,17 @@ export function parseTimes(line: string): number {
   )
 }
 
-export async function childrenOf(pid: number): Promise<readonly number[]> {
-  const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '')
-  return text.split(' ').filter(Boolean).map(Number)
+/** /proc is memory of the kernel: reading it waits for nothing, and a trip to the thread pool costs ten times more. */
+export function readProcess(pid: number, name: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${name}`, 'utf8')
+  } catch {
+    return ''
+  }
 }
 
-function stdioOf(plan: SandboxPlan, io: Descriptors): ('pipe' | number)[] {
-  const stdio: ('pipe' | number)[] = Array.from({ length: descriptor.given }, () => 'pipe')
-  stdio[descriptor.agentIn] = io.stdin
-  stdio[descriptor.agentOut] = io.stdout
-  stdio[descriptor.agentErr] = io.stderr
-  for (const index of givenContents(plan).keys()) stdio[descriptor.given + index] = 'pipe'
-  return stdio
+export function childrenOf(pid: number): readonly number[] {
+  return readProcess(pid, `task/${pid}/children`).split(' ').filter(Boolean).map(Number)
 }
 
 function environmentOf(plan: SandboxPlan): NodeJS.ProcessEnv {
@@ -48,11 +48,19 @@ export class Chain {
   readonly pid: number
   readonly ended: Promise<ChainEnd>
   /** The gate stands inside: all mounts are made. */
-  readonly here: Promise<void>
-  readonly answers: Promise<string>
-  readonly diagnostics: () => string
+  get here(): Promise<void> {
+    return this.#here.promise
+  }
+
+  /** What it found by trying, once it was told to. */
+  get answers(): Promise<string> {
+    return this.#answers.promise
+  }
 
   readonly #child: ChildProcess
+  readonly #diagnostics = new NamelessFile()
+  readonly #here = Promise.withResolvers<void>()
+  readonly #answers = Promise.withResolvers<string>()
   readonly #orders = new Map<number, Waiting>()
   #lastOrder = 0
   #code: number | null = null
@@ -61,8 +69,24 @@ export class Chain {
 
   constructor(plan: SandboxPlan, io: Descriptors, joinFiles: readonly string[]) {
     const [file = 'setpriv', ...args] = holderCommand(plan, joinFiles)
+    const { seccomp } = plan
+    const options = plan.confinement === 'holder' ? [] : bubblewrapOptions(plan)
+    using files = new DisposableStack()
+    const hand = (content: string | Uint8Array) => files.use(new NamelessFile(content)).descriptor
+    const stdio: ('pipe' | 'ignore' | number)[] = []
+    stdio[descriptor.seccomp] = hand(seccomp === null ? '' : buildFilter(seccomp.rules, seccomp.architecture))
+    stdio[descriptor.status] = 'pipe'
+    stdio[descriptor.diagnostics] = this.#diagnostics.descriptor
+    stdio[descriptor.orders] = 'pipe'
+    stdio[descriptor.agentIn] = io.stdin
+    stdio[descriptor.agentOut] = io.stdout
+    stdio[descriptor.agentErr] = io.stderr
+    stdio[descriptor.gateIn] = 'pipe'
+    stdio[descriptor.gateIn + 1] = 'ignore'
+    stdio[descriptor.options] = hand(options.map((option) => `${option}\0`).join(''))
+    stdio.push(...givenContents(plan).map(hand))
     this.#child = spawn(file, args, {
-      stdio: stdioOf(plan, io),
+      stdio,
       env: environmentOf(plan),
       cwd: '/',
       // A session of its own: Ctrl-C in the user's terminal is ours to pass on, not the holder's to die of.
@@ -70,25 +94,8 @@ export class Chain {
     })
     this.pid = this.#child.pid ?? -1
     this.ended = this.#waitForEnd()
-    this.diagnostics = keepTail(this.#readable(descriptor.diagnostics))
-    onLines(this.#readable(descriptor.status), (line) => this.#onStatus(line))
-    const here = Promise.withResolvers<void>()
-    const answers = Promise.withResolvers<string>()
-    this.here = here.promise
-    this.answers = answers.promise
-    onLines(this.#readable(descriptor.gateOut), (line) => {
-      if (line === 'here') here.resolve()
-      else if (line.startsWith('answers ')) answers.resolve(line.slice('answers '.length))
-    })
+    onLines(this.#child.stdio[descriptor.status] as Readable, (line) => this.#onStatus(line))
     for (const stream of this.#child.stdio) stream?.on('error', () => {})
-    this.#writable(descriptor.seccomp).end(
-      plan.seccomp === null ? '' : buildFilter(plan.seccomp.rules, plan.seccomp.architecture),
-    )
-    const options = plan.confinement === 'holder' ? [] : bubblewrapOptions(plan)
-    this.#writable(descriptor.options).end(options.map((option) => `${option}\0`).join(''))
-    for (const [index, text] of givenContents(plan).entries()) {
-      this.#writable(descriptor.given + index).end(text)
-    }
   }
 
   get isAlive(): boolean {
@@ -97,15 +104,11 @@ export class Chain {
 
   /** Why it did not come up, in one line. */
   get failure(): string {
-    const said = this.diagnostics()
-      .split('\n')
-      .find((line) => !line.includes('dmesg(1)'))
+    const said = this.diagnostics.split('\n').find((line) => !line.includes('dmesg(1)'))
     return [this.#failure, said].filter(Boolean).join(': ') || `ended with ${this.#code ?? 'no word'}`
   }
 
-  #readable(index: number): Readable {
-    return this.#child.stdio[index] as Readable
-  }
+  diagnostics = ''
 
   #writable(index: number): Writable {
     return this.#child.stdio[index] as Writable
@@ -113,7 +116,9 @@ export class Chain {
 
   #onStatus(line: string): void {
     const [word, id, ...rest] = line.split(' ')
-    if (this.#code !== null) this.#cpuMs = Math.round(parseTimes(line))
+    if (word === 'here') this.#here.resolve()
+    else if (word === 'answers') this.#answers.resolve(id ?? '')
+    else if (this.#code !== null) this.#cpuMs = Math.round(parseTimes(line))
     else if (word === 'end') this.#code = Number(id)
     else if (word === 'failed' && id === '0') this.#failure = rest.join(' ')
     else if (word === 'done') this.#orders.get(Number(id))?.resolve()
@@ -128,6 +133,8 @@ export class Chain {
       })
       this.#child.on('close', () => resolve())
     })
+    this.diagnostics = this.#diagnostics.text().slice(-8192).trim()
+    this.#diagnostics[Symbol.dispose]()
     for (const waiting of this.#orders.values()) waiting.reject(new Error('the sandbox has ended'))
     return { code: this.#code, cpuMs: this.#cpuMs }
   }
@@ -147,21 +154,21 @@ export class Chain {
     }).finally(() => this.#orders.delete(id))
   }
 
-  async holder(): Promise<number | null> {
-    return (await childrenOf(this.pid))[0] ?? null
+  get holder(): number | null {
+    return childrenOf(this.pid)[0] ?? null
   }
 
   /** The gate's process as the host numbers it: down the chain from our child. */
-  async gate(plan: SandboxPlan): Promise<number | null> {
-    let pid = (await this.holder()) ?? undefined
+  gate(plan: SandboxPlan): number | null {
+    let pid = this.holder ?? undefined
     const depth = plan.confinement === 'bubblewrap' ? 3 : 1
-    for (let step = 0; step < depth && pid !== undefined; step++) pid = (await childrenOf(pid)).at(-1)
+    for (let step = 0; step < depth && pid !== undefined; step++) pid = childrenOf(pid).at(-1)
     return pid ?? null
   }
 
   /** By force: the holder is the first process of its namespace, so the kernel ends everything in it. */
-  async cut(): Promise<void> {
-    const holder = await this.holder()
+  cut(): void {
+    const { holder } = this
     if (!this.isAlive) return
     if (holder !== null) {
       try {

@@ -1,4 +1,5 @@
-import { lstat, open, rm, stat, writeFile } from 'node:fs/promises'
+import { closeSync, openSync, writeFileSync } from 'node:fs'
+import { lstat, open, rm, stat } from 'node:fs/promises'
 import { constants as osConstants } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { DeclaredEqualsActual } from '../../shared/effective.ts'
@@ -86,7 +87,7 @@ class LinuxSandbox implements RunningSandbox {
     return new OrangeryError('sandbox.start_failed', `the sandbox did not start: ${this.#chain.failure}`, {
       kind: 'cannot_create',
       hint: 'Run `orangery doctor` to see what this host can do.',
-      details: { diagnostics: this.#chain.diagnostics() },
+      details: { diagnostics: this.#chain.diagnostics },
     })
   }
 
@@ -115,14 +116,14 @@ class LinuxSandbox implements RunningSandbox {
     // narrow only now, after all binds.
     if (this.#plan.files === 'ro') await this.setFiles('ro')
     this.#chain.step()
-    const [holder, gate] = await Promise.all([this.#chain.holder(), this.#chain.gate(this.#plan)])
+    const { holder } = this.#chain
+    const gate = this.#chain.gate(this.#plan)
     if (gate === null || holder === null) throw this.#startError()
-    const [answers, seen] = await Promise.all([
-      this.#orEnd(this.#chain.answers),
-      judgeProcess(this.#plan, gate),
-    ])
     this.#agentPid = gate
-    this.#tree = await ProcessTree.open(holder, gate)
+    this.#tree = new ProcessTree(holder, gate)
+    // The kernel's side is looked at while the gate still tries its own.
+    const seen = judgeProcess(this.#plan, gate)
+    const answers = await this.#orEnd(this.#chain.answers)
     const checks = [...judgeAnswers(this.#plan, answers), ...seen]
     this.probe = { ok: checks.every((check) => check.ok), checks }
   }
@@ -176,7 +177,7 @@ class LinuxSandbox implements RunningSandbox {
   async kill(): Promise<void> {
     // Gently first, so that the holder can still tell what it cost; by force if it does not answer.
     this.#chain.order(`end ${this.#plan.confinement}`).catch(() => {})
-    const patience = setTimeout(() => void this.#chain.cut(), 300)
+    const patience = setTimeout(() => this.#chain.cut(), 300)
     await this.#chain.ended
     clearTimeout(patience)
     await this.ended
@@ -238,7 +239,7 @@ class LinuxSandbox implements RunningSandbox {
   }
 
   async startRelay(brokerSocket: string, hosts: readonly HostAlias[]): Promise<void> {
-    const holder = await this.#chain.holder()
+    const { holder } = this.#chain
     const agent = this.#agentPid
     if (holder === null || agent === null || !this.#chain.isAlive) {
       throw new OrangeryError('sandbox.ended', 'the relay did not start: the sandbox has ended', {
@@ -296,17 +297,13 @@ async function removeUnwritten(paths: readonly string[]): Promise<void> {
 /** Carries out a plan up to the agent's first instruction, which waits for `release()`. */
 export async function startSandbox(plan: SandboxPlan, io: SandboxIo): Promise<RunningSandbox> {
   const complete = await withHidden(plan)
-  await writeFile(hostsPath(plan.request), hostsFile([]))
+  writeFileSync(hostsPath(plan.request), hostsFile([]))
   const made = await absentFiles(plan)
   const cgroup = plan.limits.cgroup === null ? null : await makeCgroup(plan.limits.cgroup)
-  const nothing = io.stdin === 'ignore' ? await open('/dev/null', 'r') : null
-  const sandbox = new LinuxSandbox(
-    complete,
-    { ...io, stdin: nothing?.fd ?? (io.stdin as number) },
-    cgroup,
-    () => removeUnwritten(made),
-  )
-  await nothing?.close()
+  const nothing = io.stdin === 'ignore' ? openSync('/dev/null', 'r') : null
+  const stdin = io.stdin === 'ignore' ? (nothing ?? 0) : io.stdin
+  const sandbox = new LinuxSandbox(complete, { ...io, stdin }, cgroup, () => removeUnwritten(made))
+  if (nothing !== null) closeSync(nothing)
   try {
     await sandbox.enter()
     return sandbox

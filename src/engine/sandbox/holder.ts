@@ -15,7 +15,6 @@ export const descriptor = {
   agentOut: 5,
   agentErr: 6,
   gateIn: 7,
-  gateOut: 8,
   options: 9,
   /** The first of those bubblewrap reads our own files of /etc from. */
   given: 10,
@@ -84,10 +83,11 @@ orders() {
   # Whoever gave orders is gone: so is everything here.
   kill -s KILL -- -1
 }
-orders <&3 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&- &
+orders <&3 3<&- 4<&- 5<&- 6<&- 7<&- 9<&- &
+# The gate speaks to us on 8, where we speak ourselves.
 (
   for file in $joins; do echo 0 >"$file" || fail "cannot join $file"; done
-  exec "$@" >&2
+  exec "$@" 8>&1 >&2 3<&-
 )
 echo "end $?"
 times

@@ -1,5 +1,6 @@
-import { readFile, readlink } from 'node:fs/promises'
+import { readlinkSync } from 'node:fs'
 import type { ProbeCheck } from '../../shared/effective.ts'
+import { readProcess } from './chain.ts'
 import { gateQuestions } from './gate.ts'
 import type { SandboxPlan } from './plan.ts'
 
@@ -31,22 +32,27 @@ function equal(name: string, declared: string, actual: string): ProbeCheck {
   return { name, declared, actual, ok: declared === actual }
 }
 
+function readNamespace(who: number | 'self', file: string): string | null {
+  try {
+    return readlinkSync(`/proc/${who}/ns/${file}`)
+  } catch {
+    return null
+  }
+}
+
 /** What the kernel says of the gate's process, read from outside, where nothing inside can answer for it. */
-export async function judgeProcess(plan: SandboxPlan, pid: number): Promise<readonly ProbeCheck[]> {
-  const read = (name: string) => readFile(`/proc/${pid}/${name}`, 'utf8').catch(() => '')
-  const [status, interfaces, environ] = await Promise.all([read('status'), read('net/dev'), read('environ')])
-  const namespaces = await Promise.all(
-    plan.namespaces
-      .flatMap((name) => namespaceFiles[name] ?? [])
-      .map(async (file): Promise<ProbeCheck> => {
-        const [inside, ours] = await Promise.all(
-          [pid, 'self'].map((who) => readlink(`/proc/${who}/ns/${file}`).catch(() => 'unknown')),
-        )
-        const actual = inside === 'unknown' ? 'unknown' : inside === ours ? "the host's" : 'own'
-        return equal(`namespace ${file}`, 'own', actual)
-      }),
-  )
+export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeCheck[] {
+  const namespaces = plan.namespaces
+    .flatMap((name) => namespaceFiles[name] ?? [])
+    .map((file): ProbeCheck => {
+      const [inside, ours] = [readNamespace(pid, file), readNamespace('self', file)]
+      const actual = inside === null ? 'unknown' : inside === ours ? "the host's" : 'own'
+      return equal(`namespace ${file}`, 'own', actual)
+    })
   if (plan.confinement === 'holder') return namespaces
+  const status = readProcess(pid, 'status')
+  const interfaces = readProcess(pid, 'net/dev')
+  const environ = readProcess(pid, 'environ')
   const lines = interfaces.split('\n').flatMap((line) => /^\s*(\S+):/.exec(line)?.[1] ?? [])
   const names = environ.split('\0').flatMap((pair) => (pair === '' ? [] : [pair.split('=')[0] ?? '']))
   const declaredNames = [...Object.keys(plan.environment), 'PWD'].sort()

@@ -1,5 +1,6 @@
 import { readdir, readFile, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
+import { readProcess } from './chain.ts'
 import { isInside } from './view.ts'
 
 /**
@@ -10,42 +11,25 @@ export class ProcessTree {
   /** The agent's own process. */
   readonly agent: number
   readonly #folder: string
-  /** Ours, beside the agent: the holder, who takes its orders, bubblewrap, fuse-overlayfs. */
-  readonly #helpers: ReadonlySet<number>
 
-  readonly #reaper: number
-
-  private constructor(folder: string, agent: number, reaper: number, helpers: ReadonlySet<number>) {
-    this.#folder = folder
-    this.#reaper = reaper
-    this.agent = agent
-    this.#helpers = helpers
-  }
-
-  /** To be called while the gate stands: all other processes there are then ours. */
-  static async open(holderPid: number, gatePid: number): Promise<ProcessTree> {
-    const folder = `/proc/${holderPid}/root/proc`
-    const status = await readFile(`/proc/${gatePid}/status`, 'utf8').catch(() => '')
-    const agent = Number(/^NSpid:\s*\d+\s+(\d+)/m.exec(status)?.[1])
-    const helpers = (await listProcesses(folder)).filter((pid) => pid !== agent)
-    const said = await readFile(join(folder, String(agent), 'status'), 'utf8').catch(() => '')
-    const reaper = Number(/^PPid:\s*(\d+)/m.exec(said)?.[1] ?? 1)
-    return new ProcessTree(folder, agent, reaper, new Set(helpers))
+  /** `gatePid` is the gate's, or the agent's it became, as the host numbers it. */
+  constructor(holderPid: number, gatePid: number) {
+    this.#folder = `/proc/${holderPid}/root/proc`
+    this.agent = Number(/^NSpid:\s*\d+\s+(\d+)/m.exec(readProcess(gatePid, 'status'))?.[1])
   }
 
   async list(): Promise<readonly number[]> {
-    const others = (await listProcesses(this.#folder)).filter((pid) => !this.#helpers.has(pid))
-    const parents = await Promise.all(others.map((pid) => this.#parentOf(pid)))
-    // A child of a helper is a command the holder runs for us; a relay has no parent in here at all.
-    return others.filter((pid, index) => {
-      const parent = parents[index] ?? 0
-      return pid === this.agent || (parent !== 0 && (!this.#helpers.has(parent) || this.#isReaper(parent)))
-    })
+    const names = await readdir(this.#folder).catch(() => [])
+    // What was there before the agent is ours: the holder, who takes its orders, bubblewrap, fuse-overlayfs.
+    const later = names.filter((name) => /^\d+$/.test(name) && Number(name) >= this.agent).map(Number)
+    const parents = await Promise.all(later.map((pid) => this.#parentOf(pid)))
+    const [orders] = await this.#childrenOf(1)
+    // A relay has no parent in here; a child of who takes the orders is a command that is run for us.
+    return later.filter((pid, index) => pid === this.agent || ![0, orders].includes(parents[index]))
   }
 
-  /** Orphans of the agent end up with the first process of its namespace, which is one of the helpers. */
-  #isReaper(pid: number): boolean {
-    return pid === this.#reaper
+  async #childrenOf(pid: number): Promise<readonly number[]> {
+    return (await this.read(pid, `task/${pid}/children`)).split(' ').filter(Boolean).map(Number)
   }
 
   async #parentOf(pid: number): Promise<number> {
@@ -94,11 +78,6 @@ export class ProcessTree {
     })
     return [...new Set([...open.flat(), ...mapped])]
   }
-}
-
-async function listProcesses(folder: string): Promise<readonly number[]> {
-  const names = await readdir(folder).catch(() => [])
-  return names.filter((name) => /^\d+$/.test(name)).map(Number)
 }
 
 /** mountinfo writes blanks, newlines and backslashes as octal. */

@@ -1,0 +1,167 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { makeGround, runIn, startOn, type Ground } from '../../src/engine/sandbox/fixture.ts'
+import { detectHost, type HostFacts } from '../../src/engine/sandbox/index.ts'
+import { run } from '../../src/engine/base/process.ts'
+import { handWritten, nowMs, plainBubblewrap, tellTime } from '../firstInstruction.ts'
+import { NotHere, type Contender, type Row } from '../row.ts'
+import { benchFolder, tree } from '../trees.ts'
+
+async function prepareGround(scope: AsyncDisposableStack): Promise<{ ground: Ground; host: HostFacts }> {
+  const ground = scope.use(await makeGround('project', await benchFolder()))
+  const host = await detectHost(ground.dataDir)
+  if (!host.userNamespaces.ok || host.bubblewrap === null) throw new NotHere('no level 1 on this host')
+  return { ground, host }
+}
+
+function fixed(name: string, figure: number): Contender {
+  return { name, sample: () => Promise.resolve(figure) }
+}
+
+const firstInstruction: Row = {
+  name: "from the call into a warm engine to the agent's first instruction, probed",
+  samples: 50,
+  warmups: 3,
+  async prepare(scope) {
+    const { ground, host } = await prepareGround(scope)
+    const request = ground.request([...tellTime])
+    return {
+      subject: {
+        name: 'sandbox',
+        async sample() {
+          const started = nowMs()
+          const { sandbox, finish } = await startOn(ground, request, host)
+          sandbox.release()
+          return Number((await finish()).stdout.trim()) / 1e6 - started
+        },
+      },
+      peers: [await handWritten(ground.root), plainBubblewrap()],
+      limits: [{ against: 'hand-written line', atMost: 2 }],
+    }
+  },
+}
+
+/** Memory that only these processes hold, of everything between the supervisor and the agent. */
+async function privateMemoryMb(marker: string): Promise<number> {
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
+  const sizes = await Promise.all(
+    pids.map(async (pid) => {
+      const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
+      if (!command.includes(marker) || command.startsWith('sleep') || Number(pid) === process.pid) return 0
+      const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'utf8').catch(() => '')
+      return Number(/^Pss:\s+(\d+)/m.exec(rollup)?.[1] ?? 0) / 1024
+    }),
+  )
+  return sizes.reduce((sum, size) => sum + size, 0)
+}
+
+const memory: Row = {
+  name: 'memory of everything between supervisor and agent, without network',
+  unit: 'MB',
+  samples: 5,
+  async prepare(scope) {
+    const { ground, host } = await prepareGround(scope)
+    return {
+      subject: {
+        name: 'holder, gatekeeper and bubblewrap',
+        async sample() {
+          const { sandbox } = await startOn(ground, ground.request(['sleep', '100']), host)
+          await using _ = sandbox
+          sandbox.release()
+          await new Promise((resolve) => setTimeout(resolve, 50))
+          return privateMemoryMb(ground.marker)
+        },
+      },
+      peers: [fixed('ten megabytes', 10)],
+      limits: [{ against: 'ten megabytes', atMost: 1 }],
+    }
+  },
+}
+
+const flip: Row = {
+  name: 'from a decision to its effect: read-only to writable and back on a running process tree',
+  samples: 30,
+  async prepare(scope) {
+    const { ground, host } = await prepareGround(scope)
+    const { sandbox } = await startOn(ground, ground.request(['sleep', '1000']), host)
+    scope.use(sandbox)
+    sandbox.release()
+    let files: 'ro' | 'rw' = 'rw'
+    return {
+      subject: {
+        name: 'flip',
+        async sample() {
+          files = files === 'rw' ? 'ro' : 'rw'
+          return (await sandbox.setFiles(files)).tookMs
+        },
+      },
+      peers: [fixed('fifty milliseconds', 50)],
+      limits: [{ against: 'fifty milliseconds', atMost: 1 }],
+    }
+  },
+}
+
+const walk = 'find . -path ./.git -prune -o -type f -print0 | xargs -0 cat | wc -c'
+
+const reading: Row = {
+  name: 'walking and reading a tree of 200,000 files inside, against outside',
+  samples: 5,
+  async prepare(scope) {
+    const root = await tree(200_000)
+    const { ground, host } = await prepareGround(scope)
+    const request = ground.request(['true'])
+    const [first] = request.workspace.roots
+    if (first?.mount.kind !== 'overlay') throw new Error('the ground has no overlay')
+    const large = { ...first, path: root, target: root, mount: { ...first.mount, lower: root } }
+    const workspace = { ...request.workspace, roots: [large] }
+    return {
+      subject: {
+        name: 'inside',
+        async sample() {
+          const outcome = await runIn(ground, host, walk, { workspace, cwd: root })
+          if (outcome.exitCode !== 0) throw new Error(outcome.stderr)
+        },
+      },
+      peers: [
+        {
+          name: 'outside',
+          async sample() {
+            await run('sh', ['-c', walk], { cwd: root })
+          },
+        },
+      ],
+      limits: [{ against: 'outside', atMost: 1.4 }],
+    }
+  },
+}
+
+const many: Row = {
+  name: 'fifty sandboxes at once, from the first call to the last end',
+  samples: 3,
+  async prepare(scope) {
+    const grounds = await Promise.all(Array.from({ length: 50 }, () => prepareGround(scope)))
+    const peer = await handWritten(grounds[0]?.ground.root ?? '/')
+    return {
+      subject: {
+        name: 'fifty at once',
+        async sample() {
+          const ends = await Promise.all(grounds.map(({ ground, host }) => runIn(ground, host, 'true')))
+          if (ends.some(({ exitCode }) => exitCode !== 0)) throw new Error('not all of them ran')
+        },
+      },
+      peers: [
+        {
+          name: 'hand-written line, fifty after another',
+          async sample() {
+            for (let round = 0; round < 50; round++) {
+              await peer.sample()
+              await peer.reset?.()
+            }
+          },
+        },
+      ],
+      limits: [{ against: 'hand-written line, fifty after another', atMost: 2 }],
+    }
+  },
+}
+
+export const rows = [firstInstruction, memory, flip, reading, many]
