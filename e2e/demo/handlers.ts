@@ -6,6 +6,7 @@ import type { EventBody, LoggedEvent } from '../../src/shared/events.ts'
 import type { DispatchId } from '../../src/shared/ids.ts'
 import { capture } from './capture.ts'
 import { base, hostile, result } from './project.ts'
+import { boundaryDemo } from './boundary.ts'
 
 /**
  * An engine made of canned answers, for screens a real one reaches only with agents, engines and hours: several
@@ -393,12 +394,7 @@ export async function makeDemo(): Promise<Demo> {
     },
     'changeset.reject': async ({ id }) => ({ id: find(id).id, state: end(id, 'rejected').state }),
     'changeset.abandon': async ({ id }) => ({ id: find(id).id, state: end(id, 'abandoned').state }),
-    'boundary.show': async ({ id }) => ({
-      id: find(id).id,
-      level: find(id).boundary,
-      history: [],
-      requests: [],
-    }),
+    ...boundaryDemo(find, () => rows.filter(({ status }) => status === 'running'), touch),
     changes: async function* (_input, signal) {
       const waiting: string[] = []
       let wake = () => {}

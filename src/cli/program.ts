@@ -1,7 +1,9 @@
 import { Command } from 'commander'
 import packageFile from '../../package.json' with { type: 'json' }
+import { registerBoundary } from './commands/boundary.ts'
 import { registerChangeset } from './commands/changeset.ts'
 import { registerCompletion } from './commands/completion.ts'
+import { registerConfig } from './commands/config.ts'
 import { registerDispatch } from './commands/dispatch.ts'
 import { registerDoctor } from './commands/doctor.ts'
 import { registerPreflight } from './commands/preflight.ts'
@@ -22,6 +24,8 @@ export function createProgram(): Command {
   registerRun(program)
   registerDispatch(program)
   registerChangeset(program)
+  registerBoundary(program)
+  registerConfig(program)
   registerPreflight(program)
   registerDoctor(program)
   registerServe(program)

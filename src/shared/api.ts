@@ -3,7 +3,14 @@ import { agentCardSchema } from './card.ts'
 import { boundaryLevelSchema, phaseSchema } from './boundary.ts'
 import { applyResultSchema, changesetSchema, changesetStateSchema, verdictSchema } from './changeset.ts'
 import { changesetSummarySchema, dispatchDetailSchema, dispatchRowSchema } from './dispatch.ts'
+import { effectiveApprovalSchema, effectiveConfigSchema, trustQuestionSchema } from './config.ts'
 import { doctorReportSchema, preflightReportSchema } from './doctor.ts'
+import {
+  approvalScopes,
+  boundaryRequestSchema,
+  boundaryStateSchema,
+  taskApprovalSchema,
+} from './escalation.ts'
 import { loggedEventSchema } from './events.ts'
 import { dispatchIdSchema } from './ids.ts'
 
@@ -131,14 +138,53 @@ export const api = {
   ),
   'changeset.abandon': procedure(reference, z.object({ id: dispatchIdSchema, state: changesetStateSchema })),
 
-  'boundary.show': procedure(
-    reference,
-    z.object({
-      id: dispatchIdSchema,
-      level: boundaryLevelSchema.nullable(),
-      history: z.array(z.unknown()),
-      requests: z.array(z.unknown()),
+  'boundary.show': procedure(reference, boundaryStateSchema),
+  /** Files a request; the answer may be in it already. With `wait_s` it waits for one. */
+  'boundary.request': procedure(
+    reference.extend({
+      to: boundaryLevelSchema,
+      hosts: z.array(z.string()).default([]),
+      reason: z.string(),
+      wait_s: z.number().nonnegative().max(3600).default(0),
     }),
+    boundaryRequestSchema,
+  ),
+  /** Without `request`: all that are open. */
+  'boundary.approve': procedure(
+    reference.extend({
+      request: z.string().optional(),
+      scope: z.enum(approvalScopes).default('once'),
+      message: z.string().default(''),
+    }),
+    z.array(boundaryRequestSchema),
+  ),
+  'boundary.deny': procedure(
+    reference.extend({ request: z.string().optional(), message: z.string().default('') }),
+    z.array(boundaryRequestSchema),
+  ),
+  /** Takes rights back from a running agent. */
+  'boundary.narrow': procedure(
+    reference.extend({ to: boundaryLevelSchema, reason: z.string().default('') }),
+    boundaryStateSchema,
+  ),
+  /** What waits for a person, over all dispatches. */
+  'boundary.inbox': procedure(nothing, z.array(boundaryRequestSchema)),
+  'boundary.approvals': procedure(
+    z.object({ roots: z.array(z.string()).default([]) }),
+    z.object({ saved: z.array(effectiveApprovalSchema), tasks: z.array(taskApprovalSchema) }),
+  ),
+  'boundary.revoke': procedure(
+    z.object({ approval: z.string().min(1), roots: z.array(z.string()).default([]) }),
+    z.object({ removed: z.array(z.string()) }),
+  ),
+
+  'config.show': procedure(z.object({ roots: z.array(z.string()).default([]) }), effectiveConfigSchema),
+  /** A project's own config as it was trusted and as it is now. */
+  'config.question': procedure(z.object({ root: z.string() }), trustQuestionSchema),
+  /** Trusts exactly the text of that hash; null takes trust back. */
+  'config.trust': procedure(
+    z.object({ root: z.string(), sha256: z.string().nullable() }),
+    trustQuestionSchema,
   ),
 
   /** Says which dispatches changed; whoever shows them asks again. */

@@ -161,6 +161,17 @@ export const projectConfigStateSchema = z.object({
 })
 export type ProjectConfigState = z.infer<typeof projectConfigStateSchema>
 
+/** The text a project's config had when it was trusted, and the text it has now: what a person is asked about. */
+export const trustQuestionSchema = z.object({
+  project: z.string(),
+  file: z.string(),
+  trust: z.enum(trustStates),
+  before: z.string(),
+  now: z.string(),
+  sha256: z.string().nullable(),
+})
+export type TrustQuestion = z.infer<typeof trustQuestionSchema>
+
 export const effectiveApprovalSchema = savedApprovalSchema.extend({
   /** Names the approval for `revoke`; changes when its meaning changes. */
   id: z.string(),

@@ -44,6 +44,8 @@ export const eventBodySchema = z.discriminatedUnion('type', [
     to: boundaryLevelSchema,
     by: z.string(),
     why: z.string(),
+    /** Hosts granted from then on, beside those of the contract. */
+    hosts: z.array(z.string()).optional(),
   }),
   z.object({
     type: z.literal('EgressDecided'),

@@ -12,6 +12,8 @@ export type ContractOutputs = {
   readonly pins: Readonly<Record<string, string>>
   /** Hosts that hold at every boundary: what the agent's card needs to think at all. */
   readonly always: readonly string[]
+  /** Plain HTTP is held to reading. */
+  readonly readOnly: boolean
   /** False where nobody said anything about outputs: then `full` may open them. */
   readonly declared: boolean
 }
@@ -47,4 +49,5 @@ export type NetworkPolicy = {
   readonly allow: readonly string[]
   readonly deny: readonly string[]
   readonly pins: Readonly<Record<string, string>>
+  readonly readOnly: boolean
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import type { DispatchId } from '../../shared/ids.ts'
 import { errorFromReport, reportError, type ErrorReport } from '../../shared/errors.ts'
-import { boundaryLevelSchema } from '../../shared/boundary.ts'
+import { eventBodySchema } from '../../shared/events.ts'
 import { connectTo, listenOn } from './lineSocket.ts'
 
 /** What a host may ask of a running supervisor. */
@@ -15,13 +15,10 @@ export const controlRequestSchema = z.discriminatedUnion('op', [
     columns: z.number().int().positive(),
     rows: z.number().int().positive(),
   }),
-  z.object({
-    op: z.literal('boundary'),
-    to: boundaryLevelSchema,
-    hosts: z.array(z.string()),
-    by: z.string(),
-    why: z.string(),
-  }),
+  /** Look at the records again: the boundary there has changed. */
+  z.object({ op: z.literal('boundary'), by: z.string(), why: z.string() }),
+  /** Something for the log that happened outside. */
+  z.object({ op: z.literal('tell'), event: eventBodySchema }),
 ])
 export type ControlRequest = z.infer<typeof controlRequestSchema>
 export type ControlHandler = (request: ControlRequest) => Promise<void> | void

@@ -8,6 +8,7 @@ import type { DispatchId } from '../../shared/ids.ts'
 import { loadCards } from '../agents/index.ts'
 import { doctor } from '../sandbox/index.ts'
 import { readEvents, type StoredDispatch } from '../store/index.ts'
+import { boundaryHandlers } from './boundaryHandlers.ts'
 import { askSupervisor, controlPath, type ControlRequest } from './control.ts'
 import { readOutput } from './output.ts'
 import type { Parts } from './parts.ts'
@@ -142,10 +143,7 @@ export function createHandlers(parts: Parts, supervisors: Supervisors, host: Hos
     'changeset.reject': ({ id, comment }, { by }) => changesets.reject(find(id), comment, by),
     'changeset.abandon': ({ id }, { by }) => changesets.abandon(find(id), by),
 
-    'boundary.show': async ({ id }) => {
-      const dispatch = store.dispatches.get(find(id))
-      return { id: dispatch.id, level: dispatch.boundary, history: [], requests: [] }
-    },
+    ...boundaryHandlers(parts, find),
 
     changes: async function* (_input, signal) {
       let pending: string[] = []

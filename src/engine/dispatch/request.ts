@@ -4,6 +4,7 @@ import type { SandboxRequest } from '../base/sandbox.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { filesAt } from '../policy/index.ts'
 import type { Job } from './job.ts'
+import { listensForHosts, networkEnvironment } from './liveBoundary.ts'
 import type { Parts } from './parts.ts'
 
 /** Folder that is the agent's home: its own for this dispatch, or kept for the agent as its card says. */
@@ -25,10 +26,15 @@ export function sandboxRequest(
     workspace,
     command: job.command,
     cwd: contract.workingDir ?? contract.roots[0] ?? '/',
-    env: { ...job.env, ORANGERY_DISPATCH: job.id, ORANGERY_LEVEL: levelNames[contract.level] },
+    env: {
+      ...networkEnvironment(job),
+      ...job.env,
+      ORANGERY_DISPATCH: job.id,
+      ORANGERY_LEVEL: levelNames[contract.level],
+    },
     files: filesAt(contract.boundary),
     writableFiles: contract.writableFiles,
-    network: contract.level === 0 ? 'host' : contract.outputs.mode === 'none' ? 'none' : 'broker',
+    network: contract.level === 0 ? 'host' : listensForHosts(job) ? 'broker' : 'none',
     limits: contract.limits,
     grants: job.card.sandboxRequirements.read,
     home: homeOf(parts, job, workspace.dir),

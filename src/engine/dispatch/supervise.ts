@@ -11,6 +11,7 @@ import { writeContract } from './contractFile.ts'
 import { controlPath, listenForControl, type ControlRequest } from './control.ts'
 import { Observations } from './effective.ts'
 import type { Job } from './job.ts'
+import { LiveBoundary } from './liveBoundary.ts'
 import { followChanges } from './liveCapture.ts'
 import { OutputLog } from './output.ts'
 import type { Parts } from './parts.ts'
@@ -118,6 +119,9 @@ async function runAgent(
     }
   }
 
+  await using boundary = new LiveBoundary(parts, job, sandbox, note, seen)
+  await boundary.start()
+
   let cancelled = false
   const end = () => {
     cancelled = true
@@ -129,6 +133,8 @@ async function runAgent(
       await end()
     } else if (request.op === 'input') io.write(Buffer.from(request.data, 'base64'))
     else if (request.op === 'resize') io.resize(request)
+    else if (request.op === 'boundary') await boundary.follow(request.by, request.why)
+    else if (request.op === 'tell') note(request.event)
   }
   const control = await listenForControl(controlPath(runtime, id), handle)
   using _control = { [Symbol.dispose]: () => control.close() }

@@ -71,6 +71,7 @@ export function networkAt(
   const { outputs } = contract
   const reaches = boundaryRank(level) >= boundaryRank('network')
   const deny = unique([...outputs.deny, ...network.deniedHosts])
+  const { readOnly } = outputs
   const closed = outputs.declared && outputs.mode === 'none'
   const open = reaches && !closed && (outputs.declared ? outputs.mode === 'open' : network.reach === 'open')
   const allow = unique([
@@ -83,9 +84,10 @@ export function networkAt(
     Object.entries(outputs.pins).filter(([host]) => reaches || someHostCovers(allow, host)),
   )
   // The broker knows no rule for "any host": that is its mode `open`, or none at all.
-  if (deny.includes('*') || (!open && allow.length === 0)) return { mode: 'none', allow: [], deny, pins: {} }
+  if (deny.includes('*') || (!open && allow.length === 0))
+    return { mode: 'none', allow: [], deny, pins: {}, readOnly }
   const mode = open || allow.includes('*') ? 'open' : 'restricted'
-  return { mode, allow: allow.filter((host) => host !== '*'), deny, pins }
+  return { mode, allow: allow.filter((host) => host !== '*'), deny, pins, readOnly }
 }
 
 /** The file part of a boundary, in the words of the sandbox station. */

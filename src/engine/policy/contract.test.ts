@@ -40,7 +40,7 @@ describe('defaults', () => {
       level: 1,
       strategy: 'overlay',
       platform: null,
-      outputs: { mode: 'none', allow: [], deny: [], pins: {}, always: [], declared: false },
+      outputs: { mode: 'none', allow: [], deny: [], pins: {}, always: [], readOnly: false, declared: false },
       software: null,
       boundary: 'readwrite',
       phase: null,
@@ -130,14 +130,14 @@ describe('outputs and the boundary', () => {
   test('hosts named without a boundary are reached', () => {
     const contract = resolve(spec())
     expect(contract.boundary).toBe('network')
-    expect(reach(contract)).toEqual({ ...outputs, deny: [] })
+    expect(reach(contract)).toEqual({ ...outputs, deny: [], readOnly: false })
   })
 
   test('a boundary spelled out below network keeps the named hosts behind it until it is widened', () => {
     const contract = resolve(spec({ boundary: 'readwrite' }))
     expect(reach(contract).mode).toBe('none')
     expect(reach(contract).pins).toEqual({})
-    expect(reach(contract, 'network')).toEqual({ ...outputs, deny: [] })
+    expect(reach(contract, 'network')).toEqual({ ...outputs, deny: [], readOnly: false })
   })
 
   test('a read-only phase with named hosts reaches them and writes nothing', () => {
@@ -174,6 +174,7 @@ describe('outputs and the boundary', () => {
       allow: ['b.test', 'r.test'],
       deny: ['x.test'],
       pins: {},
+      readOnly: false,
     })
     expect(networkAt(contract, 'readwrite', [], config).mode).toBe('none')
   })

@@ -150,6 +150,7 @@ function outputsOf(input: ContractInput): ContractOutputs {
     deny,
     pins,
     always: given?.mode === 'none' ? [] : input.card.sandboxRequirements.hosts,
+    readOnly: given?.read_only ?? false,
     declared: given !== undefined,
   }
 }

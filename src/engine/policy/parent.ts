@@ -47,6 +47,7 @@ function outputsUnder(child: Contract, parent: Contract): ContractOutputs {
     ...outputs,
     deny: unique([...outputs.deny, ...parent.outputs.deny]),
     always: hosts === null ? outputs.always : commonHosts(outputs.always, hosts),
+    readOnly: outputs.readOnly || parent.outputs.readOnly,
     declared: true,
   }
 }

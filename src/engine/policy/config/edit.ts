@@ -1,6 +1,6 @@
 import { mkdir, realpath, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { userConfigName, type SavedApproval } from '../../../shared/config.ts'
+import { userConfigName, type SavedApproval, type TrustQuestion } from '../../../shared/config.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
 import { ensurePrivateDir, writeFileAtomically } from '../../base/files.ts'
 import { createRepoLock } from '../../base/lock.ts'
@@ -169,16 +169,6 @@ async function removeFrom(layer: ConfigLayer, id: string): Promise<RevokedApprov
     line: layer.lineOf([listKey, index]),
     approval: list[index] as SavedApproval,
   }))
-}
-
-/** The text a project's config had when it was trusted, and the text it has now: what a person is asked about. */
-export type TrustQuestion = {
-  readonly project: string
-  readonly file: string
-  readonly trust: 'absent' | 'trusted' | 'untrusted' | 'changed'
-  readonly before: string
-  readonly now: string
-  readonly sha256: string | null
 }
 
 export async function trustQuestion(userConfigDir: string, root: string): Promise<TrustQuestion> {

@@ -1,0 +1,153 @@
+import type { Handlers } from '../../src/shared/api.ts'
+import type { BoundaryLevel } from '../../src/shared/boundary.ts'
+import type { EffectiveConfig } from '../../src/shared/config.ts'
+import type { BoundaryGrant, BoundaryRequest } from '../../src/shared/escalation.ts'
+import type { DispatchRow } from '../../src/shared/dispatch.ts'
+import { OrangeryError } from '../../src/shared/errors.ts'
+
+type BoundaryHandlers = Pick<Handlers, Extract<keyof Handlers, `boundary.${string}` | `config.${string}`>>
+
+const level = {
+  hosts: null,
+  deniedHosts: [],
+  writable: [],
+  hide: [],
+  tools: { allow: null, deny: [] },
+  commands: { allow: null, deny: [] },
+}
+const config: EffectiveConfig = {
+  sandboxEnabled: true,
+  sandboxBoundaries: { plan: 'readonly', build: 'readwrite', learn: 'readonly' },
+  sandboxPhaseFiles: { plan: ['TODO.md'], build: [], learn: ['AGENTS.md'] },
+  sandboxLevels: { readonly: level, readwrite: level, network: level, full: level },
+  sandboxMaximumBoundary: 'full',
+  sandboxEscalationPolicy: 'prompt',
+  sandboxAutoEscalation: { hosts: [], roots: [] },
+  sandboxApprovedEscalations: [],
+  sandboxSelection: [],
+  agentForbiddenTools: ['AskUserQuestion'],
+  agentInactivityTimeout: 0,
+  changesetProtectedPaths: [],
+  provenance: {},
+  heldBack: [],
+  warnings: [],
+  projects: [],
+}
+
+/** Canned boundaries: every running dispatch has one request that waits for a person. */
+export function boundaryDemo(
+  find: (id: string) => DispatchRow,
+  running: () => readonly DispatchRow[],
+  changed: (id: string) => void,
+): BoundaryHandlers {
+  const answered = new Map<string, BoundaryRequest>()
+  const history = new Map<string, BoundaryGrant[]>()
+  const now = () => new Date().toISOString()
+
+  function request(of: DispatchRow): BoundaryRequest {
+    const known = answered.get(of.id)
+    if (known !== undefined) return known
+    return {
+      id: `r-${of.id.slice(-4)}`,
+      dispatch: of.id,
+      to: 'network',
+      hosts: ['registry.npmjs.org:443'],
+      source: 'broker',
+      by: 'broker',
+      why: 'registry.npmjs.org:443 was denied',
+      status: 'open',
+      count: 3,
+      created_at: of.created_at,
+      last_at: of.created_at,
+      expires_at: new Date(Date.now() + 600_000).toISOString(),
+      answer: null,
+    }
+  }
+  function grant(
+    of: DispatchRow,
+    to: BoundaryLevel,
+    hosts: string[],
+    way: BoundaryGrant['way'],
+    why: string,
+  ) {
+    const grants = history.get(of.id) ?? []
+    grants.push({ at: now(), from: of.boundary, to, by: 'you', why, hosts, way, request: null })
+    history.set(of.id, grants)
+    of.boundary = to
+    changed(of.id)
+  }
+  function state(of: DispatchRow) {
+    const grants = history.get(of.id) ?? []
+    const isRunning = of.status === 'running'
+    return {
+      id: of.id,
+      level: of.boundary,
+      hosts: grants.at(-1)?.hosts ?? [],
+      running: isRunning,
+      history: grants,
+      requests: isRunning || answered.has(of.id) ? [request(of)] : [],
+    }
+  }
+  function openRequest(id: string): { of: DispatchRow; open: BoundaryRequest } {
+    const of = find(id)
+    const open = request(of)
+    if (open.status === 'open' && of.status === 'running') return { of, open }
+    throw new OrangeryError('boundary.nothing_open', `dispatch ${of.id}: no open request`, {
+      kind: 'not_found',
+    })
+  }
+
+  return {
+    'boundary.show': async ({ id }) => state(find(id)),
+    'boundary.request': async ({ id }) => request(find(id)),
+    'boundary.approve': async ({ id, scope, message }) => {
+      const { of, open } = openRequest(id)
+      const done: BoundaryRequest = {
+        ...open,
+        status: 'approved',
+        answer: { at: now(), by: 'you', way: scope, message },
+      }
+      answered.set(of.id, done)
+      grant(of, open.to, open.hosts, scope, open.why)
+      return [done]
+    },
+    'boundary.deny': async ({ id, message }) => {
+      const { of, open } = openRequest(id)
+      const done: BoundaryRequest = {
+        ...open,
+        status: 'denied',
+        answer: { at: now(), by: 'you', way: 'once', message },
+      }
+      answered.set(of.id, done)
+      changed(of.id)
+      return [done]
+    },
+    'boundary.narrow': async ({ id, to, reason }) => {
+      grant(find(id), to, [], 'narrowed', reason)
+      return state(find(id))
+    },
+    'boundary.inbox': async () =>
+      running()
+        .map(request)
+        .filter(({ status }) => status === 'open'),
+    'boundary.approvals': async () => ({ saved: [], tasks: [] }),
+    'boundary.revoke': async () => ({ removed: [] }),
+    'config.show': async () => config,
+    'config.question': async ({ root }) => ({
+      project: root,
+      file: `${root}/.orangery.json`,
+      trust: 'absent',
+      before: '',
+      now: '',
+      sha256: null,
+    }),
+    'config.trust': async ({ root }) => ({
+      project: root,
+      file: `${root}/.orangery.json`,
+      trust: 'absent',
+      before: '',
+      now: '',
+      sha256: null,
+    }),
+  }
+}

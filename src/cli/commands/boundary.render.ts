@@ -1,0 +1,80 @@
+import type { EffectiveApproval } from '../../shared/config.ts'
+import type { BoundaryRequest, BoundaryState, TaskApproval } from '../../shared/escalation.ts'
+import { showAll } from '../../shared/visible.ts'
+import { paint } from '../terminal/style.ts'
+import { renderFields, renderTable } from '../terminal/table.ts'
+import { age } from '../terminal/words.ts'
+
+const colours = { open: 'yellow', approved: 'green', denied: 'red', expired: 'dim', closed: 'dim' } as const
+const statusOf = ({ status }: BoundaryRequest) => paint(colours[status], status)
+
+const wishOf = ({ to, hosts }: Pick<BoundaryRequest, 'to' | 'hosts'>) =>
+  hosts.length === 0 ? to : `${to} ${hosts.map(showAll).join(' ')}`
+
+export function renderRequest(request: BoundaryRequest): string {
+  const { id, why, answer, by } = request
+  const said = answer === null || answer.message === '' ? '' : `: ${showAll(answer.message)}`
+  const answered = answer === null ? '' : ` by ${showAll(answer.by)}${said}`
+  return `${id}  ${wishOf(request)}  ${statusOf(request)}${answered}  (${showAll(by)}: ${showAll(why)})`
+}
+
+export function renderState(state: BoundaryState): string {
+  const fields: [string, string][] = [
+    ['id', state.id],
+    ['boundary', state.level ?? '-'],
+  ]
+  if (state.hosts.length > 0) fields.push(['hosts', state.hosts.map(showAll).join(' ')])
+  if (!state.running) fields.push(['running', 'no'])
+  const parts = [renderFields(fields)]
+  if (state.history.length > 0) {
+    const rows = state.history.map(({ at, from, to, by, why }) => [
+      at.slice(11, 19),
+      `${from ?? '-'} → ${to}`,
+      showAll(by),
+      showAll(why),
+    ])
+    parts.push(renderTable(['when', 'change', 'by', 'why'], rows))
+  }
+  if (state.requests.length > 0) parts.push(state.requests.map(renderRequest).join('\n'))
+  return parts.join('\n\n')
+}
+
+export function renderInbox(requests: readonly BoundaryRequest[]): string {
+  if (requests.length === 0) return 'nothing waits for you'
+  const rows = requests.map((request) => [
+    request.dispatch,
+    request.id,
+    wishOf(request),
+    String(request.count),
+    age(request.created_at),
+    `${showAll(request.by)}: ${showAll(request.why)}`,
+  ])
+  return renderTable(['dispatch', 'request', 'asks for', 'times', 'since', 'who and why'], rows)
+}
+
+export function renderApprovals(approvals: {
+  readonly saved: readonly EffectiveApproval[]
+  readonly tasks: readonly TaskApproval[]
+}): string {
+  const saved = approvals.saved.map((approval) => [
+    approval.id,
+    approval.agent,
+    wishOf({ to: approval.level, hosts: approval.hosts }),
+    approval.covers === null ? 'everywhere' : approval.covers.map(showAll).join(' '),
+    approval.expired ? paint('dim', 'expired') : (approval.expires ?? 'for good'),
+    `${showAll(approval.file)}:${approval.line}`,
+  ])
+  const tasks = approvals.tasks
+    .filter(({ revoked_at: revoked }) => revoked === null)
+    .map((approval) => [
+      approval.id,
+      approval.agent,
+      wishOf({ to: approval.level, hosts: approval.hosts }),
+      `task ${approval.task}`,
+      'while the task lasts',
+      showAll(approval.by),
+    ])
+  const rows = [...saved, ...tasks]
+  if (rows.length === 0) return 'nothing is approved in advance'
+  return renderTable(['id', 'agent', 'allows', 'where', 'until', 'from'], rows)
+}

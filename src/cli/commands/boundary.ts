@@ -1,0 +1,204 @@
+import { resolve } from 'node:path'
+import type { Command } from 'commander'
+import { boundaryLevels, type BoundaryLevel } from '../../shared/boundary.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { ApprovalScope, BoundaryRequest } from '../../shared/escalation.ts'
+import { withClient } from '../connect.ts'
+import { print, printJson } from '../terminal/print.ts'
+import { renderApprovals, renderInbox, renderRequest, renderState } from './boundary.render.ts'
+
+type Json = { readonly json?: boolean }
+const gather = (value: string, before: readonly string[] = []) => [...before, value]
+
+function parseBoundary(text: string): BoundaryLevel {
+  const level = boundaryLevels.find((known) => known === text)
+  if (level !== undefined) return level
+  throw new OrangeryError('usage.boundary', `${text}: not a boundary`, {
+    kind: 'usage',
+    hint: `Boundaries are ${boundaryLevels.join(', ')}.`,
+  })
+}
+
+async function show(id: string, options: Json) {
+  const state = await withClient((client) => client.call('boundary.show', { id }))
+  if (options.json) printJson(state)
+  else print(renderState(state))
+}
+
+function report(requests: readonly BoundaryRequest[], options: Json) {
+  if (options.json) printJson(requests)
+  else print(requests.map(renderRequest).join('\n'))
+}
+
+type RequestOptions = Json & {
+  readonly reason: string
+  readonly host?: readonly string[]
+  readonly wait?: string
+}
+
+async function request(id: string, level: string, options: RequestOptions) {
+  const to = parseBoundary(level)
+  const seconds = options.wait === undefined ? 0 : Number(options.wait)
+  if (!Number.isFinite(seconds) || seconds < 0 || seconds > 3600) {
+    throw new OrangeryError('usage.wait', `--wait ${options.wait}: not a number of seconds`, {
+      kind: 'usage',
+      hint: 'It takes 0 to 3600.',
+    })
+  }
+  const input = { id, to, hosts: [...(options.host ?? [])], reason: options.reason, wait_s: seconds }
+  const filed = await withClient((client) => client.call('boundary.request', input))
+  if (options.json) printJson(filed)
+  else print(renderRequest(filed))
+}
+
+const saveScopes: Readonly<Record<string, ApprovalScope>> = { task: 'task', project: 'project', user: 'user' }
+
+function parseScope(save: string | undefined): ApprovalScope {
+  if (save === undefined) return 'once'
+  const scope = saveScopes[save]
+  if (scope !== undefined) return scope
+  throw new OrangeryError('usage.save', `--save ${save}: not a place to save to`, {
+    kind: 'usage',
+    hint: 'It takes task, project or user; without it the approval holds for this run only.',
+  })
+}
+
+type AnswerOptions = Json & { readonly request?: string; readonly message?: string }
+const answerInput = (id: string, { request: only, message = '' }: AnswerOptions) => ({
+  id,
+  message,
+  ...(only === undefined ? {} : { request: only }),
+})
+
+async function approve(id: string, options: AnswerOptions & { readonly save?: string }) {
+  const scope = parseScope(options.save)
+  const input = { ...answerInput(id, options), scope }
+  report(await withClient((client) => client.call('boundary.approve', input)), options)
+}
+
+async function deny(id: string, options: AnswerOptions) {
+  report(await withClient((client) => client.call('boundary.deny', answerInput(id, options))), options)
+}
+
+async function narrow(id: string, level: string, options: Json & { readonly reason?: string }) {
+  const input = { id, to: parseBoundary(level), reason: options.reason ?? '' }
+  const state = await withClient((client) => client.call('boundary.narrow', input))
+  if (options.json) printJson(state)
+  else print(renderState(state))
+}
+
+async function inbox(options: Json) {
+  const requests = await withClient((client) => client.call('boundary.inbox', {}))
+  if (options.json) printJson(requests)
+  else print(renderInbox(requests))
+}
+
+type Places = Json & { readonly dir?: readonly string[] }
+const rootsOf = ({ dir }: Places): string[] => (dir ?? ['.']).map((folder) => resolve(folder))
+
+async function listApprovals(options: Places) {
+  const approvals = await withClient((client) =>
+    client.call('boundary.approvals', { roots: rootsOf(options) }),
+  )
+  if (options.json) printJson([...approvals.saved, ...approvals.tasks])
+  else print(renderApprovals(approvals))
+}
+
+async function revoke(approval: string, options: Places) {
+  const input = { approval, roots: rootsOf(options) }
+  const { removed } = await withClient((client) => client.call('boundary.revoke', input))
+  if (options.json) printJson({ approval, removed })
+  else print(`${approval} is revoked (${removed.join(', ')})`)
+}
+
+export function registerBoundary(program: Command): void {
+  const boundary = program
+    .command('boundary')
+    .summary('what a running agent may do: show, request, approve, deny, narrow')
+    .helpCommand(false)
+    .description('What a running agent may do now: readonly, readwrite, network or full.')
+
+  boundary
+    .command('show <id>')
+    .summary('its boundary, how it came to it, and what is asked for')
+    .description('Shows the boundary of a dispatch, how it came to it, and what it asks for.')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery boundary show 20260128')
+    .action(show)
+
+  boundary
+    .command('request <id> <level>')
+    .summary('ask for a wider boundary')
+    .description('Asks for a wider boundary. A saved approval answers at once; otherwise a person does.')
+    .requiredOption('--reason <text>', 'why it is needed')
+    .option('--host <host[:port]>', 'host it needs to reach; repeatable', gather)
+    .option('--wait <seconds>', 'wait this long for the answer')
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      '\nExample:\n  orangery boundary request 20260128 network --host registry.npmjs.org:443 --reason "npm install"',
+    )
+    .action(request)
+
+  boundary
+    .command('approve <id>')
+    .summary('say yes to what it asks for')
+    .description(
+      'Approves all open requests of a dispatch, or one. The running agent goes on with what it got.',
+    )
+    .option('--request <request>', 'only this one')
+    .option('--save <where>', 'also next time: task, project or user (default: this run only)')
+    .option('--message <text>', 'what the agent is told')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery boundary approve 20260128 --save project')
+    .action(approve)
+
+  boundary
+    .command('deny <id>')
+    .summary('say no to what it asks for')
+    .description('Denies all open requests of a dispatch, or one.')
+    .option('--request <request>', 'only this one')
+    .option('--message <text>', 'what the agent is told')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery boundary deny 20260128 --message "use the mirror"')
+    .action(deny)
+
+  boundary
+    .command('narrow <id> <level>')
+    .summary('take rights back from a running agent')
+    .description('Takes rights back: a lower boundary, or the same one without the hosts that were granted.')
+    .option('--reason <text>', 'why, for the record')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery boundary narrow 20260128 readonly')
+    .action(narrow)
+
+  boundary
+    .command('inbox')
+    .summary('everything that waits for you')
+    .description('Lists the open requests of all dispatches, oldest first.')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery boundary inbox')
+    .action(inbox)
+
+  const approvals = boundary
+    .command('approvals')
+    .summary('saved approvals: list, revoke')
+    .helpCommand(false)
+    .description('Approvals that answer without asking: of your config, of a project, of a task.')
+  approvals
+    .command('list')
+    .summary('what is approved already')
+    .description('Lists the approvals that hold for a folder, and those of tasks.')
+    .option('--dir <folder>', 'for dispatches on this folder; repeatable (default: this folder)', gather)
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery boundary approvals list')
+    .action(listApprovals)
+  approvals
+    .command('revoke <approval>')
+    .summary('take one back')
+    .description('Takes an approval out of every file that holds it. A running agent keeps what it has.')
+    .option('--dir <folder>', 'project it was saved to; repeatable (default: this folder)', gather)
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery boundary approvals revoke 3f9c2a7710bd')
+    .action(revoke)
+}

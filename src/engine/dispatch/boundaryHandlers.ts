@@ -1,0 +1,69 @@
+import { resolve } from 'node:path'
+import type { Handlers } from '../../shared/api.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { DispatchId } from '../../shared/ids.ts'
+import { Boundaries, distrustProject, loadConfig, trustProject, trustQuestion } from '../policy/index.ts'
+import { askSupervisor, controlPath } from './control.ts'
+import type { Parts } from './parts.ts'
+
+/** The escalation pipeline as a host has it: what it decides, the dispatch's supervisor carries out. */
+export function boundariesOf({ store, configDir, runtime }: Parts): Boundaries {
+  return new Boundaries({
+    records: store.boundaries,
+    userConfigDir: configDir,
+    apply: (id, { by, why }) => askSupervisor(controlPath(runtime, id), { op: 'boundary', by, why }),
+    tell: (id, event) => askSupervisor(controlPath(runtime, id), { op: 'tell', event }),
+    onChange: (listener) => store.onChange(listener),
+  })
+}
+
+type BoundaryHandlers = Pick<Handlers, Extract<keyof Handlers, `boundary.${string}` | `config.${string}`>>
+
+export function boundaryHandlers(parts: Parts, find: (reference: string) => DispatchId): BoundaryHandlers {
+  const boundaries = boundariesOf(parts)
+  const userConfigDir = parts.configDir
+  const absolute = (roots: readonly string[]) => roots.map((root) => resolve(root))
+  const only = (request: string | undefined) => (request === undefined ? null : [request])
+  return {
+    'boundary.show': async ({ id }) => boundaries.show(find(id)),
+    'boundary.request': async ({ id, to, hosts, reason, wait_s: seconds }, { by }) => {
+      const dispatch = find(id)
+      const filed = await boundaries.request(dispatch, { to, hosts, source: 'user', by, why: reason })
+      if (filed.status === 'denied' && filed.answer?.way === 'policy') {
+        throw new OrangeryError('policy.boundary_too_wide', `boundary ${to}: ${filed.answer.message}`, {
+          kind: 'refused',
+          hint: 'Ask for less, or change sandboxMaximumBoundary in your config.',
+        })
+      }
+      if (filed.status !== 'open' || seconds === 0) return filed
+      return boundaries.waitFor(dispatch, filed.id, AbortSignal.timeout(seconds * 1000))
+    },
+    'boundary.approve': async ({ id, request, scope, message }, { by }) => [
+      ...(await boundaries.approve(find(id), { requests: only(request), by, message, scope })),
+    ],
+    'boundary.deny': async ({ id, request, message }, { by }) => [
+      ...(await boundaries.deny(find(id), { requests: only(request), by, message })),
+    ],
+    'boundary.narrow': async ({ id, to, reason }, { by }) => {
+      const dispatch = find(id)
+      await boundaries.narrow(dispatch, { to, by, why: reason, way: 'narrowed' })
+      return boundaries.show(dispatch)
+    },
+    'boundary.inbox': async () => [...boundaries.inbox()],
+    'boundary.approvals': async ({ roots }) => {
+      const { saved, tasks } = await boundaries.approvals(absolute(roots))
+      return { saved: [...saved], tasks: [...tasks] }
+    },
+    'boundary.revoke': async ({ approval, roots }) => ({
+      removed: [...(await boundaries.revoke(approval, absolute(roots)))],
+    }),
+    'config.show': ({ roots }) => loadConfig({ userConfigDir, roots: absolute(roots) }),
+    'config.question': ({ root }) => trustQuestion(userConfigDir, resolve(root)),
+    'config.trust': async ({ root, sha256 }, { by }) => {
+      const folder = resolve(root)
+      if (sha256 === null) await distrustProject(userConfigDir, folder)
+      else await trustProject(userConfigDir, folder, { sha256, by, at: new Date() })
+      return trustQuestion(userConfigDir, folder)
+    },
+  }
+}

@@ -1,0 +1,179 @@
+import { join } from 'node:path'
+import type { BoundaryLevel } from '../../shared/boundary.ts'
+import type { EventBody } from '../../shared/events.ts'
+import { proxyPort, type RunningSandbox } from '../base/sandbox.ts'
+import {
+  aliasesFor,
+  decide,
+  denyAll,
+  parseOutputs,
+  proxyEnvironment,
+  startBroker,
+  type Broker,
+  type Decided,
+  type EgressPolicy,
+} from '../egress/index.ts'
+import { Boundaries, currentBoundary, filesAt, loadConfig, networkAt, watchConfig } from '../policy/index.ts'
+import type { Observations } from './effective.ts'
+import type { Job } from './job.ts'
+import type { Parts } from './parts.ts'
+
+/** Decisions that are told apart in the log; beyond this many they are only counted. */
+const mostTold = 500
+
+/**
+ * Whether a relay stands from the start, so that a denied host is seen and can be asked for: wherever hosts are
+ * named, and for agents and phases. A plain command without a word about outputs gets one when it is granted.
+ */
+export function listensForHosts({ contract, card }: Pick<Job, 'contract' | 'card'>): boolean {
+  const { outputs } = contract
+  if (contract.level === 0) return false
+  if (outputs.declared && outputs.mode === 'none') return false
+  return outputs.declared || outputs.always.length > 0 || contract.phase !== null || card.id !== 'command'
+}
+
+/** The variables that lead the agent's programs to the relay, where one may ever stand. */
+export function networkEnvironment(job: Pick<Job, 'contract' | 'card'>): Record<string, string> {
+  return listensForHosts(job) || job.contract.boundary === 'full' ? proxyEnvironment(proxyPort) : {}
+}
+
+/**
+ * Keeps a running sandbox at the boundary the records say: files and network follow, live. Whoever asks for a
+ * change only says "look again", so that nobody can widen a sandbox past what is on record.
+ */
+export class LiveBoundary implements AsyncDisposable {
+  readonly #parts: Parts
+  readonly #job: Job
+  readonly #sandbox: RunningSandbox
+  readonly #note: (event: EventBody) => void
+  readonly #seen: Observations
+  readonly #socket: string
+  readonly #boundaries: Boundaries
+  readonly #told = new Map<string, number>()
+  #level: BoundaryLevel
+  #hosts = ''
+  #policy: EgressPolicy = denyAll
+  #broker: Broker | undefined
+  #watch: AsyncDisposable | undefined
+  #following: Promise<unknown> = Promise.resolve()
+
+  constructor(
+    parts: Parts,
+    job: Job,
+    sandbox: RunningSandbox,
+    note: (event: EventBody) => void,
+    seen: Observations,
+  ) {
+    this.#parts = parts
+    this.#job = job
+    this.#sandbox = sandbox
+    this.#note = note
+    this.#seen = seen
+    this.#level = job.contract.boundary
+    this.#socket = join(parts.runtime, `${job.id}.egress`)
+    this.#boundaries = new Boundaries({
+      records: parts.store.boundaries,
+      userConfigDir: parts.configDir,
+      apply: async (_id, { by, why }) => {
+        await this.follow(by, why)
+        return true
+      },
+      tell: async (_id, event) => {
+        note(event)
+        return true
+      },
+      onChange: (listener) => parts.store.onChange(listener),
+    })
+  }
+
+  /** Before the agent's first instruction: the network as the contract has it. */
+  async start(): Promise<void> {
+    if (this.#job.contract.level === 0) return
+    const policy = await this.#policyAt(this.#level, [])
+    if (policy.mode !== 'none' || listensForHosts(this.#job)) await this.#setNetwork(policy)
+    const places = { userConfigDir: this.#parts.configDir, roots: this.#job.contract.roots }
+    this.#watch = await watchConfig(places, () => {
+      // A config that cannot be read now changes nothing: what holds goes on holding.
+      void this.#boundaries.reconsider(this.#job.id).catch((error: unknown) => {
+        this.#note({
+          type: 'Note',
+          text: `config: ${error instanceof Error ? error.message : String(error)}`,
+        })
+      })
+    })
+  }
+
+  /** Makes the sandbox what the records say, one change at a time. */
+  follow(by: string, why: string): Promise<void> {
+    const next = this.#following.catch(() => {}).then(() => this.#follow(by, why))
+    this.#following = next
+    return next
+  }
+
+  async #follow(by: string, why: string): Promise<void> {
+    const { level, hosts } = currentBoundary(this.#parts.store.boundaries.read(this.#job.id))
+    const from = this.#level
+    if (level === from && hosts.join() === this.#hosts) return
+    const policy = await this.#policyAt(level, hosts)
+    const files = filesAt(level)
+    // What is taken away goes first, what is given comes last.
+    if (files === 'ro') await this.#setNetwork(policy)
+    if (files !== filesAt(from)) {
+      const { note } = await this.#sandbox.setFiles(files)
+      if (note !== null) this.#note({ type: 'Note', text: note })
+    }
+    if (files === 'rw') await this.#setNetwork(policy)
+    this.#level = level
+    this.#hosts = hosts.join()
+    this.#note({ type: 'BoundaryEscalated', from, to: level, by, why, hosts: [...hosts] })
+    this.#parts.store.dispatches.setBoundary(this.#job.id, level)
+  }
+
+  async #policyAt(level: BoundaryLevel, hosts: readonly string[]): Promise<EgressPolicy> {
+    const { contract } = this.#job
+    const config = await loadConfig({ userConfigDir: this.#parts.configDir, roots: contract.roots })
+    const { readOnly, allow, deny, pins, mode } = networkAt(contract, level, hosts, config)
+    return parseOutputs({ mode, allow: [...allow], deny: [...deny], pins: { ...pins }, read_only: readOnly })
+  }
+
+  async #setNetwork(policy: EgressPolicy): Promise<void> {
+    if (this.#job.contract.level === 0) return
+    this.#policy = policy
+    if (this.#broker === undefined) {
+      if (policy.mode === 'none' && !listensForHosts(this.#job)) return
+      this.#broker = await startBroker({
+        socketPath: this.#socket,
+        policy,
+        onDecision: (decided) => this.#decided(decided),
+      })
+    }
+    this.#broker.setPolicy(policy)
+    await this.#sandbox.startRelay(this.#socket, aliasesFor(policy))
+  }
+
+  #decided(decided: Decided): void {
+    const { host, port, allowed, why } = decided
+    const key = `${host}:${port} ${allowed}`
+    const times = (this.#told.get(key) ?? 0) + 1
+    if (times > 1 || this.#told.size < mostTold) this.#told.set(key, times)
+    if (times === 1 && this.#told.size <= mostTold) {
+      this.#note({ type: 'EgressDecided', host, port, allowed, why })
+    }
+    // Only what an open list would let out can be asked for: a rule that denies, or an address of the LAN, cannot.
+    if (allowed || !decide({ ...this.#policy, mode: 'open' }, { host, port }).allowed) return
+    void this.#boundaries.denied(this.#job.id, { kind: 'host', host, port }).catch((error: unknown) => {
+      this.#note({
+        type: 'Note',
+        text: `boundary: ${error instanceof Error ? error.message : String(error)}`,
+      })
+    })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#watch?.[Symbol.asyncDispose]()
+    await this.#following.catch(() => {})
+    if (this.#broker === undefined) return
+    this.#seen.network = this.#broker.usage()
+    await this.#broker.close()
+  }
+}
