@@ -5,3 +5,5 @@ export type { DispatchRecords, NewDispatch, Outcome, TerminalStatus } from './di
 export type { StoredDispatch } from './rows.ts'
 export { createEventLog, readEvents, verifyEvents } from './events/index.ts'
 export type { EventLog, EventProof, ReadOptions } from './events/index.ts'
+export { diskUse, diskUseOfAll } from './diskUse.ts'
+export type { Retention } from './retention.ts'

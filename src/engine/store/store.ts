@@ -1,4 +1,5 @@
 import { drizzle } from 'drizzle-orm/better-sqlite3'
+import { layout } from '../base/paths.ts'
 import { BoundaryRecords } from './approvals.ts'
 import type { ChangesetRecords } from '../base/changesetRecords.ts'
 import { ChangeFeed } from './changes.ts'
@@ -7,6 +8,7 @@ import type { StoreDatabase } from './database.ts'
 import { DispatchRecords } from './dispatches.ts'
 import { storeFailure } from './failures.ts'
 import { openDatabase } from './open.ts'
+import { Retention } from './retention.ts'
 import * as schema from './schema.ts'
 
 /** The records of one data folder. Several processes may have it open at once. */
@@ -14,6 +16,7 @@ export interface Store extends AsyncDisposable {
   readonly dispatches: DispatchRecords
   readonly boundaries: BoundaryRecords
   readonly changesets: ChangesetRecords
+  readonly retention: Retention
   readonly database: StoreDatabase
   /** Tells which dispatches changed: our own writes at once, other processes' soon after. Returns the way out. */
   onChange(listener: (ids: readonly string[]) => void): () => void
@@ -45,6 +48,7 @@ export async function openStore(dataDir: string): Promise<Store> {
     dispatches: new DispatchRecords(database, announce),
     boundaries: new BoundaryRecords(database, announce),
     changesets: new StoredChangesets(database, announce),
+    retention: new Retention(database, layout(dataDir)),
     database,
     onChange: (listener) => feed.listen(listener),
     announce,

@@ -4,6 +4,7 @@ import { sandboxContractMigration } from './018-sandbox-contract.ts'
 import { dispatchRecordsMigration } from './019-dispatch-records.ts'
 import { changesetsMigration } from './020-changesets.ts'
 import { boundariesMigration } from './021-boundaries.ts'
+import { retentionMigration } from './023-retention.ts'
 import type { Migration } from './migration.ts'
 
 /** Every step there is, in order. Numbers without a file never were a version of their own. */
@@ -14,6 +15,7 @@ export const migrations: readonly Migration[] = [
   dispatchRecordsMigration,
   changesetsMigration,
   boundariesMigration,
+  retentionMigration,
 ]
 
 export const schemaVersion = Math.max(...migrations.map((migration) => migration.version))
