@@ -229,6 +229,15 @@ export async function makeDemo(): Promise<Demo> {
       home: '/home/ada',
       host: 'browser',
     }),
+    'disk.use': async () => ({
+      total: 0,
+      logs: 0,
+      logs_kept: null,
+      shared: { records: 0, backups: 0, objects: 0, other: 0 },
+      dispatches: [],
+    }),
+    'disk.keep_logs': async () => ({ removed: [] }),
+    'dispatch.verify': async () => ({ ok: true, events: 0, problem: null }),
     'host.doctor': async () => ({
       platform: 'linux',
       kernel: '6.1.0-28-amd64',

@@ -4,6 +4,7 @@ import { registerBoundary } from './commands/boundary.ts'
 import { registerChangeset } from './commands/changeset.ts'
 import { registerCompletion } from './commands/completion.ts'
 import { registerConfig } from './commands/config.ts'
+import { registerDisk } from './commands/disk.ts'
 import { registerDispatch } from './commands/dispatch.ts'
 import { registerDoctor } from './commands/doctor.ts'
 import { registerPreflight } from './commands/preflight.ts'
@@ -28,6 +29,7 @@ export function createProgram(): Command {
   registerConfig(program)
   registerPreflight(program)
   registerDoctor(program)
+  registerDisk(program)
   registerServe(program)
   registerCompletion(program)
   program.addHelpText(

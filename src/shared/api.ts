@@ -4,6 +4,7 @@ import { boundaryLevelSchema, phaseSchema } from './boundary.ts'
 import { applyResultSchema, changesetSchema, changesetStateSchema, verdictSchema } from './changeset.ts'
 import { changesetSummarySchema, dispatchDetailSchema, dispatchRowSchema } from './dispatch.ts'
 import { effectiveApprovalSchema, effectiveConfigSchema, trustQuestionSchema } from './config.ts'
+import { diskUseSchema, removedLogSchema } from './disk.ts'
 import { doctorReportSchema, preflightReportSchema } from './doctor.ts'
 import {
   approvalScopes,
@@ -11,7 +12,7 @@ import {
   boundaryStateSchema,
   taskApprovalSchema,
 } from './escalation.ts'
-import { loggedEventSchema } from './events.ts'
+import { eventProofSchema, loggedEventSchema } from './events.ts'
 import { dispatchIdSchema } from './ids.ts'
 
 /**
@@ -70,6 +71,12 @@ export const api = {
     z.object({ path: z.string() }),
     z.object({ path: z.string(), exists: z.boolean(), entries: z.array(z.string()) }),
   ),
+  'disk.use': procedure(nothing, diskUseSchema),
+  /** The size logs are kept up to; null keeps them all. Says what went at once because of it. */
+  'disk.keep_logs': procedure(
+    z.object({ bytes: z.number().int().nonnegative().nullable() }),
+    z.object({ removed: z.array(removedLogSchema) }),
+  ),
   'agent.cards': procedure(nothing, z.array(agentCardSchema)),
 
   'dispatch.preflight': procedure(spawnInputSchema, preflightReportSchema),
@@ -89,6 +96,8 @@ export const api = {
     reference.extend({ after: z.number().int().default(0), follow: z.boolean().default(true) }),
     loggedEventSchema,
   ),
+  /** Proves the event log whole, or says what is wrong with it. */
+  'dispatch.verify': procedure(reference, eventProofSchema),
   /** Terminal output from a byte offset on; `data` is base64. */
   'dispatch.output': stream(
     reference.extend({ from: z.number().int().default(0), follow: z.boolean().default(true) }),

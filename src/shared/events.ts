@@ -76,3 +76,12 @@ export const loggedEventSchema = z.object({
   event: eventBodySchema,
 })
 export type LoggedEvent = z.infer<typeof loggedEventSchema>
+
+/** Whether a log is what its supervisor wrote. */
+export const eventProofSchema = z.object({
+  ok: z.boolean(),
+  /** Events proven: all of them when `ok`, those before the damage otherwise. */
+  events: z.number(),
+  problem: z.string().nullable(),
+})
+export type EventProof = z.infer<typeof eventProofSchema>

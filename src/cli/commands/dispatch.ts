@@ -1,8 +1,10 @@
 import type { Command } from 'commander'
+import { OrangeryError } from '../../shared/errors.ts'
 import type { LoggedEvent } from '../../shared/events.ts'
 import { withClient } from '../connect.ts'
 import { addSpawnOptions, spawnInput, type SpawnOptions } from '../spawnOptions.ts'
 import { print, printJson, printJsonLine } from '../terminal/print.ts'
+import { plural } from '../terminal/words.ts'
 import { renderDetail, renderEvent, renderList } from './dispatch.render.ts'
 import { exitCodeOf, waitUntilEnded } from './dispatch.wait.ts'
 
@@ -33,7 +35,20 @@ async function showStatus(id: string, options: Json) {
   else print(renderDetail(detail))
 }
 
-async function showEvents(id: string, options: Json & { follow?: boolean }) {
+async function proveEvents(id: string, options: Json) {
+  const proof = await withClient((client) => client.call('dispatch.verify', { id }))
+  if (options.json) printJson(proof)
+  if (!proof.ok) {
+    throw new OrangeryError('events.not_whole', `event log of ${id}: ${proof.problem ?? 'not whole'}`, {
+      kind: 'input',
+      hint: `What was proven: ${plural(proof.events, 'event')} from the beginning.`,
+    })
+  }
+  if (!options.json) print(`${plural(proof.events, 'event')}, whole`)
+}
+
+async function showEvents(id: string, options: Json & { follow?: boolean; verify?: boolean }) {
+  if (options.verify === true) return proveEvents(id, options)
   const follow = options.follow === true
   await withClient(async (client) => {
     const events = client.open('dispatch.events', { id, follow })
@@ -110,6 +125,7 @@ Examples:
     .summary('what happened, in order')
     .description('Prints the event log of a dispatch.')
     .option('-f, --follow', 'go on until the dispatch has ended')
+    .option('--verify', 'prove that no line was changed, moved, added or lost, instead of printing them')
     .option('--json', 'print JSON; with --follow one object a line')
     .addHelpText('after', '\nExample:\n  orangery dispatch events 20260128 --follow --json')
     .action(showEvents)

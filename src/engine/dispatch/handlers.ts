@@ -13,6 +13,7 @@ import { askSupervisor, controlPath, type ControlRequest } from './control.ts'
 import { readOutput } from './output.ts'
 import type { Parts } from './parts.ts'
 import { preflight, prepare } from './prepare.ts'
+import { recordHandlers } from './recordHandlers.ts'
 import { recover } from './recover.ts'
 import type { Supervisors } from './supervisors.ts'
 import { version } from './version.ts'
@@ -65,6 +66,7 @@ export function createHandlers(parts: Parts, supervisors: Supervisors, host: Hos
   }
 
   return {
+    ...recordHandlers(parts),
     'host.info': async () => ({
       version,
       data_dir: layout.dataDir,

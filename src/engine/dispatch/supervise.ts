@@ -222,4 +222,6 @@ async function finish(
     endedAt: new Date().toISOString(),
     lastEventHash: log?.lastHash ?? null,
   })
+  // Only where the user set a size; whoever waits for this dispatch has been told by now.
+  await store.retention.trim().catch(() => {})
 }

@@ -224,9 +224,15 @@ export class DispatchRecords {
   }
 
   get(id: DispatchId): StoredDispatch {
-    const found = this.#attempt(() => this.#statements.get.get({ id }))
+    const found = this.find(id)
     if (found === undefined) throw notFound(id)
-    return toStored(found)
+    return found
+  }
+
+  /** Undefined where there is no row: a sandbox that nothing was ever run in has none. */
+  find(id: DispatchId): StoredDispatch | undefined {
+    const found = this.#attempt(() => this.#statements.get.get({ id }))
+    return found === undefined ? undefined : toStored(found)
   }
 
   /** The one id a reference means: a full id, or a prefix of exactly one. Never a name. */
