@@ -1,4 +1,4 @@
-import type { Handlers } from '../../src/shared/api.ts'
+import { api, type Handlers } from '../../src/shared/api.ts'
 import type { Changeset, ChangedFile } from '../../src/shared/changeset.ts'
 import type { DispatchDetail } from '../../src/shared/dispatch.ts'
 import { OrangeryError } from '../../src/shared/errors.ts'
@@ -221,7 +221,7 @@ export async function makeDemo(): Promise<Demo> {
   const forever = (signal: AbortSignal) =>
     new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
 
-  const handlers: Handlers = {
+  const canned: Partial<Handlers> = {
     'host.info': async () => ({
       version: '0.1.0',
       data_dir: '/tmp/orangery-demo',
@@ -425,7 +425,7 @@ export async function makeDemo(): Promise<Demo> {
       }
     },
   }
-  return { handlers, touch }
+  return { handlers: withTheRest(canned), touch }
 }
 
 function outputOf(of: DispatchDetail): string {
@@ -495,4 +495,15 @@ function eventsOf(of: DispatchDetail): LoggedEvent[] {
     hash: '',
     event,
   }))
+}
+
+/** What the demo has no answer for says so, whatever the contract grows to. */
+function withTheRest(canned: Partial<Handlers>): Handlers {
+  const refuse = (name: string) => async () => {
+    throw new OrangeryError('demo.no_answer', `${name}: the demo has no answer to this`, {
+      kind: 'not_found',
+    })
+  }
+  const rest = Object.keys(api).map((name) => [name, refuse(name)] as const)
+  return { ...(Object.fromEntries(rest) as unknown as Handlers), ...canned }
 }

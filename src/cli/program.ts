@@ -1,6 +1,7 @@
 import { Command } from 'commander'
 import packageFile from '../../package.json' with { type: 'json' }
 import { registerBoundary } from './commands/boundary.ts'
+import { registerAgent } from './commands/agent.ts'
 import { registerChangeset } from './commands/changeset.ts'
 import { registerCompletion } from './commands/completion.ts'
 import { registerConfig } from './commands/config.ts'
@@ -9,6 +10,7 @@ import { registerDispatch } from './commands/dispatch.ts'
 import { registerDoctor } from './commands/doctor.ts'
 import { registerPreflight } from './commands/preflight.ts'
 import { registerRun } from './commands/run.ts'
+import { registerWorktree } from './commands/worktree.ts'
 import { registerServe } from './commands/serve.ts'
 
 /** The whole command line. A command group is one file in `commands/` with one function that adds it. */
@@ -27,6 +29,8 @@ export function createProgram(): Command {
   registerChangeset(program)
   registerBoundary(program)
   registerConfig(program)
+  registerWorktree(program)
+  registerAgent(program)
   registerPreflight(program)
   registerDoctor(program)
   registerDisk(program)

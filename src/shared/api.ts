@@ -14,6 +14,17 @@ import {
 } from './escalation.ts'
 import { eventProofSchema, loggedEventSchema } from './events.ts'
 import { dispatchIdSchema } from './ids.ts'
+import {
+  agentCommitSchema,
+  archiveRecordSchema,
+  invocationEntrySchema,
+  invocationMetaSchema,
+  landResultSchema,
+  orphanSchema,
+  stakesSchema,
+  worktreeEntrySchema,
+  worktreeMetaSchema,
+} from './invocation.ts'
 
 /**
  * The contract: every procedure and event stream of the engine, with its input and output. The window, the
@@ -30,6 +41,7 @@ const nothing = z.object({})
 /** A full id or a unique prefix of one; never a name. */
 const reference = z.object({ id: z.string().min(1) })
 const byId = z.object({ id: dispatchIdSchema })
+const nearReference = reference.extend({ near: z.string().optional() })
 
 export const spawnInputSchema = z.object({
   agent: z.string().default('command'),
@@ -146,6 +158,46 @@ export const api = {
     z.object({ id: dispatchIdSchema, state: changesetStateSchema }),
   ),
   'changeset.abandon': procedure(reference, z.object({ id: dispatchIdSchema, state: changesetStateSchema })),
+
+  'worktree.create': procedure(
+    z.object({ repo: z.string(), name: z.string(), base: z.string().optional() }),
+    worktreeMetaSchema,
+  ),
+  'worktree.list': procedure(z.object({ all: z.boolean().default(false) }), z.array(worktreeEntrySchema)),
+  'worktree.get': procedure(nearReference, worktreeEntrySchema.extend({ stakes: stakesSchema.nullable() })),
+  'worktree.remove': procedure(
+    nearReference.extend({ force: z.boolean().default(false) }),
+    z.object({ id: dispatchIdSchema, archive: z.string(), stakes: stakesSchema }),
+  ),
+  'agent.start': procedure(
+    z.object({
+      worktree: z.string(),
+      /** The caller's folder: names of its project come first. */
+      near: z.string().optional(),
+      name: z.string().optional(),
+      runner: z.string().optional(),
+      mode: z.enum(['headed', 'headless']).default('headless'),
+    }),
+    invocationMetaSchema,
+  ),
+  'agent.list': procedure(z.object({ all: z.boolean().default(false) }), z.array(invocationEntrySchema)),
+  'agent.get': procedure(reference, invocationEntrySchema.extend({ commits: z.array(agentCommitSchema) })),
+  /** One commit of an agent as a patch. */
+  'agent.commit': procedure(reference.extend({ commit: z.string() }), z.object({ text: z.string() })),
+  'agent.land': procedure(
+    reference.extend({
+      how: z.enum(['merge', 'squash', 'apply']).default('merge'),
+      message: z.string().optional(),
+      all: z.boolean().default(false),
+      include_ignored: z.boolean().default(false),
+    }),
+    landResultSchema,
+  ),
+  'agent.discard': procedure(reference, z.object({ id: dispatchIdSchema, archive: z.string().nullable() })),
+  'archive.list': procedure(nothing, z.array(archiveRecordSchema)),
+  'archive.restore': procedure(byId, archiveRecordSchema),
+  /** What is on disk or in a repository and belongs to nothing; shown, never deleted. */
+  'workspace.orphans': procedure(nothing, z.array(orphanSchema)),
 
   'boundary.show': procedure(reference, boundaryStateSchema),
   /** Files a request; the answer may be in it already. With `wait_s` it waits for one. */

@@ -73,3 +73,70 @@ export const invocationEntrySchema = z.object({ ...scanned, meta: invocationMeta
 export type InvocationEntry = z.infer<typeof invocationEntrySchema>
 export const worktreeEntrySchema = z.object({ ...scanned, meta: worktreeMetaSchema.nullable() })
 export type WorktreeEntry = z.infer<typeof worktreeEntrySchema>
+
+/** What would be lost with a worktree, were it not put into the archive. */
+export const stakesSchema = z.object({
+  uncommitted: z.array(z.string()),
+  /** Commits that are on no other branch, as `<short id> <subject>`. */
+  unmerged: z.array(z.string()),
+})
+export type Stakes = z.infer<typeof stakesSchema>
+
+export const agentCommitSchema = z.object({
+  commit: z.string(),
+  parents: z.array(z.string()),
+  author: z.string(),
+  date: z.string(),
+  subject: z.string(),
+})
+export type AgentCommit = z.infer<typeof agentCommitSchema>
+
+export const landResultSchema = z.object({
+  id: dispatchIdSchema,
+  /** False: something still waits for a decision, and the sandbox stays. */
+  landed: z.boolean(),
+  branch: z.string(),
+  tree: z.string(),
+  commit: z.string().nullable(),
+  applied: z.array(z.object({ root: z.string(), path: z.string() })),
+  skipped: z.array(z.object({ path: z.string(), why: z.string() })),
+})
+export type LandResult = z.infer<typeof landResultSchema>
+
+/** `archive/<id>/record.json`: what was put away, from where, and until when it is kept. */
+export const archiveRecordSchema = z.object({
+  schema_version: z.literal('1.0'),
+  id: dispatchIdSchema,
+  repo_id: z.string(),
+  kind: z.enum(['invocation', 'worktree']),
+  name: z.string(),
+  why: z.string(),
+  archived_at: z.string(),
+  expires_at: z.string(),
+  /** Where `content` came from. */
+  origin: z.string(),
+  common_dir: z.string().nullable(),
+  /** The branch that was taken out of the repository, and where it stood. */
+  branch: z.string().nullable(),
+  tip: z.string().nullable(),
+  /** What `refs/orangery/archive/<id>` keeps: the tip, and on top of it whatever was not committed. */
+  commit: z.string().nullable(),
+})
+export type ArchiveRecord = z.infer<typeof archiveRecordSchema>
+
+export const orphanSchema = z.object({
+  kind: z.enum([
+    'sandbox_without_record',
+    'record_without_sandbox',
+    'worktree_without_record',
+    'record_without_worktree',
+    'branch_without_sandbox',
+    'registered_without_sandbox',
+    'row_without_record',
+    'archive_without_record',
+  ]),
+  id: z.string(),
+  place: z.string(),
+  why: z.string(),
+})
+export type Orphan = z.infer<typeof orphanSchema>

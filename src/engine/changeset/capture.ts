@@ -83,6 +83,8 @@ async function compareRoot(
   await using resultTree = new Tree(sides.result, options.disk)
   await using baseTree = new Tree(sides.base, options.disk)
   const entries: Entry[] = []
+  // The checkout below a worktree sandbox is made for it alone; nobody else writes there.
+  const ownBase = workspace.strategy === 'worktree'
   const startNs = BigInt(Math.floor(workspace.createdAtMs - clockSlackMs)) * 1_000_000n
   await inBatches(seen, async ({ path, result: resultStat, base: baseStat }) => {
     options.signal?.throwIfAborted()
@@ -93,8 +95,9 @@ async function compareRoot(
     if (base === undefined) {
       const before = await side(baseTree, path, baseStat)
       // A host file touched after the start may not be what the agent saw: its base is a guess.
-      const certain = baseStat === null || baseStat.isDirectory() || baseStat.ctimeNs < startNs
-      base = { side: before ?? null, certain: certain && before !== undefined && !bases.clockStepped }
+      const untouched = baseStat === null || baseStat.isDirectory() || baseStat.ctimeNs < startNs
+      const certain = ownBase || (untouched && !bases.clockStepped)
+      base = { side: before ?? null, certain: certain && before !== undefined }
       if (!sameSide(base.side, result)) bases.recorded.set(key, base)
     }
     if (sameSide(base.side, result)) return

@@ -17,6 +17,7 @@ import { recordHandlers } from './recordHandlers.ts'
 import { recover } from './recover.ts'
 import type { Supervisors } from './supervisors.ts'
 import { version } from './version.ts'
+import { whileLanding, workspaceHandlers } from './workspaceHandlers.ts'
 
 export type HostKind = 'desktop' | 'browser' | 'command-line'
 
@@ -86,6 +87,7 @@ export function createHandlers(parts: Parts, supervisors: Supervisors, host: Hos
       return { path: full, exists, entries: folders.sort().slice(0, 500) }
     },
     'agent.cards': () => loadCards(parts.configDir),
+    ...workspaceHandlers(parts),
 
     'dispatch.preflight': (input) => preflight(parts, input),
     'dispatch.spawn': async (input) => {
@@ -140,8 +142,14 @@ export function createHandlers(parts: Parts, supervisors: Supervisors, host: Hos
     'changeset.get': ({ id }) => changesets.get(find(id)),
     'changeset.diff': ({ id, ...options }) => changesets.diff(find(id), options),
     'changeset.decide': ({ id, ...decision }, { by }) => changesets.decide(find(id), decision, by),
-    'changeset.apply': ({ id, ...options }, { by }) => changesets.apply(find(id), options, by),
-    'changeset.undo': ({ id }, { by }) => changesets.undo(find(id), by),
+    'changeset.apply': ({ id: reference, ...options }, { by }) => {
+      const id = find(reference)
+      return whileLanding(parts, id, () => changesets.apply(id, options, by))
+    },
+    'changeset.undo': ({ id: reference }, { by }) => {
+      const id = find(reference)
+      return whileLanding(parts, id, () => changesets.undo(id, by))
+    },
     'changeset.reject': ({ id, comment }, { by }) => changesets.reject(find(id), comment, by),
     'changeset.abandon': ({ id }, { by }) => changesets.abandon(find(id), by),
 

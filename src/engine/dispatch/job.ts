@@ -17,6 +17,8 @@ export type Job = {
   readonly contract: Contract
   readonly project: Project
   readonly driver: WorkspaceDriver
+  /** The sandbox was made before (`agent start`) and is entered, not made. */
+  readonly entersInvocation: boolean
   readonly env: Readonly<Record<string, string>>
   readonly size: Size
 }

@@ -26,9 +26,11 @@ import {
   type Project,
   type WorkspaceFacts,
 } from '../workspace/index.ts'
+import type { InvocationMeta } from '../base/invocation.ts'
 import type { WorkspaceDriver } from '../base/workspace.ts'
 import type { Job } from './job.ts'
 import type { Parts } from './parts.ts'
+import { placeOf } from './place.ts'
 import { sandboxRequest } from './request.ts'
 import { readContract } from './contractFile.ts'
 
@@ -37,6 +39,7 @@ type Worked = {
   readonly job: Omit<Job, 'id' | 'project' | 'driver'>
   readonly contract: Contract
   readonly parentId: DispatchId | null
+  readonly invocation: InvocationMeta | null
 }
 
 /** Everything that can be said without looking at the host: bad input ends here and leaves no row. */
@@ -48,10 +51,11 @@ async function workOut(parts: Parts, request: SpawnRequest): Promise<Worked> {
     systemPrompt: request.system_prompt ?? null,
   })
   const spec = request.sandbox_spec === undefined ? null : parseSandboxSpec(request.sandbox_spec)
-  const roots = request.roots.map((root) => resolve(root))
+  const place = await placeOf(parts, request, spec)
+  const roots = place.roots.map((root) => resolve(root))
   const parentId = request.parent === undefined ? null : parts.store.dispatches.resolve(request.parent)
   const config = await loadConfig({ userConfigDir: parts.configDir, roots: spec?.roots ?? roots })
-  const contract = resolveContract({
+  const resolved = resolveContract({
     spec,
     legacySandbox: request.sandbox ?? null,
     card,
@@ -61,9 +65,19 @@ async function workOut(parts: Parts, request: SpawnRequest): Promise<Worked> {
     config,
     parent: parentId === null ? null : await readContract(parts, parentId),
   })
+  const contract = place.strategy === null ? resolved : { ...resolved, strategy: place.strategy, roots }
   const size = request.size ?? { columns: 120, rows: 40 }
-  const job = { name: request.name ?? null, card, command, contract, env: request.env, size }
-  return { request, job, contract, parentId }
+  const entersInvocation = place.invocation !== null
+  const job = {
+    name: request.name ?? null,
+    card,
+    command,
+    contract,
+    env: request.env,
+    size,
+    entersInvocation,
+  }
+  return { request, job, contract, parentId, invocation: place.invocation }
 }
 
 type Examined = {
@@ -73,7 +87,7 @@ type Examined = {
 }
 
 /** Every check before anything starts. What the checks found out on the way is handed on. */
-async function examine(parts: Parts, { contract, job }: Worked): Promise<Examined> {
+async function examine(parts: Parts, { contract, job, invocation }: Worked): Promise<Examined> {
   let project: Project | null = null
   let driver: WorkspaceDriver | null = null
   await mkdir(parts.layout.dataDir, { recursive: true, mode: 0o700 })
@@ -96,7 +110,7 @@ async function examine(parts: Parts, { contract, job }: Worked): Promise<Examine
       const host = await parts.host()
       if (reachable.some((result) => !result.ok)) return []
       const found = project ?? (await identifyProject(contract.roots))
-      driver = chooseDriver(found, contract.strategy, workspaceFacts(host))
+      driver = invocation?.driver ?? chooseDriver(found, contract.strategy, workspaceFacts(host))
       const trial = trialRequest(parts, {
         ...job,
         id: '00000000000000-0000' as DispatchId,
@@ -184,7 +198,8 @@ function record(
   const { request, contract, job, parentId } = worked
   for (let attempt = 0; ; attempt++) {
     const now = new Date()
-    const id = makeDispatchId(now, randomBytes(2))
+    const fresh = error !== null || worked.invocation === null
+    const id = fresh ? makeDispatchId(now, randomBytes(2)) : worked.invocation.invocation_id
     const row: NewDispatch = {
       id,
       repoId: project?.repoId ?? null,
@@ -208,8 +223,8 @@ function record(
       parts.store.dispatches.create(row)
       return id
     } catch (reason) {
-      if (!(reason instanceof OrangeryError) || reason.code !== 'dispatch.exists' || attempt > 50)
-        throw reason
+      const again = reason instanceof OrangeryError && reason.code === 'dispatch.exists' && fresh
+      if (!again || attempt > 50) throw reason
     }
   }
 }

@@ -6,6 +6,7 @@ import { filesAt } from '../policy/index.ts'
 import type { Job } from './job.ts'
 import { listensForHosts, networkEnvironment } from './liveBoundary.ts'
 import type { Parts } from './parts.ts'
+import { seenInside } from './place.ts'
 
 /** Folder that is the agent's home: its own for this dispatch, or kept for the agent as its card says. */
 export function homeOf(parts: Pick<Parts, 'layout'>, job: Pick<Job, 'card'>, workspaceDir: string): string {
@@ -25,7 +26,7 @@ export function sandboxRequest(
     level: contract.level,
     workspace,
     command: job.command,
-    cwd: contract.workingDir ?? contract.roots[0] ?? '/',
+    cwd: seenInside(workspace, contract.workingDir ?? contract.roots[0] ?? '/'),
     env: {
       ...networkEnvironment(job),
       ...job.env,
@@ -33,7 +34,7 @@ export function sandboxRequest(
       ORANGERY_LEVEL: levelNames[contract.level],
     },
     files: filesAt(contract.boundary),
-    writableFiles: contract.writableFiles,
+    writableFiles: contract.writableFiles.map((path) => seenInside(workspace, path)),
     network: contract.level === 0 ? 'host' : listensForHosts(job) ? 'broker' : 'none',
     limits: contract.limits,
     grants: job.card.sandboxRequirements.read,

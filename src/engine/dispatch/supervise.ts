@@ -5,11 +5,19 @@ import type { RunningSandbox, SandboxEnd } from '../base/sandbox.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { describePlan, planSandbox, startSandbox } from '../sandbox/index.ts'
 import { createEventLog, type EventLog } from '../store/index.ts'
-import { describeDriver, disposeWorkspace, prepareWorkspace, updateInvocation } from '../workspace/index.ts'
+import {
+  claimWorkspace,
+  describeDriver,
+  disposeWorkspace,
+  enterInvocation,
+  prepareWorkspace,
+  updateInvocation,
+} from '../workspace/index.ts'
 import type { AgentIo, Sink } from './agentIo.ts'
 import { writeContract } from './contractFile.ts'
 import { controlPath, listenForControl, type ControlRequest } from './control.ts'
 import { Observations } from './effective.ts'
+import { collectAgentCommits } from './inside.ts'
 import type { Job } from './job.ts'
 import { LiveBoundary } from './liveBoundary.ts'
 import { followChanges } from './liveCapture.ts'
@@ -46,18 +54,22 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
   let log: EventLog | undefined
   let outcome: Outcome
   let workspace: Workspace | undefined
+  await using claims = new AsyncDisposableStack()
   try {
-    workspace = await prepareWorkspace({
-      id,
-      project,
-      strategy: contract.strategy,
-      driver: job.driver,
-      access: 'rw',
-      layout,
-      name: job.name,
-      runner: job.card.id,
-      mode: options.io.terminal ? 'headed' : 'headless',
-    })
+    workspace = job.entersInvocation
+      ? await enterInvocation(layout, project.repoId, id, { access: 'rw' })
+      : await prepareWorkspace({
+          id,
+          project,
+          strategy: contract.strategy,
+          driver: job.driver,
+          access: 'rw',
+          layout,
+          name: job.name,
+          runner: job.card.id,
+          mode: options.io.terminal ? 'headed' : 'headless',
+        })
+    claims.use(await claimWorkspace(layout, workspace))
     await writeContract(layout, project.repoId, id, contract)
     log = await createEventLog(layout.events(project.repoId, id))
     const note = recorder(log, seen)
@@ -77,7 +89,7 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
     const why = error instanceof Error ? error.message : String(error)
     outcome = { status: 'failed', exitCode: null, signal: null, error: why }
   }
-  await finish(parts, job, workspace, log, seen, outcome)
+  await finish(parts, job, workspace, log, seen, outcome, claims)
   return outcome
 }
 
@@ -188,6 +200,7 @@ async function finish(
   log: EventLog | undefined,
   seen: Observations,
   outcome: Outcome,
+  claims: AsyncDisposableStack,
 ): Promise<void> {
   const { layout, store, changesets } = parts
   const { id, project } = job
@@ -205,6 +218,22 @@ async function finish(
       error ??= `capture: ${reason instanceof Error ? reason.message : String(reason)}`
     }
   }
+  if (workspace !== undefined && workspace.strategy !== 'none') {
+    const left = workspace
+    const request = () => sandboxRequest(parts, job, left, false)
+    try {
+      const collected = await collectAgentCommits(parts, id, project.commonDir, left, request)
+      if (collected.length > 0) {
+        changed = true
+        log?.append({
+          type: 'Note',
+          text: `commits of the agent are kept: ${collected.map(({ ref }) => ref).join(', ')}`,
+        })
+      }
+    } catch (reason) {
+      log?.append({ type: 'Note', text: reason instanceof Error ? reason.message : String(reason) })
+    }
+  }
   log?.append({ type: 'DispatchEnded', status: outcome.status, error })
   await log?.close()
   if (workspace !== undefined) {
@@ -212,8 +241,10 @@ async function finish(
     await updateInvocation(layout, project.repoId, id, { status: outcome.status }).catch(() => {})
   }
   // Tidied before the row says it is over: whoever waits for the end finds nothing left.
-  if (workspace !== undefined && !changed)
+  if (workspace !== undefined && !changed && workspace.strategy !== 'worktree')
     await disposeWorkspace(workspace, { archive: false }).catch(() => {})
+  // Let go before the row says it is over: whoever waits for the end may land on these folders at once.
+  await claims.disposeAsync()
   store.dispatches.finish(id, {
     status: outcome.status,
     exitCode: outcome.exitCode,

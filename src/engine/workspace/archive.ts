@@ -1,8 +1,8 @@
 import { mkdir, readdir, readFile, rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import { z } from 'zod'
 import { OrangeryError } from '../../shared/errors.ts'
-import { dispatchIdSchema, isDispatchId, type DispatchId } from '../../shared/ids.ts'
+import { isDispatchId, type DispatchId } from '../../shared/ids.ts'
+import { archiveRecordSchema, type ArchiveRecord } from '../../shared/invocation.ts'
 import { ensurePrivateDir, writeFileAtomically } from '../base/files.ts'
 import type { Layout } from '../base/paths.ts'
 import { removeTree } from './removeTree.ts'
@@ -11,27 +11,6 @@ import { isFolder } from './scan.ts'
 
 export const archiveDays = 30
 const dayMs = 24 * 60 * 60 * 1000
-
-/** `archive/<id>/record.json`: what was put away, from where, and until when it is kept. */
-export const archiveRecordSchema = z.object({
-  schema_version: z.literal('1.0'),
-  id: dispatchIdSchema,
-  repo_id: z.string(),
-  kind: z.enum(['invocation', 'worktree']),
-  name: z.string(),
-  why: z.string(),
-  archived_at: z.string(),
-  expires_at: z.string(),
-  /** Where `content` came from. */
-  origin: z.string(),
-  common_dir: z.string().nullable(),
-  /** The branch that was taken out of the repository, and where it stood. */
-  branch: z.string().nullable(),
-  tip: z.string().nullable(),
-  /** What `refs/orangery/archive/<id>` keeps: the tip, and on top of it whatever was not committed. */
-  commit: z.string().nullable(),
-})
-export type ArchiveRecord = z.infer<typeof archiveRecordSchema>
 
 export const archiveRef = (id: DispatchId): string => `refs/orangery/archive/${id}`
 const folderOf = (layout: Layout, id: DispatchId): string => join(layout.archive, id)

@@ -2,10 +2,14 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
+import type { AgentCommit } from '../../shared/invocation.ts'
 import { git, tryGit } from '../base/git.ts'
 import { createRepoLock } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
 import type { RunResult } from '../base/process.ts'
+import type { Workspace } from '../base/workspace.ts'
+import { isInside } from './pathSafety.ts'
+import { isFolder } from './scan.ts'
 
 /**
  * Runs one command in a second sandbox that shows the same workspace as the agent had, without network, and
@@ -30,14 +34,6 @@ export type CollectOptions = {
 }
 
 export type CollectedRef = { readonly ref: string; readonly commit: string }
-export type CommitSummary = {
-  readonly commit: string
-  readonly parents: readonly string[]
-  readonly author: string
-  readonly date: string
-  readonly subject: string
-}
-
 const defaultMaxBytes = 512 * 1024 * 1024
 const listLimit = 1024 * 1024
 
@@ -98,6 +94,18 @@ export async function collectCommits(options: CollectOptions): Promise<Collected
     collected.push({ ref: name, commit })
   }
   return collected
+}
+
+/** Whether an agent wrote refs or objects at all: an overlay of the repository shows it at a glance. */
+export async function leftGitObjects(workspace: Workspace, commonDir: string): Promise<boolean> {
+  for (const { mount, path } of workspace.roots) {
+    const lower = mount.kind === 'overlay' ? mount.lower : path
+    if (!isInside(commonDir, lower)) continue
+    const written = mount.kind === 'overlay' ? mount.upper : mount.source
+    if (mount.kind === 'bind') return written !== path
+    if (await isFolder(join(written, commonDir.slice(lower.length), 'objects'))) return true
+  }
+  return false
 }
 
 const refFormat = '%(objectname) %(objecttype) %(refname)'
@@ -184,13 +192,21 @@ export async function listCommits(
   layout: Layout,
   repoId: RepoId,
   id: DispatchId,
-  base: string,
-): Promise<CommitSummary[]> {
+  base: string | null,
+): Promise<AgentCommit[]> {
   const tips = (await listCollected(layout, repoId, id)).map(({ commit }) => commit)
   if (tips.length === 0) return []
   const format = ['%H', '%P', '%an <%ae>', '%aI', '%s'].join('%x00')
   const text = await git(
-    ['log', '--reverse', '--topo-order', `--format=${format}%x01`, '--end-of-options', ...tips, `^${base}`],
+    [
+      'log',
+      '--reverse',
+      '--topo-order',
+      `--format=${format}%x01`,
+      '--end-of-options',
+      ...tips,
+      ...(base === null ? [] : [`^${base}`]),
+    ],
     { gitDir: commitsDir(layout, repoId) },
   )
   return text

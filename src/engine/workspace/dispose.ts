@@ -20,19 +20,36 @@ export type DisposeOptions = {
   readonly landed?: boolean
 }
 
-/** Whether an agent left anything in the workspace. */
+/** Whether an agent left anything in the workspace that is more than folders and git's own bookkeeping. */
 export async function hasWork(workspace: Workspace): Promise<boolean> {
   for (const { mount, path } of workspace.roots) {
     if (mount.kind === 'bind') {
       if (mount.source !== path) return true
-      continue
-    }
-    const entries = await readdir(mount.upper, { encoding: 'buffer' }).catch(
-      (error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? [] : ['unreadable']),
-    )
-    if (entries.length > 0) return true
+    } else if (await holdsFiles(Buffer.from(mount.upper), isBookkeeping(mount.lower))) return true
   }
   return false
+}
+
+async function holdsFiles(folder: Buffer, ignored: (path: string) => boolean, below = ''): Promise<boolean> {
+  const entries = await readdir(folder, { withFileTypes: true, encoding: 'buffer' }).catch(
+    (error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? [] : null),
+  )
+  // What cannot be looked into may hold anything.
+  if (entries === null) return true
+  for (const entry of entries) {
+    const path = `${below}/${entry.name.toString('latin1')}`
+    if (!entry.isDirectory()) {
+      if (!ignored(path)) return true
+    } else if (await holdsFiles(Buffer.concat([folder, Buffer.from('/'), entry.name]), ignored, path))
+      return true
+  }
+  return false
+}
+
+/** `git status` alone rewrites the index; that is no work of anybody's. */
+const isBookkeeping = (lower: string) => {
+  const place = lower.endsWith('/.git') ? /^(\/worktrees\/[^/]+)?\/index$/ : /^\/\.git\/index$/
+  return (path: string): boolean => place.test(path)
 }
 
 /**

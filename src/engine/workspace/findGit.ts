@@ -69,3 +69,31 @@ async function pointsBack(gitDir: string, commonDir: string, top: string): Promi
   const back = await realpath(dirname(resolve(gitDir, named.replace(/\n+$/, '')))).catch(() => null)
   return back === (await realpath(top))
 }
+
+/** The commit a checkout stands on, read without running git; null where it has none or keeps refs otherwise. */
+export async function headCommit({ gitDir, commonDir }: GitPlace): Promise<string | null> {
+  let value = await readLine(join(gitDir, 'HEAD'))
+  for (let depth = 0; depth < 5 && value?.startsWith('ref: refs/') === true; depth += 1) {
+    const ref = value.slice('ref: '.length)
+    if (ref.includes('..')) return null
+    value = (await readLine(join(commonDir, ref))) ?? (await packedRef(commonDir, ref))
+  }
+  return value !== null && commitPattern.test(value) ? value : null
+}
+
+const commitPattern = /^([0-9a-f]{40}|[0-9a-f]{64})$/
+
+async function readLine(path: string): Promise<string | null> {
+  const text = await readFile(path, 'utf8').catch(() => null)
+  return text === null ? null : text.replace(/\n[^]*$/, '')
+}
+
+async function packedRef(commonDir: string, ref: string): Promise<string | null> {
+  const text = await readFile(join(commonDir, 'packed-refs'), 'utf8').catch(() => '')
+  return (
+    text
+      .split('\n')
+      .find((line) => line.endsWith(` ${ref}`))
+      ?.split(' ')[0] ?? null
+  )
+}

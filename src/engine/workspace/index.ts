@@ -1,13 +1,13 @@
 export { discardAgent, listAgents, restoreArchived, retireLanded, type Retired } from './agents.ts'
-export { archiveDays, expireArchive, listArchive, type ArchiveRecord } from './archive.ts'
+export { archiveDays, expireArchive, listArchive } from './archive.ts'
 export { claimLanding, claimWorkspace, listRunning, type ClaimOptions } from './claim.ts'
 export {
   collectCommits,
+  leftGitObjects,
   listCommits,
   publishCommits,
   showCommit,
   type CollectedRef,
-  type CommitSummary,
   type InsideRunner,
 } from './commits.ts'
 export { disposeWorkspace, type DisposeOptions } from './dispose.ts'
@@ -19,12 +19,12 @@ export { loadWorkspace, planRoots, prepareWorkspace, type PrepareOptions } from 
 export { identifyProject, type Project, type ProjectRoot } from './project.ts'
 export { checkRoots } from './roots.ts'
 export { inspectInvocation, resolveInvocation, resolveWorktree, scanInvocations } from './scan.ts'
-export { startAgent, type StartAgentOptions } from './startAgent.ts'
+export { integrationTree, repoIdNear, startAgent, type StartAgentOptions } from './startAgent.ts'
 export {
   createWorktree,
   listWorktrees,
   removeIntegration,
   stakesOf,
   type CreateWorktreeOptions,
-  type Stakes,
 } from './worktree.ts'
+export { findOrphans } from './orphans.ts'

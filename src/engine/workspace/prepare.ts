@@ -8,6 +8,7 @@ import type { InvocationMeta } from '../base/invocation.ts'
 import type { Layout } from '../base/paths.ts'
 import type { RootAccess, Workspace, WorkspaceDriver, WorkspaceRoot } from '../base/workspace.ts'
 import { enterInvocation } from './enter.ts'
+import { headCommit } from './findGit.ts'
 import { ensureInvocationDir, readInvocationMeta, workspaceOf, writeInvocationMeta } from './invocation.ts'
 import { integrationTreeAbove } from './marker.ts'
 import type { Project, ProjectRoot } from './project.ts'
@@ -98,7 +99,7 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
     integration_worktree_id: null,
     sandbox_path: dir,
     sandbox_branch: null,
-    base_commit: null,
+    base_commit: await baseOf(project),
     runner: options.runner,
     mode: options.mode,
     status: 'starting',
@@ -116,6 +117,11 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
   await writeInvocationMeta(layout, repoId, meta)
   rollback.commit()
   return workspaceOf(layout, repoId, meta)
+}
+
+async function baseOf(project: Project): Promise<string | null> {
+  const { git } = project.roots[0]
+  return git === null ? null : headCommit(git)
 }
 
 /** The first root must be an integration tree; the sandbox is made from its branch. */

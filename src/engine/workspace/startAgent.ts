@@ -14,6 +14,7 @@ import { ensureInvocationDir, writeInvocationMeta } from './invocation.ts'
 import { hasMarker, hideMarkers, integrationMarker, sandboxMarker, writeMarker } from './marker.ts'
 import { checkoutNotes } from './notes.ts'
 import { assertSandboxPath } from './pathSafety.ts'
+import { identifyProject } from './project.ts'
 import { removeTree } from './removeTree.ts'
 import { openRepository } from './repository.ts'
 import { reportToLog, Rollback, type CleanupReport } from './rollback.ts'
@@ -36,8 +37,8 @@ export type StartAgentOptions = {
   readonly layout: Layout
   /** Name, id or unique prefix of an integration worktree, or the path of its tree. */
   readonly worktree: string
-  /** The caller's project, whose names come first. */
-  readonly near?: RepoId | null
+  /** The caller's folder: names of its project come first. */
+  readonly near?: string | null
   readonly id?: DispatchId
   readonly name?: string | null
   readonly runner?: string
@@ -56,7 +57,7 @@ export type StartAgentOptions = {
  */
 export async function startAgent(options: StartAgentOptions): Promise<InvocationMeta> {
   const { layout } = options
-  const worktree = await requireIntegrationTree(options)
+  const worktree = await integrationTree(layout, options.worktree, options.near ?? null)
   const repoId = worktree.repo_id as RepoId
   const id = options.id ?? makeDispatchId(new Date(), randomBytes(2))
   const tree = layout.sandboxTree(repoId, id)
@@ -140,22 +141,31 @@ export function planWorktreeRoots(worktree: WorktreeMeta, tree: string, sandboxD
   ]
 }
 
-async function requireIntegrationTree(options: StartAgentOptions): Promise<WorktreeMeta> {
-  const meta = isAbsolute(options.worktree)
-    ? await byPath(options.layout, options.worktree)
-    : (await resolveWorktree(options.layout, options.worktree, options.near ?? null)).meta
+/** The integration worktree a name, id, prefix or path stands for; it must carry the marker. */
+export async function integrationTree(
+  layout: Layout,
+  reference: string,
+  near: string | null = null,
+): Promise<WorktreeMeta> {
+  const meta = isAbsolute(reference)
+    ? await byPath(layout, reference)
+    : (await resolveWorktree(layout, reference, near === null ? null : await repoIdNear(near))).meta
   if (meta === null) {
-    throw new OrangeryError(
-      'workspace.worktree_broken',
-      `worktree ${options.worktree}: its record cannot be read`,
-      {
-        kind: 'input',
-        hint: '`orangery worktree ls --all` says what is wrong with it.',
-      },
-    )
+    throw new OrangeryError('workspace.worktree_broken', `worktree ${reference}: its record cannot be read`, {
+      kind: 'input',
+      hint: '`orangery worktree ls --all` says what is wrong with it.',
+    })
   }
   if (await hasMarker(meta.tree_path, integrationMarker)) return meta
   throw notIntegration(meta.tree_path)
+}
+
+/** The project a folder belongs to, or null where there is none. */
+export async function repoIdNear(folder: string): Promise<RepoId | null> {
+  return identifyProject([folder]).then(
+    (project) => project.repoId,
+    () => null,
+  )
 }
 
 async function byPath(layout: Layout, path: string): Promise<WorktreeMeta> {

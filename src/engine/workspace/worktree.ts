@@ -2,11 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { lstat, mkdir } from 'node:fs/promises'
 import { OrangeryError } from '../../shared/errors.ts'
 import { makeDispatchId, type DispatchId, type RepoId } from '../../shared/ids.ts'
+import type { ArchiveRecord, Stakes } from '../../shared/invocation.ts'
 import { ensurePrivateDir, writeFileAtomically } from '../base/files.ts'
 import type { WorktreeEntry, WorktreeMeta } from '../base/invocation.ts'
 import { createRepoLock } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
-import { contentOf, putAway, takeBack, type ArchiveRecord } from './archive.ts'
+import { contentOf, putAway, takeBack } from './archive.ts'
 import {
   addWorktree,
   deleteBranch,
@@ -172,9 +173,6 @@ async function makeFolder(layout: Layout, repoId: RepoId): Promise<DispatchId> {
     return id
   }
 }
-
-/** What would be lost with an integration worktree, were it not put into the archive. */
-export type Stakes = { readonly uncommitted: readonly string[]; readonly unmerged: readonly string[] }
 
 export async function stakesOf(meta: WorktreeMeta): Promise<Stakes> {
   const repository = await openRepository(meta.common_dir)

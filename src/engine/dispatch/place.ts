@@ -1,0 +1,83 @@
+import { isAbsolute } from 'node:path'
+import type { SpawnRequest } from '../../shared/api.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { SandboxSpec, WorkspaceStrategy } from '../../shared/spec.ts'
+import type { InvocationMeta } from '../base/invocation.ts'
+import type { Workspace } from '../base/workspace.ts'
+import { integrationTree, resolveInvocation } from '../workspace/index.ts'
+import type { Parts } from './parts.ts'
+
+/** Where a dispatch is to run: the folders that were named, or what a worktree or an invocation says. */
+export type Place = {
+  readonly roots: readonly string[]
+  /** Null: as the contract says. */
+  readonly strategy: WorkspaceStrategy | null
+  /** A sandbox that exists already; the dispatch takes its id. */
+  readonly invocation: InvocationMeta | null
+}
+
+export async function placeOf(parts: Parts, request: SpawnRequest, spec: SandboxSpec | null): Promise<Place> {
+  const { layout } = parts
+  if (request.invocation !== undefined && request.worktree !== undefined) {
+    throw new OrangeryError('spawn.two_places', 'spawn: both an invocation and a worktree were named', {
+      kind: 'usage',
+      hint: 'An invocation has its worktree already; name one of them.',
+    })
+  }
+  const asked = spec?.changeset
+  const named = request.invocation !== undefined || request.worktree !== undefined
+  if (request.invocation !== undefined) {
+    const invocation = await unusedInvocation(parts, request.invocation)
+    if (asked !== undefined && asked !== invocation.strategy) throw contradiction(asked, invocation.strategy)
+    const projects = invocation.roots.filter((root) => root.role === 'project')
+    const roots = projects.map((root) => (invocation.strategy === 'worktree' ? root.path : root.target))
+    return { roots, strategy: invocation.strategy, invocation }
+  }
+  if (!named && asked !== 'worktree') return { roots: request.roots, strategy: null, invocation: null }
+  if (asked !== undefined && asked !== 'worktree') throw contradiction(asked, 'worktree')
+  // Without a name the folder itself must be an integration tree.
+  const reference = request.worktree ?? request.roots[0] ?? ''
+  const near = request.roots[0] !== undefined && isAbsolute(request.roots[0]) ? request.roots[0] : null
+  const worktree = await integrationTree(layout, reference, near)
+  return { roots: [worktree.tree_path], strategy: 'worktree', invocation: null }
+}
+
+async function unusedInvocation(parts: Parts, reference: string): Promise<InvocationMeta> {
+  const entry = await resolveInvocation(parts.layout, reference)
+  if (entry.meta === null || entry.broken || entry.meta.outcome !== null) {
+    throw new OrangeryError(
+      'spawn.invocation_unusable',
+      `invocation ${entry.id}: ${entry.why ?? 'it is over'}`,
+      { kind: 'input', hint: 'Make a new one with `orangery agent start`.' },
+    )
+  }
+  if (entry.meta.status === 'starting') return entry.meta
+  throw new OrangeryError(
+    'spawn.invocation_used',
+    `invocation ${entry.id}: something has run in it already`,
+    {
+      kind: 'busy',
+      hint: 'A sandbox carries one dispatch, which has its id. Make a new one with `orangery agent start`.',
+    },
+  )
+}
+
+function contradiction(asked: string, is: string): OrangeryError {
+  return new OrangeryError(
+    'spawn.strategy',
+    `spawn: changeset "${asked}" was asked for, and this is a ${is}`,
+    {
+      kind: 'input',
+      hint: 'Leave the changeset out of the contract.',
+    },
+  )
+}
+
+/** A path of the user's files as the agent sees it; in a worktree sandbox the two differ. */
+export function seenInside(workspace: Workspace, path: string): string {
+  const visible = workspace.roots.some((root) => isAt(path, root.target))
+  const root = workspace.roots.find((candidate) => isAt(path, candidate.path))
+  return visible || root === undefined ? path : root.target + path.slice(root.path.length)
+}
+
+const isAt = (path: string, folder: string): boolean => path === folder || path.startsWith(`${folder}/`)

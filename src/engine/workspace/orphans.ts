@@ -1,0 +1,110 @@
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Orphan } from '../../shared/invocation.ts'
+import type { Layout } from '../base/paths.ts'
+import { listArchive } from './archive.ts'
+import { worktreePaths } from './checkout.ts'
+import { openRepository } from './repository.ts'
+import { isFolder, scanInvocations, scanWorktrees } from './scan.ts'
+
+/** A row of the database, as far as it matters here. */
+export type KnownDispatch = { readonly id: string; readonly isLive: boolean }
+
+/**
+ * Compares disk, repositories and database, and says what belongs to nothing. It looks only: what it finds
+ * may be somebody's work.
+ */
+export async function findOrphans(
+  layout: Layout,
+  dispatches: readonly KnownDispatch[] = [],
+): Promise<Orphan[]> {
+  const invocations = await scanInvocations(layout)
+  const worktrees = await scanWorktrees(layout)
+  const orphans: Orphan[] = []
+  for (const { id, repo_id, broken, meta, why } of invocations) {
+    if (!broken) continue
+    const place = join(layout.repos, repo_id, meta === null ? 'sandboxes' : 'invocations', id)
+    orphans.push({
+      kind: meta === null ? 'sandbox_without_record' : 'record_without_sandbox',
+      id,
+      place,
+      why: why ?? '',
+    })
+  }
+  for (const { id, repo_id, broken, meta, why } of worktrees) {
+    if (!broken) continue
+    const place = join(layout.repos, repo_id, 'worktrees', id)
+    orphans.push({
+      kind: meta === null ? 'worktree_without_record' : 'record_without_worktree',
+      id,
+      place,
+      why: why ?? '',
+    })
+  }
+  const onDisk = new Set(invocations.map(({ id }) => id))
+  for (const { id, isLive } of dispatches) {
+    if (isLive && !onDisk.has(id)) {
+      orphans.push({
+        kind: 'row_without_record',
+        id,
+        place: layout.database,
+        why: 'it is recorded as running, and has nothing on disk',
+      })
+    }
+  }
+  const commonDirs = new Set(
+    [...invocations, ...worktrees]
+      .map(({ meta }) => meta?.common_dir ?? null)
+      .filter((path) => path !== null),
+  )
+  const live = new Set(invocations.filter(({ meta }) => meta?.outcome === null).map(({ id }) => id))
+  for (const commonDir of commonDirs) orphans.push(...(await orphansInGit(layout, commonDir, live)))
+  orphans.push(...(await orphansInArchive(layout)))
+  return orphans
+}
+
+/** Branches and worktrees of our making that no sandbox belongs to any more. */
+async function orphansInGit(layout: Layout, commonDir: string, live: ReadonlySet<string>): Promise<Orphan[]> {
+  if (!(await isFolder(commonDir))) return []
+  const repository = await openRepository(commonDir)
+  const orphans: Orphan[] = []
+  const branches = await repository.git([
+    'for-each-ref',
+    '--format=%(refname:lstrip=2)',
+    'refs/heads/agency/',
+  ])
+  for (const branch of branches.split('\n')) {
+    const id = /^agency\/sandbox-(\d{14}-[0-9a-f]{4})$/.exec(branch)?.[1]
+    if (id === undefined || live.has(id)) continue
+    orphans.push({
+      kind: 'branch_without_sandbox',
+      id,
+      place: `${commonDir} ${branch}`,
+      why: 'no sandbox belongs to this branch',
+    })
+  }
+  for (const path of await worktreePaths(repository)) {
+    const id = path.startsWith(`${layout.repos}/`) ? /\/sandboxes\/([^/]+)\/tree$/.exec(path)?.[1] : undefined
+    if (id === undefined || (await isFolder(path))) continue
+    orphans.push({
+      kind: 'registered_without_sandbox',
+      id,
+      place: path,
+      why: 'git knows a worktree here, and it is gone',
+    })
+  }
+  return orphans
+}
+
+async function orphansInArchive(layout: Layout): Promise<Orphan[]> {
+  const recorded = new Set((await listArchive(layout)).map(({ id }) => String(id)))
+  const folders = await readdir(layout.archive).catch((): string[] => [])
+  return folders
+    .filter((name) => !recorded.has(name))
+    .map((name) => ({
+      kind: 'archive_without_record' as const,
+      id: name,
+      place: join(layout.archive, name),
+      why: 'it has no readable record, so it is kept',
+    }))
+}
