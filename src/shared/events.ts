@@ -53,6 +53,8 @@ export const eventBodySchema = z.discriminatedUnion('type', [
     port: z.number(),
     allowed: z.boolean(),
     why: z.string(),
+    /** How often, where equal decisions followed each other too quickly to be told one by one. */
+    count: z.number().optional(),
   }),
   z.object({ type: z.literal('Violated'), violation: violationSchema }),
   z.object({ type: z.literal('ChangesetCaptured'), revision: z.string(), files: z.number() }),

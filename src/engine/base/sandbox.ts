@@ -1,3 +1,4 @@
+import type { ChildProcess } from 'node:child_process'
 import type { DeclaredEqualsActual } from '../../shared/effective.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { SandboxLevel } from '../../shared/level.ts'
@@ -72,7 +73,13 @@ export interface RunningSandbox extends AsyncDisposable {
   /**
    * Starts the relay in the sandbox's network namespace, connected to the broker's socket: a proxy at
    * `proxyPort` and a listener for each alias. Called again, it changes the aliases of the running relay.
+   * Who gives `onStarted` is handed a new relay's process, which passes its listening sockets over IPC;
+   * otherwise it carries every connection to the broker's socket.
    */
-  startRelay(brokerSocket: string, hosts: readonly HostAlias[]): Promise<void>
+  startRelay(
+    brokerSocket: string,
+    hosts: readonly HostAlias[],
+    onStarted?: (relay: ChildProcess) => void,
+  ): Promise<void>
   stopRelay(): Promise<void>
 }

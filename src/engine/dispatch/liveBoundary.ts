@@ -1,25 +1,13 @@
-import { join } from 'node:path'
 import type { BoundaryLevel } from '../../shared/boundary.ts'
 import type { EventBody } from '../../shared/events.ts'
+import type { NetworkPolicy } from '../base/contract.ts'
 import { proxyPort, type RunningSandbox } from '../base/sandbox.ts'
-import {
-  aliasesFor,
-  decide,
-  denyAll,
-  parseOutputs,
-  proxyEnvironment,
-  startBroker,
-  type Broker,
-  type Decided,
-  type EgressPolicy,
-} from '../egress/index.ts'
+import { proxyEnvironment } from '../egress/index.ts'
 import { Boundaries, currentBoundary, filesAt, loadConfig, networkAt, watchConfig } from '../policy/index.ts'
 import type { Observations } from './effective.ts'
 import type { Job } from './job.ts'
+import { Network } from './network.ts'
 import type { Parts } from './parts.ts'
-
-/** Decisions that are told apart in the log; beyond this many they are only counted. */
-const mostTold = 500
 
 /**
  * Whether a relay stands from the start, so that a denied host is seen and can be asked for: wherever hosts are
@@ -47,13 +35,10 @@ export class LiveBoundary implements AsyncDisposable {
   readonly #sandbox: RunningSandbox
   readonly #note: (event: EventBody) => void
   readonly #seen: Observations
-  readonly #socket: string
+  readonly #network: Network
   readonly #boundaries: Boundaries
-  readonly #told = new Map<string, number>()
   #level: BoundaryLevel
   #hosts = ''
-  #policy: EgressPolicy = denyAll
-  #broker: Broker | undefined
   #watch: AsyncDisposable | undefined
   #following: Promise<unknown> = Promise.resolve()
 
@@ -70,7 +55,10 @@ export class LiveBoundary implements AsyncDisposable {
     this.#note = note
     this.#seen = seen
     this.#level = job.contract.boundary
-    this.#socket = join(parts.runtime, `${job.id}.egress`)
+    const { id } = job
+    const { runtime } = parts
+    const onDenied = (host: string, port: number) => this.#denied(host, port)
+    this.#network = new Network({ id, runtime, sandbox, note, onDenied })
     this.#boundaries = new Boundaries({
       records: parts.store.boundaries,
       userConfigDir: parts.configDir,
@@ -90,7 +78,10 @@ export class LiveBoundary implements AsyncDisposable {
   async start(): Promise<void> {
     if (this.#job.contract.level === 0) return
     const policy = await this.#policyAt(this.#level, [])
-    if (policy.mode !== 'none' || listensForHosts(this.#job)) await this.#setNetwork(policy)
+    const opening = this.#setNetwork(policy)
+    // Where nobody named a host, nothing gets out yet, and the agent need not wait for who tells it so.
+    if (policy.mode !== 'none' || this.#job.contract.outputs.declared) await opening
+    else opening.catch(() => {})
     const places = { userConfigDir: this.#parts.configDir, roots: this.#job.contract.roots }
     this.#watch = await watchConfig(places, () => {
       // A config that cannot be read now changes nothing: what holds goes on holding.
@@ -129,38 +120,19 @@ export class LiveBoundary implements AsyncDisposable {
     this.#parts.store.dispatches.setBoundary(this.#job.id, level)
   }
 
-  async #policyAt(level: BoundaryLevel, hosts: readonly string[]): Promise<EgressPolicy> {
+  async #policyAt(level: BoundaryLevel, hosts: readonly string[]): Promise<NetworkPolicy> {
     const { contract } = this.#job
     const config = await loadConfig({ userConfigDir: this.#parts.configDir, roots: contract.roots })
-    const { readOnly, allow, deny, pins, mode } = networkAt(contract, level, hosts, config)
-    return parseOutputs({ mode, allow: [...allow], deny: [...deny], pins: { ...pins }, read_only: readOnly })
+    return networkAt(contract, level, hosts, config)
   }
 
-  async #setNetwork(policy: EgressPolicy): Promise<void> {
+  async #setNetwork(policy: NetworkPolicy): Promise<void> {
     if (this.#job.contract.level === 0) return
-    this.#policy = policy
-    if (this.#broker === undefined) {
-      if (policy.mode === 'none' && !listensForHosts(this.#job)) return
-      this.#broker = await startBroker({
-        socketPath: this.#socket,
-        policy,
-        onDecision: (decided) => this.#decided(decided),
-      })
-    }
-    this.#broker.setPolicy(policy)
-    await this.#sandbox.startRelay(this.#socket, aliasesFor(policy))
+    if (policy.mode === 'none' && !this.#network.isOpen && !listensForHosts(this.#job)) return
+    await this.#network.set(policy)
   }
 
-  #decided(decided: Decided): void {
-    const { host, port, allowed, why } = decided
-    const key = `${host}:${port} ${allowed}`
-    const times = (this.#told.get(key) ?? 0) + 1
-    if (times > 1 || this.#told.size < mostTold) this.#told.set(key, times)
-    if (times === 1 && this.#told.size <= mostTold) {
-      this.#note({ type: 'EgressDecided', host, port, allowed, why })
-    }
-    // Only what an open list would let out can be asked for: a rule that denies, or an address of the LAN, cannot.
-    if (allowed || !decide({ ...this.#policy, mode: 'open' }, { host, port }).allowed) return
+  #denied(host: string, port: number): void {
     void this.#boundaries.denied(this.#job.id, { kind: 'host', host, port }).catch((error: unknown) => {
       this.#note({
         type: 'Note',
@@ -172,8 +144,7 @@ export class LiveBoundary implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#watch?.[Symbol.asyncDispose]()
     await this.#following.catch(() => {})
-    if (this.#broker === undefined) return
-    this.#seen.network = this.#broker.usage()
-    await this.#broker.close()
+    this.#seen.network = this.#network.usage()
+    await this.#network[Symbol.asyncDispose]()
   }
 }

@@ -4,6 +4,7 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { z } from 'zod'
 import type { NetworkUse } from '../../shared/effective.ts'
 import { OrangeryError } from '../../shared/errors.ts'
+import { aliasesFor } from './aliases.ts'
 import { parseCredential, type CredentialGrant } from './credentials.ts'
 import { defaultCaps, Gate, Unreachable, type Caps, type Decided } from './gate.ts'
 import { createHttpSide } from './http.ts'
@@ -13,7 +14,7 @@ import { readUntil } from './reading.ts'
 import { memoisedResolver, type Resolver } from './resolver.ts'
 import { encodeReply, parseGreeting, parseRequest, socksReply } from './socks.ts'
 import { carry, openPassage, refusePlain, statusOf, type HttpHandover } from './tunnel.ts'
-import { readLine, type Opening } from './wire.ts'
+import { listenerKeys, proxyKey, readLine, type Opening } from './wire.ts'
 
 export type BrokerOptions = {
   /** One socket per sandbox: whoever reaches it is that sandbox. */
@@ -63,18 +64,14 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   const server = createServer({ allowHalfOpen: true }, (client) => {
     admit(client, () => serveTunnel(client))
   })
-  const listeners = new Set<Server>()
+  const listeners = new Map<string, Server>()
 
-  /** Accepts on the listening sockets that a relay passes over its IPC channel, for as long as it lives. */
+  const drop = (key: string) => {
+    listeners.get(key)?.close()
+    listeners.delete(key)
+  }
+  /** The sockets outlive the relay: once they are passed it has done its work. */
   const adopt = (relay: ChildProcess) => {
-    const own = new Map<string, Server>()
-    const drop = (key: string) => {
-      const listener = own.get(key)
-      if (listener === undefined) return
-      own.delete(key)
-      listeners.delete(listener)
-      listener.close()
-    }
     relay.on('message', (message, handle) => {
       const parsed = passedSchema.safeParse(message)
       if (!parsed.success || closed) return
@@ -86,11 +83,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
       })
       listener.on('error', () => drop(key))
       listener.listen(handle)
-      own.set(key, listener)
-      listeners.add(listener)
-    })
-    relay.once('exit', () => {
-      for (const key of own.keys()) drop(key)
+      listeners.set(key, listener)
     })
   }
 
@@ -137,14 +130,18 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
     if (closed) return
     closed = true
     clearInterval(watch)
-    for (const listener of listeners) listener.close()
+    for (const key of listeners.keys()) drop(key)
     gate.close()
     for (const client of clients) client.destroy()
     await new Promise<void>((resolve) => server.close(() => resolve()))
     await rm(options.socketPath, { force: true })
   }
   return {
-    setPolicy: (policy) => gate.setPolicy(policy),
+    setPolicy: (policy) => {
+      gate.setPolicy(policy)
+      const wanted = new Set(aliasesFor(policy).flatMap(listenerKeys))
+      for (const key of listeners.keys()) if (key !== proxyKey && !wanted.has(key)) drop(key)
+    },
     usage: () => gate.usage(),
     adopt,
     close,

@@ -39,6 +39,8 @@ export type Decided = {
   readonly allowed: boolean
   readonly why: string
   readonly via: Via
+  /** A wider boundary could let it through: it is missing, not forbidden. */
+  readonly grantable: boolean
 }
 
 export class Denied extends Error {
@@ -93,7 +95,7 @@ export class Gate {
    */
   async pass(asked: Target, via: Via, cut: (why: string) => void): Promise<Passage> {
     const decision = decide(this.#policy, asked)
-    if (!decision.allowed) throw this.deny(decision.target, via, decision.why)
+    if (!decision.allowed) throw this.deny(decision.target, via, decision.why, decision.grantable)
     const { target } = decision
     if (this.#live.size >= this.#caps.connections) {
       throw this.deny(target, via, `more than ${this.#caps.connections} connections at one time`)
@@ -116,8 +118,8 @@ export class Gate {
   }
 
   /** Books a denial and gives the error that the program is told. */
-  deny(target: Target, via: Via, why: string): Denied {
-    this.#decided(target, via, false, why)
+  deny(target: Target, via: Via, why: string, grantable = false): Denied {
+    this.#decided(target, via, false, why, grantable)
     return new Denied(denialText(target, why))
   }
 
@@ -216,7 +218,7 @@ export class Gate {
     return this.#bytes
   }
 
-  #decided(target: Target, via: Via, allowed: boolean, why: string): void {
+  #decided(target: Target, via: Via, allowed: boolean, why: string, grantable = false): void {
     if (!allowed) {
       // Names are the agent's to invent: without a limit they would fill our memory.
       const full = this.#denied.size >= mostHosts && !this.#denied.has(target.host)
@@ -225,7 +227,7 @@ export class Gate {
       if (use !== undefined) use.connections++
       else this.#denied.set(host, { connections: 1, why })
     }
-    this.#onDecision({ host: target.host, port: target.port, allowed, why, via })
+    this.#onDecision({ host: target.host, port: target.port, allowed, why, via, grantable })
   }
 }
 

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { OrangeryError } from '../../shared/errors.ts'
-import type { OutputMode, Outputs } from '../../shared/spec.ts'
+import type { OutputMode } from '../../shared/spec.ts'
 import { isInCidr, parseCidr } from './addresses.ts'
 import { normaliseHost, parsePort, showTarget, splitHostPort, type Target } from './names.ts'
 
@@ -42,7 +42,13 @@ export type EgressDecision =
         | { readonly kind: 'network'; readonly cidr: string }
         | { readonly kind: 'address'; readonly address: string; readonly port: number }
     }
-  | { readonly allowed: false; readonly target: Target; readonly why: string }
+  | {
+      readonly allowed: false
+      readonly target: Target
+      readonly why: string
+      /** A wider boundary could let it through: it is missing, not forbidden. */
+      readonly grantable: boolean
+    }
 
 export const denyAll: EgressPolicy = { mode: 'none', readOnly: false, allow: [], deny: [], pins: [] }
 
@@ -84,8 +90,17 @@ function parsePin(key: string, value: string): Pin {
   return { text, from, to: { kind: 'address', address, port } }
 }
 
+/** `outputs` of a SandboxSpec, or what the policy makes of them at a boundary. */
+export type OutputRules = {
+  readonly mode?: OutputMode | undefined
+  readonly allow?: readonly string[] | undefined
+  readonly deny?: readonly string[] | undefined
+  readonly pins?: Readonly<Record<string, string>> | undefined
+  readonly read_only?: boolean | undefined
+}
+
 /** Reads `outputs` of a SandboxSpec. Lists without a mode mean `restricted`; nothing at all means `none`. */
-export function parseOutputs(outputs: Outputs | undefined): EgressPolicy {
+export function parseOutputs(outputs: OutputRules | undefined): EgressPolicy {
   if (outputs === undefined) return denyAll
   const lists = outputs.allow !== undefined || outputs.pins !== undefined
   return {
@@ -128,12 +143,17 @@ function pinRank(pin: Pin): number {
 
 export function decide(policy: EgressPolicy, asked: Target): EgressDecision {
   const host = normaliseHost(asked.host)
-  const deny = (target: Target, why: string): EgressDecision => ({ allowed: false, target, why })
+  const deny = (target: Target, why: string, grantable = false): EgressDecision => ({
+    allowed: false,
+    target,
+    why,
+    grantable,
+  })
   if (host === null || parsePort(String(asked.port)) === null) return deny(asked, 'not a host and port')
   const target = { host, port: asked.port }
-  if (policy.mode === 'none') return deny(target, 'outputs are none')
   const denied = policy.deny.find((rule) => ruleMatches(rule, target))
   if (denied !== undefined) return deny(target, `denied by the rule ${denied.text}`)
+  if (policy.mode === 'none') return deny(target, 'outputs are none', true)
   const pin = policy.pins
     .filter((candidate) => pinMatches(candidate, target))
     .sort((a, b) => pinRank(b) - pinRank(a))[0]
@@ -141,7 +161,7 @@ export function decide(policy: EgressPolicy, asked: Target): EgressDecision {
   if (policy.mode === 'open')
     return { allowed: true, target, why: 'outputs are open', dial: { kind: 'resolve' } }
   const rule = policy.allow.find((candidate) => ruleMatches(candidate, target))
-  if (rule === undefined) return deny(target, 'not in the list of allowed hosts')
+  if (rule === undefined) return deny(target, 'not in the list of allowed hosts', true)
   return { allowed: true, target, why: `allowed by the rule ${rule.text}`, dial: { kind: 'resolve' } }
 }
 

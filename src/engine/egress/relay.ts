@@ -1,6 +1,6 @@
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import type { HostAlias } from '../base/sandbox.ts'
-import { encodeOpening, type Opening } from './wire.ts'
+import { encodeOpening, proxyKey, type Opening } from './wire.ts'
 
 export type RelaySettings = {
   /** Path of the broker's socket. */
@@ -11,7 +11,9 @@ export type RelaySettings = {
 
 /** What listens at an address of the sandbox; where the broker accepts by itself, it is given the listener. */
 export type Listener = { readonly key: string; close(): void }
-export type Listen = (key: string, server: Server, opening: Opening) => Listener
+export type Listen = ((key: string, server: Server, opening: Opening) => Listener) & {
+  readonly passesOn: boolean
+}
 
 /** Sends a message, with a descriptor, over the channel of the process that started us. */
 export type Send = (message: Passed, server?: Server, sent?: () => void) => void
@@ -46,7 +48,7 @@ export async function startRelay(settings: RelaySettings, listening: Listen): Pr
       for (const port of alias.ports) wanted.set(`${alias.address}:${port}`, { ...alias, port })
     }
     for (const [key, listener] of listeners) {
-      if (key === 'proxy' || wanted.has(key)) continue
+      if (key === proxyKey || wanted.has(key)) continue
       listeners.delete(key)
       listener.close()
     }
@@ -60,7 +62,10 @@ export async function startRelay(settings: RelaySettings, listening: Listen): Pr
     return failed
   }
 
-  await listen('proxy', '127.0.0.1', settings.proxyPort, { kind: 'proxy' })
+  await listen(proxyKey, '127.0.0.1', settings.proxyPort, { kind: 'proxy' }).catch((error: unknown) => {
+    // A relay before this one has given it to the broker.
+    if (!listening.passesOn || (error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+  })
   await setAliases(settings.aliases)
   return {
     setAliases,
@@ -74,7 +79,7 @@ export async function startRelay(settings: RelaySettings, listening: Listen): Pr
 /** Carries every connection to the broker over its socket: for where descriptors cannot be passed (containers). */
 export function carryOver(broker: string): Listen {
   let open = 0
-  return (key, server, opening) => {
+  const carry = (key: string, server: Server, opening: Opening): Listener => {
     const line = encodeOpening(opening)
     server.on('connection', (client: Socket) => {
       open++
@@ -92,6 +97,7 @@ export function carryOver(broker: string): Listen {
     })
     return { key, close: () => server.close() }
   }
+  return Object.assign(carry, { passesOn: false })
 }
 
 /**
@@ -99,9 +105,10 @@ export function carryOver(broker: string): Listen {
  * less for every byte and every connection.
  */
 export function handOver(send: Send): Listen {
-  return (key, server, opening) => {
+  const pass = (key: string, server: Server, opening: Opening): Listener => {
     // Our copy would accept too, and nobody would answer.
     send({ key, opening }, server, () => server.close())
     return { key, close: () => send({ key }) }
   }
+  return Object.assign(pass, { passesOn: true })
 }

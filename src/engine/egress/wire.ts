@@ -1,3 +1,4 @@
+import type { HostAlias } from '../base/sandbox.ts'
 import type { Read } from './reading.ts'
 
 /**
@@ -10,6 +11,11 @@ export type Opening =
   | { readonly kind: 'proxy' }
   /** A program connected to the relay address of a host. */
   | { readonly kind: 'alias'; readonly host: string; readonly port: number }
+
+/** What names a listener between relay and broker. */
+export const proxyKey = 'proxy'
+export const listenerKeys = ({ address, ports }: HostAlias): string[] =>
+  ports.map((port) => `${address}:${port}`)
 
 const longest = 400
 

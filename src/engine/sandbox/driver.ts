@@ -1,3 +1,4 @@
+import type { ChildProcess } from 'node:child_process'
 import { closeSync, openSync, writeFileSync } from 'node:fs'
 import { lstat, open, rm, stat } from 'node:fs/promises'
 import { constants as osConstants } from 'node:os'
@@ -238,7 +239,11 @@ class LinuxSandbox implements RunningSandbox {
     return narrowAgainstWriters(this.#chain, this.#tree, root.target, () => this.#remount(root, files))
   }
 
-  async startRelay(brokerSocket: string, hosts: readonly HostAlias[]): Promise<void> {
+  async startRelay(
+    brokerSocket: string,
+    hosts: readonly HostAlias[],
+    onStarted?: (relay: ChildProcess) => void,
+  ): Promise<void> {
     const { holder } = this.#chain
     const agent = this.#agentPid
     if (holder === null || agent === null || !this.#chain.isAlive) {
@@ -247,7 +252,7 @@ class LinuxSandbox implements RunningSandbox {
       })
     }
     await writeInPlace(hostsPath(this.#plan.request), hostsFile(hosts))
-    await this.#relay.start(holder, agent, brokerSocket, hosts)
+    await this.#relay.start(holder, agent, brokerSocket, hosts, onStarted)
   }
 
   async stopRelay(): Promise<void> {

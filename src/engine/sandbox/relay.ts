@@ -1,4 +1,4 @@
-import { spawn, type ChildProcessByStdio } from 'node:child_process'
+import { spawn, type ChildProcess, type ChildProcessByStdio } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { OrangeryError } from '../../shared/errors.ts'
 import { entryCommand, entryEnv } from '../base/entry.ts'
@@ -7,6 +7,7 @@ import { proxyPort, type HostAlias } from '../base/sandbox.ts'
 import { keepTail, onLines } from './lines.ts'
 import type { SandboxPlan } from './plan.ts'
 
+const pipes: ('pipe' | 'ipc')[] = ['pipe', 'pipe', 'pipe']
 type RelayProcess = ChildProcessByStdio<Writable, Readable, Readable>
 
 /** The program that listens in the sandbox's network namespace and speaks to the broker outside. */
@@ -42,6 +43,7 @@ export class Relay {
     agentPid: number,
     broker: string,
     aliases: readonly HostAlias[],
+    onStarted?: (relay: ChildProcess) => void,
   ): Promise<void> {
     if (this.#child !== null && this.#isAlive) {
       const updated = this.#nextWord(this.#child, this.#said)
@@ -66,8 +68,9 @@ export class Relay {
         ...entryCommand('relay'),
         JSON.stringify({ broker, proxyPort, aliases }),
       ],
-      { env: { ...minimalEnv, ...entryEnv }, stdio: ['pipe', 'pipe', 'pipe'] },
-    )
+      { env: { ...minimalEnv, ...entryEnv }, stdio: onStarted === undefined ? pipes : [...pipes, 'ipc'] },
+    ) as RelayProcess
+    onStarted?.(child)
     this.#child = child
     this.#said = keepTail(child.stderr)
     child.stdin.on('error', () => {})

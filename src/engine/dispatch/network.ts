@@ -1,0 +1,74 @@
+import { join } from 'node:path'
+import type { NetworkUse } from '../../shared/effective.ts'
+import type { EventBody } from '../../shared/events.ts'
+import type { DispatchId } from '../../shared/ids.ts'
+import type { NetworkPolicy } from '../base/contract.ts'
+import type { RunningSandbox } from '../base/sandbox.ts'
+import { aliasesFor, parseOutputs, startBroker, type Broker, type Decided } from '../egress/index.ts'
+import { DecisionLog } from './decisionLog.ts'
+
+export type NetworkOptions = {
+  readonly id: DispatchId
+  readonly runtime: string
+  readonly sandbox: Pick<RunningSandbox, 'startRelay'>
+  readonly note: (event: EventBody) => void
+  /** A host that is missing, not forbidden: it may become a request to widen the boundary. */
+  readonly onDenied: (host: string, port: number) => void
+}
+
+/** The way out of one sandbox: the broker outside, the relay inside, and what they let through right now. */
+export class Network implements AsyncDisposable {
+  readonly #options: NetworkOptions
+  readonly #log: DecisionLog
+  readonly #socketPath: string
+  #broker: Broker | null = null
+  #last: Promise<void> = Promise.resolve()
+
+  constructor(options: NetworkOptions) {
+    this.#options = options
+    this.#log = new DecisionLog(options.note)
+    this.#socketPath = join(options.runtime, `${options.id}.egress`)
+  }
+
+  /** Whether there is a broker that could tell of a denial. */
+  get isOpen(): boolean {
+    return this.#broker !== null
+  }
+
+  /** Once it resolves, tunnels that are no longer allowed are cut, and what is allowed now can be reached. */
+  set(policy: NetworkPolicy): Promise<void> {
+    // The broker decides anew at once; listeners and names follow, one change after the other.
+    this.#broker?.setPolicy(rulesOf(policy))
+    this.#last = this.#last.catch(() => {}).then(() => this.#follow(policy))
+    return this.#last
+  }
+
+  usage(): NetworkUse {
+    return this.#broker?.usage() ?? { allowed: [], denied: [] }
+  }
+
+  async #follow(policy: NetworkPolicy): Promise<void> {
+    const wanted = rulesOf(policy)
+    this.#broker ??= await startBroker({
+      socketPath: this.#socketPath,
+      policy: wanted,
+      onDecision: (decided) => this.#decided(decided),
+    })
+    const broker = this.#broker
+    const { sandbox } = this.#options
+    await sandbox.startRelay(this.#socketPath, aliasesFor(wanted), (relay) => broker.adopt(relay))
+  }
+
+  #decided(decided: Decided): void {
+    this.#log.add(decided)
+    if (!decided.allowed && decided.grantable) this.#options.onDenied(decided.host, decided.port)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#last.catch(() => {})
+    await this.#broker?.close()
+    this.#log.close()
+  }
+}
+
+const rulesOf = ({ readOnly, ...rules }: NetworkPolicy) => parseOutputs({ ...rules, read_only: readOnly })
