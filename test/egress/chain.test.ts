@@ -51,10 +51,8 @@ test('a run reaches the host it was allowed, by proxy and without, and no other;
     `curl -sS http://127.0.0.1:${port}/ --noproxy "" `,
   ].join('; ')
   const pin = `test.example=127.0.0.1:${port}`
-  const ran = await run([
-    ...project(),
-    ...['--outputs', 'restricted', '--allow-host', pin, '--summary', summary, '--', 'sh', '-c', script],
-  ])
+  const options = ['--outputs', 'restricted', '--allow-host', pin, '--summary', summary]
+  const ran = await run([...project(), ...options, '--', 'sh', '-c', script])
   expect(ran.stdout.split('\n').slice(0, 2)).toEqual(['from outside', 'from outside'])
   expect(ran.stdout).toContain('Orangery does not let this sandbox reach other.example:80')
   expect(ran.stdout).toMatch(/Could not resolve host: other.example/)
