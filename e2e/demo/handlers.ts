@@ -67,7 +67,7 @@ const effective = (over: object = {}) => ({
   ...over,
 })
 
-export async function makeDemo(): Promise<Demo> {
+export async function makeDemo(dataDir: string): Promise<Demo> {
   const shop = await capture(root, base, result)
   const traps = await capture('/home/ada/traps', {}, hostile)
   const ignored: ChangedFile[] = Array.from({ length: 40 }, (_, n) => ({
@@ -224,7 +224,7 @@ export async function makeDemo(): Promise<Demo> {
   const canned: Partial<Handlers> = {
     'host.info': async () => ({
       version: '0.1.0',
-      data_dir: '/tmp/orangery-demo',
+      data_dir: dataDir,
       platform: 'linux',
       home: '/home/ada',
       host: 'browser',
@@ -321,9 +321,9 @@ export async function makeDemo(): Promise<Demo> {
       checks: [
         { name: 'roots', ok: true, detail: roots.join(', '), fix: null },
         {
-          name: 'sandbox',
+          name: 'level 3',
           ok: !(sandbox_spec ?? '').includes('"vm"'),
-          detail: 'vm: no runtime that gives a virtual machine was found',
+          detail: 'no runtime that gives a virtual machine was found',
           fix: 'apt install qemu-system-x86, or choose another level.',
         },
         { name: 'disk', ok: true, detail: '84 GB free', fix: null },

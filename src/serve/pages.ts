@@ -1,6 +1,6 @@
 /** Two pages outside the window: they hold no text but ours and no script. */
 const page = (title: string, body: string, head = '') => `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>${title}</title>${head}
+<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><link rel="icon" href="data:,"><title>${title}</title>${head}
 <style>
   body { margin: 0; height: 100vh; display: grid; place-items: center; font: 14px/1.6 system-ui, sans-serif;
          background: light-dark(#eef2f3, #101416); color: light-dark(#1d262b, #e8edef) }

@@ -5,7 +5,7 @@ export function Keys({ children }: { children: string }) {
       {children.split(' ').map((key) => (
         <kbd
           key={key}
-          className="inline-grid h-4 min-w-4 place-items-center rounded-sm bg-hover px-1 font-sans text-micro text-ink-faint shadow-[inset_0_0_0_1px_var(--line)]"
+          className="inline-grid h-4 min-w-4 place-items-center rounded-sm border border-current/25 px-1 font-sans text-micro opacity-70"
         >
           {key}
         </kbd>

@@ -25,7 +25,10 @@ import { useDiffs } from './useDiffs.ts'
 import { useReview } from './useReview.ts'
 
 // The viewer and its languages are most of the window's weight; whoever only watches output never loads them.
-const DiffView = lazy(async () => ({ default: (await import('./DiffView.tsx')).DiffView }))
+const loadDiffView = async () => ({ default: (await import('./DiffView.tsx')).DiffView })
+const DiffView = lazy(loadDiffView)
+// It comes while nobody waits for it.
+window.requestIdleCallback(() => void loadDiffView(), { timeout: 3_000 })
 
 const layoutKey = 'orangery.diff-layout'
 const storedLayout = (): DiffLayout => (localStorage.getItem(layoutKey) === 'split' ? 'split' : 'unified')
@@ -264,7 +267,7 @@ export function Changes({ id, latest }: { id: string; latest: Changeset }) {
           )}
         </div>
         <div className="min-w-0 flex-1">
-          <Suspense fallback={null}>
+          <Suspense fallback={<p className="p-5 text-ink-faint">Reading the changes…</p>}>
             <DiffView
               files={steadyFiles}
               layout={layout}

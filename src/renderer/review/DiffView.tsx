@@ -138,6 +138,8 @@ export function DiffView({
       stickyHeaders: true,
       tokenizeMaxLineLength: 2_000,
       maxLineDiffLength: 2_000,
+      // The themes bring a background of their own; the code lies on the same pane as the rest.
+      unsafeCSS: ':host { --diffs-light-bg: var(--pane); --diffs-dark-bg: var(--pane) }',
       itemMetrics: { diffHeaderHeight: 40 },
       layout: { paddingTop: 0, paddingBottom: 240, gap: 12 },
     }),

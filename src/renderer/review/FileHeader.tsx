@@ -103,6 +103,7 @@ export function FileHeader({
           onDecide={onDecide}
           onRework={onRework}
           subject="file"
+          compact
         />
       )}
     </div>

@@ -141,7 +141,7 @@ export function FileList({ files, current, severalRoots, onSelect }: FileListPro
               data-file={file.path}
               style={style}
               onClick={() => onSelect(key)}
-              className={`absolute inset-x-0 top-0 flex items-center gap-2 rounded-md pr-2 pl-2 text-left text-small outline-offset-[-2px] hover:bg-hover aria-selected:bg-active ${file.protected ? 'shadow-[inset_2px_0_0_var(--bad-solid)]' : ''}`}
+              className={`absolute inset-x-0 top-0 flex items-center gap-2 rounded-md pr-2 pl-2 text-left text-small outline-offset-[-2px] hover:bg-hover aria-selected:bg-active ${file.protected ? 'before:absolute before:inset-y-1 before:left-0 before:w-0.5 before:rounded-full before:bg-bad-solid' : ''}`}
             >
               {file.refused === null ? (
                 file.protected ? (

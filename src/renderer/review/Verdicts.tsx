@@ -16,10 +16,19 @@ type VerdictsProps = {
   /** Asks for a comment first. */
   onRework(): void
   subject: string
+  /** Icons only, where the words would be repeated. */
+  compact?: boolean
 }
 
 /** The three verbs. Pressing the one that holds takes it back. */
-export function Verdicts({ decision, disabled = false, onDecide, onRework, subject }: VerdictsProps) {
+export function Verdicts({
+  decision,
+  disabled = false,
+  onDecide,
+  onRework,
+  subject,
+  compact = false,
+}: VerdictsProps) {
   return (
     <span className="inline-flex gap-0.5">
       {(Object.keys(verdictWords) as Verdict[]).map((verdict) => {
@@ -39,7 +48,7 @@ export function Verdicts({ decision, disabled = false, onDecide, onRework, subje
             className={held ? on : ''}
             onClick={() => (held ? onDecide(null) : verdict === 'rework' ? onRework() : onDecide(verdict))}
           >
-            {held ? done : label}
+            {compact ? undefined : held ? done : label}
           </Button>
         )
       })}

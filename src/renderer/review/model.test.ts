@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import type { ChangedFile, Decision } from '../../shared/changeset.ts'
 import {
+  formerDecisions,
   inReviewOrder,
   keyOf,
   sectionOf,
@@ -109,4 +110,16 @@ test('the caret walks hunks over file borders and stops at either end', () => {
   expect(walked).toEqual(['a0', 'a1', 'b0', 'c0'])
   expect(stepHunk(files, { file: keyOf(files[0]!), hunk: 0 }, -1)).toBeNull()
   expect(stepFile(files, { file: keyOf(files[0]!), hunk: 1 }, 1)).toEqual({ file: keyOf(files[1]!), hunk: 0 })
+})
+
+test('taking back a decision on a file restores what its hunks had', () => {
+  expect(formerDecisions(file('a', ['approve', null]), 1)).toEqual([{ hunk: 1, verdict: null }])
+  expect(formerDecisions(file('a', ['approve', 'approve']), null)).toEqual([
+    { hunk: null, verdict: 'approve' },
+  ])
+  expect(formerDecisions(file('a', ['approve', null, 'reject']), null)).toEqual([
+    { hunk: null, verdict: null },
+    { hunk: 0, verdict: 'approve' },
+    { hunk: 2, verdict: 'reject' },
+  ])
 })

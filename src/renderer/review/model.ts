@@ -25,6 +25,17 @@ export function stateOf(file: Pick<ChangedFile, 'hunks' | 'decision'>): FileStat
 export const decisionOf = (file: ChangedFile, hunk: number): Decision =>
   file.hunks[hunk]?.decision ?? file.decision
 
+export type FormerDecision = { readonly hunk: number | null; readonly verdict: Decision }
+
+/** What to decide again so that a file is as it was before a decision on it, or on one of its hunks. */
+export function formerDecisions(file: ChangedFile, hunk: number | null): readonly FormerDecision[] {
+  if (hunk !== null) return [{ hunk, verdict: decisionOf(file, hunk) }]
+  if (stateOf(file) !== 'partial')
+    return [{ hunk: null, verdict: file.hunks.length === 0 ? file.decision : decisionOf(file, 0) }]
+  const decided = file.hunks.map((_, at) => ({ hunk: at, verdict: decisionOf(file, at) }))
+  return [{ hunk: null, verdict: null }, ...decided.filter(({ verdict }) => verdict !== null)]
+}
+
 export type Section = 'protected' | 'source' | 'tests' | 'config' | 'generated' | 'ignored' | 'refused'
 export const sectionWords: Readonly<Record<Section, string>> = {
   protected: 'Protected',

@@ -1,11 +1,12 @@
 import { useMemo, useRef, useState } from 'react'
 import { useQueryClient } from '@tanstack/react-query'
-import type { ChangedFile, Changeset, Decision, Verdict } from '../../shared/changeset.ts'
+import type { ChangedFile, Changeset, Verdict } from '../../shared/changeset.ts'
 import { useClient } from '../client/context.tsx'
 import { showError } from '../design/toasts.ts'
-import { decisionOf, keyOf } from './model.ts'
+import { formerDecisions, keyOf, type FileKey, type FormerDecision } from './model.ts'
 
-type Step = { readonly file: ChangedFile; readonly hunk: number | null; readonly former: Decision }
+/** One thing the person decided, and what it takes to be as before. */
+type Step = { readonly file: FileKey; readonly hunk: number; readonly before: readonly FormerDecision[] }
 
 /** Decisions as the person makes them: shown at once, kept by the engine, taken back with `u`. */
 export function useReview(id: string, changeset: Changeset) {
@@ -37,8 +38,7 @@ export function useReview(id: string, changeset: Changeset) {
         .catch(showError)
     }
     const decide = (file: ChangedFile, hunk: number | null, verdict: Verdict | null, comment?: string) => {
-      const former = hunk === null ? file.decision : decisionOf(file, hunk)
-      steps.current.push({ file, hunk, former })
+      steps.current.push({ file: keyOf(file), hunk: hunk ?? 0, before: formerDecisions(file, hunk) })
       setCanUndo(true)
       send(file, hunk, verdict, comment)
     }
@@ -46,9 +46,10 @@ export function useReview(id: string, changeset: Changeset) {
       const step = steps.current.pop()
       setCanUndo(steps.current.length > 0)
       if (step === undefined) return null
-      const file = files.find((other) => keyOf(other) === keyOf(step.file)) ?? step.file
-      send(file, step.hunk, step.former)
-      return { file: keyOf(file), hunk: step.hunk ?? 0 }
+      const file = files.find((other) => keyOf(other) === step.file)
+      if (file === undefined) return null
+      for (const { hunk, verdict } of step.before) send(file, hunk, verdict)
+      return { file: step.file, hunk: step.hunk }
     }
     return { decide, undo }
   }, [client, id, queries])

@@ -61,7 +61,6 @@ export function Sidebar({ rows, requests, onSpawn }: SidebarProps) {
   const wanted = useDeferredValue(text)
   const entries = useMemo(() => arrange(rows, wanted), [rows, wanted])
   const selected = route.page === 'dispatch' ? route.id : null
-  const onChanges = route.page === 'dispatch' && route.tab === 'changes'
 
   const ids = entries.flatMap((entry) => (entry.kind === 'row' ? [entry.row.id] : []))
   const step = (by: number) => {
@@ -72,8 +71,7 @@ export function Sidebar({ rows, requests, onSpawn }: SidebarProps) {
   useKeys({
     ArrowDown: () => step(1),
     ArrowUp: () => step(-1),
-    // The review has its own `j`, `k` and `/`.
-    ...(onChanges ? {} : { j: () => step(1), k: () => step(-1), '/': () => search.current?.focus() }),
+    '/': () => search.current?.focus(),
   })
 
   return (

@@ -6,22 +6,28 @@ const isTyping = (target: EventTarget | null) =>
 
 export type KeyMap = Readonly<Record<string, () => void>>
 
-/** Single keys, out of the way while someone types or a dialog is open. `Escape` works while typing, too. */
-export function useKeys(keys: KeyMap, enabled = true): void {
+/** Who opened last hears a key first: a review's `/` comes before that of the list beside it. */
+const listening: { current: KeyMap }[] = []
+
+function onKey(event: KeyboardEvent): void {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return
+  if (isTyping(event.target)) return
+  if (document.querySelector('[role="dialog"], [role="alertdialog"], [role="menu"]') !== null) return
+  const act = listening.findLast(({ current }) => current[event.key] !== undefined)?.current[event.key]
+  if (act === undefined) return
+  event.preventDefault()
+  act()
+}
+
+/** Single keys, out of the way while someone types or a dialog is open. */
+export function useKeys(keys: KeyMap): void {
   const latest = useRef(keys)
   latest.current = keys
   useEffect(() => {
-    if (!enabled) return undefined
-    const onKey = (event: KeyboardEvent) => {
-      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return
-      if (isTyping(event.target)) return
-      if (document.querySelector('[role="dialog"], [role="alertdialog"], [role="menu"]') !== null) return
-      const act = latest.current[event.key]
-      if (act === undefined) return
-      event.preventDefault()
-      act()
+    if (listening.push(latest) === 1) window.addEventListener('keydown', onKey)
+    return () => {
+      listening.splice(listening.indexOf(latest), 1)
+      if (listening.length === 0) window.removeEventListener('keydown', onKey)
     }
-    window.addEventListener('keydown', onKey)
-    return () => window.removeEventListener('keydown', onKey)
-  }, [enabled])
+  }, [])
 }

@@ -27,7 +27,7 @@ export function PreflightPanel({ report, busy }: { report: PreflightReport | und
           <CircleAlert size={14} className="mt-0.5 shrink-0 text-bad" />
           <span className="min-w-0 [overflow-wrap:anywhere]">
             <span className="text-ink">
-              <Plain>{check.detail}</Plain>
+              <Plain>{`${check.name}: ${check.detail}`}</Plain>
             </span>
             {check.fix !== null && (
               <span className="block text-ink-soft">

@@ -25,10 +25,10 @@ export function PathText({ path, className = '' }: { path: string; className?: s
   const cut = path.lastIndexOf('/') + 1
   return (
     <span className={`flex min-w-0 ${className}`} title={path}>
-      <span className="truncate text-ink-faint">
+      <span className="shrink-9999 truncate text-ink-faint">
         <Plain>{path.slice(0, cut)}</Plain>
       </span>
-      <span className="shrink-0 truncate">
+      <span className="min-w-0 truncate">
         <Plain>{path.slice(cut)}</Plain>
       </span>
     </span>

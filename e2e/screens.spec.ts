@@ -1,0 +1,120 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test as base, type Page } from '@playwright/test'
+import { serve } from '../src/serve/index.ts'
+import { makeDemo, type Demo } from './demo/handlers.ts'
+
+/** Screens that a real engine reaches only with agents and hours, on canned answers behind the real host. */
+const test = base.extend<{ demo: Demo & { page: Page; idOf(name: string): Promise<string> } }>({
+  demo: async ({ page }, use) => {
+    const dataDir = await mkdtemp(join(tmpdir(), 'orangery-demo-'))
+    const demo = await makeDemo(dataDir)
+    const serving = await serve({ engine: demo })
+    await page.goto(serving.url)
+    await expect(page.getByRole('button', { name: 'New dispatch' }).first()).toBeVisible()
+    const rows = await demo.handlers['dispatch.list']({ limit: 100 }, { by: 'test' })
+    const idOf = async (name: string) => rows.find((row) => row.name?.startsWith(name))?.id ?? ''
+    await use({ ...demo, page, idOf })
+    await serving.close()
+    await rm(dataDir, { recursive: true, force: true })
+  },
+})
+
+test('dispatches stand by what needs a person, and search narrows them', async ({ demo }) => {
+  const { page } = demo
+  const list = page.getByRole('navigation', { name: 'Dispatches' })
+  await expect(list.getByRole('heading')).toHaveText(['Waiting for you2', 'Running2', 'Earlier6'])
+  await page.keyboard.press('/')
+  await page.keyboard.type('importer')
+  await expect(list.getByRole('button')).toHaveCount(1)
+  await page.keyboard.press('Enter')
+  await expect(page.getByRole('heading', { name: 'Port the importer to streams' })).toBeVisible()
+  await page.keyboard.press('Escape')
+  await expect(list.getByRole('button')).toHaveCount(10)
+})
+
+test('protected files carry their mark and stay out of approving all', async ({ demo }) => {
+  const { page } = demo
+  await page.getByRole('button', { name: /Make coupons work/ }).click()
+  await expect(page.getByText('2 protected')).toBeVisible()
+  const list = page.getByRole('listbox', { name: 'Changed files' })
+  await expect(list.getByRole('button', { name: 'Ignored by git 40' })).toHaveAttribute(
+    'aria-expanded',
+    'false',
+  )
+  await page.getByRole('button', { name: 'Apply…' }).click()
+  const dialog = page.getByRole('dialog')
+  await expect(dialog).toContainText('2 files can run code')
+  await expect(dialog.getByRole('button', { name: 'Apply 7 files' })).toBeEnabled()
+  await dialog.getByRole('checkbox', { name: /Include 40 files that git ignores/ }).check()
+  await expect(dialog.getByRole('button', { name: 'Apply 47 files' })).toBeEnabled()
+  await dialog.getByRole('checkbox', { name: /Approve all 7 files/ }).uncheck()
+  await expect(dialog.getByRole('button', { name: 'Apply 0 files' })).toBeDisabled()
+})
+
+test('a review goes by keyboard alone, and a typed comment is not lost', async ({ demo }) => {
+  const { page } = demo
+  await page.getByRole('button', { name: /Make coupons work/ }).click()
+  await expect(page.locator('[data-hunk]').first()).toBeVisible()
+  await page.keyboard.press('j')
+  await page.keyboard.press('r')
+  await page.getByRole('textbox', { name: 'Comment for rework' }).fill('Not in my shell')
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('r')
+  await expect(page.getByRole('textbox', { name: 'Comment for rework' })).toHaveValue('Not in my shell')
+  await page.keyboard.press('Control+Enter')
+  await expect(
+    page.locator('[data-file-header=".envrc"]').getByRole('button', { name: 'Rework file' }),
+  ).toHaveAttribute('aria-pressed', 'true')
+  await page.keyboard.press('l')
+  await page.keyboard.press('a')
+  await expect(page.getByText('2/10 decided')).toBeVisible()
+  await page.keyboard.press('v')
+  await expect(page.getByRole('radio', { name: 'Side by side' })).toBeChecked()
+  await page.keyboard.press('v')
+  await page.keyboard.press('u')
+  await expect(page.getByText('1/10 decided')).toBeVisible()
+  await page.keyboard.press('/')
+  await page.keyboard.type('coupons')
+  await expect(page.getByRole('option')).toHaveCount(1)
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('?')
+  await expect(page.getByRole('dialog', { name: 'Keys' })).toBeVisible()
+})
+
+test('the record says where what happened differs from what was asked', async ({ demo }) => {
+  const { page } = demo
+  await page.goto(`${new URL(page.url()).origin}/#/dispatch/${await demo.idOf('Make coupons')}/record`)
+  await expect(page.getByText('14 turns where 12 were allowed')).toBeVisible()
+  await expect(page.getByRole('row', { name: /Network/ })).toContainText('telemetry.example.com')
+  await expect(page.getByText('Boundary readwrite → network')).toBeVisible()
+})
+
+test('a level this computer cannot do is said before the start, with what helps', async ({ demo }) => {
+  const { page } = demo
+  await page.keyboard.press('n')
+  const dialog = page.getByRole('dialog', { name: 'New dispatch' })
+  await dialog.getByRole('textbox', { name: 'Command', exact: true }).fill('make')
+  await expect(dialog.getByText('Ready to start')).toBeVisible()
+  await dialog.getByRole('radio', { name: 'Virtual machine' }).click()
+  await expect(dialog.getByRole('alert')).toContainText('apt install qemu-system-x86')
+  await expect(dialog.getByRole('button', { name: /^Start/ })).toBeDisabled()
+  await dialog.getByRole('radio', { name: 'No sandbox' }).click()
+  await expect(dialog.getByRole('button', { name: /^Start without sandbox/ })).toBeEnabled()
+  await expect(dialog.getByLabel('The same in a terminal')).toContainText('--level 0')
+})
+
+test('the theme follows the system until a person chooses', async ({ demo }) => {
+  const { page } = demo
+  const ground = () => page.evaluate<string>('getComputedStyle(document.body).backgroundColor')
+  const light = await ground()
+  await page.emulateMedia({ colorScheme: 'dark' })
+  const dark = await ground()
+  expect(dark).not.toBe(light)
+  await page.getByRole('button', { name: 'Theme: as the system' }).click()
+  expect(await ground()).toBe(light)
+  await page.reload()
+  await expect(page.getByRole('button', { name: 'Theme: light' })).toBeVisible()
+  expect(await ground()).toBe(light)
+})
