@@ -1,11 +1,30 @@
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
-import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { mkdir, open, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 
-/** Makes a folder only we can enter. */
+/**
+ * Makes a folder only we can enter, with its parents. Node's own recursive `mkdir` never ends where a parent
+ * exists but refuses children with ENOENT, as /proc does.
+ */
 export async function ensurePrivateDir(path: string): Promise<void> {
-  await mkdir(path, { recursive: true, mode: 0o700 })
+  const failure = await makeDir(path)
+  if (failure?.code === 'ENOENT' && dirname(path) !== path) {
+    await ensurePrivateDir(dirname(path))
+    const again = await makeDir(path)
+    if (again !== null) throw again
+  } else if (failure !== null) throw failure
+}
+
+/** Null when the folder is there afterwards, whoever made it. */
+async function makeDir(path: string): Promise<NodeJS.ErrnoException | null> {
+  try {
+    await mkdir(path, { mode: 0o700 })
+    return null
+  } catch (error) {
+    const facts = await stat(path).catch(() => null)
+    return facts?.isDirectory() ? null : (error as NodeJS.ErrnoException)
+  }
 }
 
 export async function syncDir(path: string): Promise<void> {

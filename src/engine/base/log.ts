@@ -1,5 +1,6 @@
-import { appendFile, mkdir, rename, stat } from 'node:fs/promises'
+import { appendFile, rename, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { ensurePrivateDir } from './files.ts'
 import { layout } from './paths.ts'
 
 const largest = 4 * 1024 * 1024
@@ -18,7 +19,7 @@ export async function logUnexpected(dataDir: string, error: unknown): Promise<vo
   const file = layout(dataDir).log
   const line = { at: new Date().toISOString(), pid: process.pid, error: describe(error) }
   try {
-    await mkdir(dirname(file), { recursive: true, mode: 0o700 })
+    await ensurePrivateDir(dirname(file))
     const size = await stat(file).then(
       (found) => found.size,
       () => 0,

@@ -1,8 +1,9 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { mkdir, rename, rm, stat } from 'node:fs/promises'
+import { rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { randomBytes } from 'node:crypto'
 import { OrangeryError } from '../../shared/errors.ts'
+import { ensurePrivateDir } from '../base/files.ts'
 import { git, gitCommand } from '../base/git.ts'
 import type { PackWriter } from './packWriter.ts'
 import type { BytePath } from './bytePath.ts'
@@ -14,7 +15,7 @@ export const largeFileConfig = ['-c', `core.bigFileThreshold=${largeFile}`]
 /** Makes the private bare repository; two processes may do so at once. */
 export async function ensureRepository(gitDir: string): Promise<void> {
   if (await isThere(gitDir)) return
-  await mkdir(dirname(gitDir), { recursive: true, mode: 0o700 })
+  await ensurePrivateDir(dirname(gitDir))
   const temporary = `${gitDir}.${randomBytes(4).toString('hex')}`
   await git(['init', '--quiet', '--bare', '--template=', '--object-format=sha1', temporary])
   try {

@@ -1,7 +1,8 @@
-import { mkdir, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { createConnection, createServer, type Server, type Socket } from 'node:net'
 import { dirname } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
+import { ensurePrivateDir } from '../base/files.ts'
 import type { Channel } from '../../shared/wire/index.ts'
 
 /** Nobody sends more than this in one message; whoever does is cut off. */
@@ -47,7 +48,7 @@ export function socketChannel(socket: Socket): Channel {
  * by a dead process is replaced; one that answers is not.
  */
 export async function listenOn(path: string, onConnection: (channel: Channel) => void): Promise<Server> {
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  await ensurePrivateDir(dirname(path))
   if (await answers(path)) {
     throw new OrangeryError('socket.in_use', `${path}: another Orangery answers there`, {
       kind: 'busy',

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, readFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { SpawnRequest } from '../../shared/api.ts'
 import type { PreflightReport } from '../../shared/doctor.ts'
@@ -8,6 +8,7 @@ import { makeDispatchId, type DispatchId } from '../../shared/ids.ts'
 import { parseSandboxSpec } from '../../shared/spec.ts'
 import { commandLine, findCard } from '../agents/index.ts'
 import type { Contract } from '../base/contract.ts'
+import { ensurePrivateDir } from '../base/files.ts'
 import { loadConfig, resolveContract } from '../policy/index.ts'
 import {
   checkAuth,
@@ -90,7 +91,7 @@ type Examined = {
 async function examine(parts: Parts, { contract, job, invocation }: Worked): Promise<Examined> {
   let project: Project | null = null
   let driver: WorkspaceDriver | null = null
-  await mkdir(parts.layout.dataDir, { recursive: true, mode: 0o700 })
+  await ensurePrivateDir(parts.layout.dataDir)
   const reachable = await Promise.all(contract.roots.map((root) => checkReachable(root)))
   const report = await runChecks({
     roots: async () => {

@@ -1,6 +1,6 @@
-import { mkdir } from 'node:fs/promises'
 import type { DispatchStatus } from '../../shared/dispatch.ts'
 import type { EventBody } from '../../shared/events.ts'
+import { ensurePrivateDir } from '../base/files.ts'
 import type { RunningSandbox, SandboxEnd } from '../base/sandbox.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { describePlan, planSandbox, startSandbox } from '../sandbox/index.ts'
@@ -113,7 +113,7 @@ async function runAgent(
   const { layout, store, runtime } = parts
   const { id, project } = job
   const { io } = options
-  await mkdir(homeOf(parts, job, workspace.dir), { recursive: true, mode: 0o700 })
+  await ensurePrivateDir(homeOf(parts, job, workspace.dir))
   const plan = planSandbox(sandboxRequest(parts, job, workspace, io.terminal), await parts.host())
 
   await using output = await OutputLog.create(layout.output(project.repoId, id))

@@ -2,6 +2,7 @@ import { constants } from 'node:fs'
 import { access, lstat, mkdir, mkdtemp, readFile, readlink, rm, stat, statfs } from 'node:fs/promises'
 import { arch, platform, release } from 'node:os'
 import { join } from 'node:path'
+import { ensurePrivateDir } from '../base/files.ts'
 import { minimalEnv, run } from '../base/process.ts'
 import { detectCgroups, type CgroupFacts } from './cgroups.ts'
 import type { Architecture } from './seccomp/syscalls.ts'
@@ -174,7 +175,7 @@ async function detectOverlay(
   if (tools.unshare === null || tools.mount === null || tools.sh === null) {
     return { ok: false, why: 'mount or unshare is not installed', fix: 'sudo apt install util-linux mount' }
   }
-  await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  await ensurePrivateDir(dataDir)
   const folder = await mkdtemp(join(dataDir, '.overlay-'))
   try {
     for (const name of ['lower', 'upper', 'work', 'merged']) await mkdir(join(folder, name))
@@ -259,7 +260,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
   const found = await Promise.all(toolNames.map(async (name) => [name, await findTool(name)] as const))
   const tools = Object.fromEntries(found) as HostFacts['tools']
   const [bubblewrap, insideContainer] = await Promise.all([detectBubblewrap(tools.bwrap), detectContainer()])
-  await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  await ensurePrivateDir(dataDir)
   const type = (await statfs(dataDir)).type
   const filesystem = filesystems[type] ?? `0x${type.toString(16)}`
   const userNamespaces = await detectUserNamespaces(tools, insideContainer)
