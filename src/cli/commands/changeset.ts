@@ -2,8 +2,10 @@ import { writeFileSync } from 'node:fs'
 import type { Command } from 'commander'
 import type { ApplyResult, Verdict } from '../../shared/changeset.ts'
 import { verdicts } from '../../shared/changeset.ts'
-import { OrangeryError } from '../../shared/errors.ts'
+import type { Output } from '../../shared/api.ts'
+import { exitCodes, OrangeryError } from '../../shared/errors.ts'
 import { withClient } from '../connect.ts'
+import { printError } from '../failure.ts'
 import { print, printJson } from '../terminal/print.ts'
 import { paintState } from '../terminal/style.ts'
 import { renderApplied, renderChangeset, renderChangesets, renderDiff } from './changeset.render.ts'
@@ -22,20 +24,41 @@ async function showChangeset(id: string, options: Json) {
   else print(renderChangeset(changeset))
 }
 
-async function showDiff(id: string, options: Json & { stat?: boolean; path?: string; root?: string }) {
-  const { stat = false, path, root } = options
+type Diff = Output<'changeset.diff'>
+
+/** The diff as git wrote it: content in another encoding than UTF-8 would not survive as text. */
+const bytesOf = ({ text, text_b64 }: Diff) =>
+  text_b64 === undefined ? Buffer.from(text) : Buffer.from(text_b64, 'base64')
+
+function warnIfCut({ truncated }: Diff, id: string): void {
+  if (!truncated) return
+  printError(`${id}: the diff is too long and ends early`, 'Read it file by file with --path.')
+  process.exitCode = exitCodes.input
+}
+
+type DiffOptions = Json & {
+  readonly stat?: boolean
+  readonly path?: string
+  readonly root?: string
+  readonly includeIgnored?: boolean
+}
+
+async function showDiff(id: string, options: DiffOptions) {
+  const { stat = false, includeIgnored = false, path, root } = options
   const diff = await withClient((client) =>
     client.call('changeset.diff', {
       id,
       stat,
+      include_ignored: includeIgnored,
       ...(path === undefined ? {} : { path }),
       ...(root === undefined ? {} : { root }),
     }),
   )
-  if (options.json) printJson(diff)
-  else if (process.stdout.isTTY) print(renderDiff(diff.text))
+  if (options.json) return printJson(diff)
+  if (process.stdout.isTTY) print(renderDiff(diff.text))
   // A program reads this: byte for byte what `git apply` takes.
-  else process.stdout.write(diff.text)
+  else process.stdout.write(bytesOf(diff))
+  warnIfCut(diff, id)
 }
 
 function parseVerdict(text: string): Verdict {
@@ -97,16 +120,17 @@ async function abandon(id: string, options: Json) {
   reportState(await withClient((client) => client.call('changeset.abandon', { id })), options)
 }
 
-async function exportChangeset(id: string, options: Json & { output?: string }) {
-  const text = await withClient(async (client) => {
-    const diff = await client.call('changeset.diff', { id })
-    if (!options.json) return diff.text
+async function exportChangeset(id: string, options: Json & { output?: string; includeIgnored?: boolean }) {
+  const bytes = await withClient(async (client) => {
+    const diff = await client.call('changeset.diff', { id, include_ignored: options.includeIgnored === true })
+    warnIfCut(diff, id)
+    if (!options.json) return bytesOf(diff)
     const changeset = await client.call('changeset.get', { id })
-    return `${JSON.stringify({ changeset, diff }, null, 2)}\n`
+    return Buffer.from(`${JSON.stringify({ changeset, diff }, null, 2)}\n`)
   })
-  if (options.output === undefined) return void process.stdout.write(text)
+  if (options.output === undefined) return void process.stdout.write(bytes)
   try {
-    writeFileSync(options.output, text, { flag: 'wx' })
+    writeFileSync(options.output, bytes, { flag: 'wx' })
   } catch (error) {
     const exists = (error as NodeJS.ErrnoException).code === 'EEXIST'
     throw new OrangeryError(
@@ -147,6 +171,7 @@ export function registerChangeset(program: Command): void {
     .option('--stat', 'only how much changed where')
     .option('--path <path>', 'only this file')
     .option('--root <folder>', 'the root the path is in, where there are several')
+    .option('--include-ignored', 'ignored files too')
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
@@ -213,6 +238,7 @@ Examples:
     .summary('the changeset as a patch, or as JSON for another reviewer')
     .description('Writes the changeset as a patch, or with --json as one document for another reviewer.')
     .option('-o, --output <file>', 'write to this new file (default: standard output)')
+    .option('--include-ignored', 'ignored files too')
     .option('--json', 'the changeset and its diff as JSON')
     .addHelpText('after', '\nExample:\n  orangery changeset export 20260128 -o fix.patch')
     .action(exportChangeset)

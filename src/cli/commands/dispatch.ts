@@ -6,7 +6,9 @@ import { addSpawnOptions, spawnInput, type SpawnOptions } from '../spawnOptions.
 import { print, printJson, printJsonLine } from '../terminal/print.ts'
 import { plural } from '../terminal/words.ts'
 import { renderDetail, renderEvent, renderList } from './dispatch.render.ts'
+import { attach } from './dispatch.shell.ts'
 import { exitCodeOf, waitUntilEnded } from './dispatch.wait.ts'
+import { isTerminal } from '../../shared/dispatch.ts'
 
 type Json = { readonly json?: boolean }
 
@@ -67,6 +69,14 @@ async function waitForDispatch(id: string, options: Json) {
     const detail = await waitUntilEnded(client, id)
     if (options.json) printJson(detail)
     process.exitCode = exitCodeOf(detail)
+  })
+}
+
+async function openShell(id: string, options: Json) {
+  await withClient(async (client) => {
+    const detail = await attach(client, id)
+    if (options.json) printJson(detail)
+    if (isTerminal(detail.status)) process.exitCode = exitCodeOf(detail)
   })
 }
 
@@ -150,4 +160,19 @@ Examples:
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  orangery dispatch kill 20260128')
     .action(killDispatch)
+
+  dispatch
+    .command('shell <id>')
+    .summary('your terminal on the agent’s')
+    .description(
+      'Connects your terminal with that of a running dispatch: you see what it prints and type what it reads. Ctrl-] leaves it running.',
+    )
+    .option('--json', 'when it has ended, print what `dispatch status --json` prints')
+    .addHelpText(
+      'after',
+      `
+Example:
+  orangery dispatch shell $(orangery dispatch spawn -- bash)`,
+    )
+    .action(openShell)
 }
