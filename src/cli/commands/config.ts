@@ -28,8 +28,8 @@ function renderConfig(config: EffectiveConfig, all: boolean): string {
     )
     .map(([key, sources]) => [
       key,
-      showAll(JSON.stringify(valueAt(config, key))),
       sources.map(placeOf).join(', '),
+      showAll(JSON.stringify(valueAt(config, key))),
     ])
   const notices = [
     ...config.projects
@@ -42,7 +42,7 @@ function renderConfig(config: EffectiveConfig, all: boolean): string {
       paint('yellow', `${showAll(file)}:${line}: ${showAll(key)}: ${message}`),
     ),
   ]
-  return [renderTable(['key', 'value', 'from'], rows), ...notices].join('\n')
+  return [renderTable(['key', 'from', 'value'], rows), ...notices].join('\n')
 }
 
 async function show(options: Places & { readonly effective?: boolean }) {

@@ -3,6 +3,7 @@ import type { EventBody } from '../../shared/events.ts'
 import { ensurePrivateDir } from '../base/files.ts'
 import type { RunningSandbox, SandboxEnd } from '../base/sandbox.ts'
 import type { Workspace } from '../base/workspace.ts'
+import { guardRules, Guards, loadConfig, type Finding } from '../policy/index.ts'
 import { describePlan, planSandbox, startSandbox } from '../sandbox/index.ts'
 import { createEventLog, type EventLog } from '../store/index.ts'
 import {
@@ -72,7 +73,8 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
     claims.use(await claimWorkspace(layout, workspace))
     await writeContract(layout, project.repoId, id, contract)
     log = await createEventLog(layout.events(project.repoId, id))
-    const note = recorder(log, seen)
+    const recording = recorder(log, seen)
+    const { note } = recording
     note({
       type: 'DispatchStarting',
       level: contract.level,
@@ -84,7 +86,7 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
       strategy: contract.strategy,
       detail: describeDriver(job.driver, contract.strategy),
     })
-    outcome = await runAgent(parts, job, workspace, options, note, seen)
+    outcome = await runAgent(parts, job, workspace, options, recording, seen)
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     outcome = { status: 'failed', exitCode: null, signal: null, error: why }
@@ -95,10 +97,18 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
 
 type Note = (event: EventBody) => void
 
-function recorder(log: EventLog, seen: Observations): Note {
-  return (event) => {
-    log.append(event)
-    seen.observe(event)
+/** Every event goes to the log, to what is remembered of the run and, once the agent runs, to its guards. */
+function recorder(log: EventLog, seen: Observations): { note: Note; watch: (guards: Guards) => void } {
+  let guards: Guards | undefined
+  return {
+    note: (event) => {
+      log.append(event)
+      seen.observe(event)
+      guards?.observe(event)
+    },
+    watch: (given) => {
+      guards = given
+    },
   }
 }
 
@@ -107,7 +117,7 @@ async function runAgent(
   job: Job,
   workspace: Workspace,
   options: Options,
-  note: Note,
+  { note, watch }: ReturnType<typeof recorder>,
   seen: Observations,
 ): Promise<Outcome> {
   const { layout, store, runtime } = parts
@@ -134,6 +144,15 @@ async function runAgent(
   await using boundary = new LiveBoundary(parts, job, sandbox, note, seen)
   await boundary.start()
 
+  let stopping: Finding | undefined
+  const config = await loadConfig({ userConfigDir: parts.configDir, roots: job.contract.roots })
+  using guards = new Guards(guardRules(job.contract, config), (finding) => {
+    note(violated(finding.kind, finding.detail))
+    if (!finding.stop || stopping !== undefined) return
+    stopping = finding
+    void sandbox.kill()
+  })
+  watch(guards)
   let cancelled = false
   const end = () => {
     cancelled = true
@@ -152,6 +171,7 @@ async function runAgent(
   using _control = { [Symbol.dispose]: () => control.close() }
 
   io.start(async (chunk, name) => {
+    guards.alive()
     await output.append(chunk)
     await options.sink?.(chunk, name)
   })
@@ -179,6 +199,10 @@ async function runAgent(
   for (const limit of ended.limits) note(violated(limit, `the ${limit} limit was reached`))
   note({ type: 'AgentEnded', exit_code: ended.exitCode, signal: ended.signal })
   const { exitCode, signal } = ended
+  if (stopping !== undefined && !cancelled) {
+    const status = stopping.kind === 'inactivity' ? 'timeout' : 'failed'
+    return { status, exitCode, signal, error: `${stopping.kind}: ${stopping.detail}` }
+  }
   return { status: statusOf(ended, cancelled), exitCode, signal, error: null }
 }
 

@@ -1,0 +1,160 @@
+import type { EventBody } from '../../shared/events.ts'
+import type { EffectiveConfig } from '../../shared/config.ts'
+import type { Contract } from '../base/contract.ts'
+
+/**
+ * What watches over an agent beside its boundary. A forbidden tool is a call an unattended agent cannot answer
+ * (a question to a person, say): it is orthogonal to what the sandbox allows, and neither overrides the other.
+ */
+export type GuardRules = {
+  readonly forbiddenTools: readonly string[]
+  /** Zero: never. */
+  readonly inactivityMs: number
+  readonly toolsAllowed: readonly string[] | null
+  readonly toolsDenied: readonly string[]
+  readonly maxTurns: number | null
+  readonly maxCommands: number | null
+  readonly onLimit: 'record' | 'stop'
+}
+
+export type GuardState = {
+  readonly lastSignMs: number
+  readonly turns: number
+  readonly commands: number
+  /** What was reported already: a limit is passed once. */
+  readonly reported: ReadonlySet<string>
+}
+
+export type Finding = { readonly kind: string; readonly detail: string; readonly stop: boolean }
+
+export function guardRules(contract: Contract, config: EffectiveConfig): GuardRules {
+  return {
+    forbiddenTools: config.agentForbiddenTools,
+    inactivityMs: config.agentInactivityTimeout * 1000,
+    toolsAllowed: contract.toolsAllowed,
+    toolsDenied: contract.toolsDenied,
+    maxTurns: contract.maxTurns,
+    maxCommands: contract.maxCommands,
+    onLimit: contract.onLimit,
+  }
+}
+
+export const freshGuard = (nowMs: number): GuardState => ({
+  lastSignMs: nowMs,
+  turns: 0,
+  commands: 0,
+  reported: new Set(),
+})
+
+/** Tool names are told apart without regard to case and to what comes after a bracket: `Bash(git:*)` is `bash`. */
+const bare = (tool: string): string => tool.replace(/\(.*$/s, '').trim().toLowerCase()
+const names = (list: readonly string[], tool: string): boolean =>
+  list.some((name) => bare(name) === bare(tool))
+
+function toolFindings(rules: GuardRules, tool: string): Finding[] {
+  const findings: Finding[] = []
+  if (names(rules.forbiddenTools, tool)) {
+    // Nobody will ever answer it: going on would only wait.
+    findings.push({
+      kind: 'forbidden_tool',
+      detail: `${tool}: an unattended agent cannot use it`,
+      stop: true,
+    })
+  }
+  const denied = names(rules.toolsDenied, tool)
+  if (denied || (rules.toolsAllowed !== null && !names(rules.toolsAllowed, tool))) {
+    const why = denied ? 'the contract denies it' : 'it is not among the tools the contract allows'
+    findings.push({ kind: 'tool_not_allowed', detail: `${tool}: ${why}`, stop: rules.onLimit === 'stop' })
+  }
+  return findings
+}
+
+function limitFinding(rules: GuardRules, kind: string, used: number, most: number | null): Finding[] {
+  if (most === null || used <= most) return []
+  return [{ kind, detail: `more than ${most}`, stop: rules.onLimit === 'stop' }]
+}
+
+const agentEvents = new Set<EventBody['type']>(['AgentMessage', 'ToolCall', 'ToolResult', 'Output'])
+
+/** What an event means for the guards. What the agent does is a sign of life; what we do around it is not. */
+export function observe(
+  rules: GuardRules,
+  before: GuardState,
+  event: EventBody,
+  nowMs: number,
+): { readonly state: GuardState; readonly findings: readonly Finding[] } {
+  const state = { ...before, lastSignMs: agentEvents.has(event.type) ? nowMs : before.lastSignMs }
+  let findings: Finding[] = []
+  if (event.type === 'AgentMessage' && event.role === 'agent') {
+    state.turns += 1
+    findings = limitFinding(rules, 'max_turns', state.turns, rules.maxTurns)
+  } else if (event.type === 'ToolCall') {
+    state.commands += 1
+    findings = [
+      ...toolFindings(rules, event.tool),
+      ...limitFinding(rules, 'max_commands', state.commands, rules.maxCommands),
+    ]
+  }
+  return once(state, findings)
+}
+
+/** Looks at the clock: an agent that gave no sign for too long is stopped. */
+export function lookAtClock(
+  rules: GuardRules,
+  before: GuardState,
+  nowMs: number,
+): { readonly state: GuardState; readonly findings: readonly Finding[] } {
+  if (rules.inactivityMs === 0 || nowMs - before.lastSignMs < rules.inactivityMs) {
+    return { state: before, findings: [] }
+  }
+  const detail = `no sign of life for ${rules.inactivityMs / 1000} s`
+  return once(before, [{ kind: 'inactivity', detail, stop: true }])
+}
+
+function once(state: GuardState, findings: readonly Finding[]) {
+  const fresh = findings.filter(({ kind, detail }) => !state.reported.has(`${kind} ${detail}`))
+  if (fresh.length === 0) return { state, findings: [] }
+  const reported = new Set([...state.reported, ...fresh.map(({ kind, detail }) => `${kind} ${detail}`)])
+  return { state: { ...state, reported }, findings: fresh }
+}
+
+/**
+ * The guards of one running agent. `found` hears of each finding once; a finding with `stop` means that the
+ * agent is to be ended. Output that is no event of the protocol counts as a sign of life through `alive`.
+ */
+export class Guards implements Disposable {
+  readonly #rules: GuardRules
+  readonly #found: (finding: Finding) => void
+  readonly #timer: NodeJS.Timeout | undefined
+  #state = freshGuard(performance.now())
+
+  constructor(rules: GuardRules, found: (finding: Finding) => void) {
+    this.#rules = rules
+    this.#found = found
+    if (rules.inactivityMs === 0) return
+    this.#timer = setInterval(
+      () => this.#take(lookAtClock(rules, this.#state, performance.now())),
+      clockMs(rules),
+    )
+    this.#timer.unref()
+  }
+
+  observe(event: EventBody): void {
+    this.#take(observe(this.#rules, this.#state, event, performance.now()))
+  }
+
+  alive(): void {
+    this.#state = { ...this.#state, lastSignMs: performance.now() }
+  }
+
+  #take({ state, findings }: ReturnType<typeof observe>): void {
+    this.#state = state
+    for (const finding of findings) this.#found(finding)
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer)
+  }
+}
+
+const clockMs = ({ inactivityMs }: GuardRules): number => Math.min(1_000, Math.max(20, inactivityMs / 4))
