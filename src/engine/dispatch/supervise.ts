@@ -178,7 +178,6 @@ async function runAgent(
   const startedAt = new Date().toISOString()
   const supervisorStartTicks = await startTicks(process.pid)
   store.dispatches.markRunning(id, { startedAt, supervisorPid: process.pid, supervisorStartTicks })
-  await updateInvocation(layout, project.repoId, id, { status: 'running' })
 
   const cancel = () => void end()
   if (options.signal.aborted) cancel()
@@ -186,6 +185,7 @@ async function runAgent(
   sandbox.release()
   note({ type: 'AgentStarted', pid: sandbox.pid })
   options.onRunning?.(sandbox)
+  await updateInvocation(layout, project.repoId, id, { status: 'running' })
   let ended: SandboxEnd
   {
     await using _changes = followChanges(parts, workspace, note)
@@ -259,7 +259,9 @@ async function finish(
     }
   }
   log?.append({ type: 'DispatchEnded', status: outcome.status, error })
-  await log?.close()
+  await log?.close().catch((reason: unknown) => {
+    error ??= `event log: ${reason instanceof Error ? reason.message : String(reason)}`
+  })
   if (workspace !== undefined) {
     seen.diskMb = await seen.measureDisk(workspace.dir)
     await updateInvocation(layout, project.repoId, id, { status: outcome.status }).catch(() => {})
