@@ -292,9 +292,13 @@ async function carryOut(context: ApplyContext, record: ChangesetRecord, journal:
     stage = 'committed'
   } catch (error) {
     if (stage === 'committed') throw error
-    await landing.back()
-    await landing.clear()
-    await journals.remove(journal.transaction)
+    try {
+      await landing.back()
+      await landing.clear()
+      await journals.remove(journal.transaction)
+    } catch (failure) {
+      throw cutOff(journal, error, failure)
+    }
     throw landingFailure(journal, error)
   }
   await finish(context, record, journal, landing)
@@ -308,10 +312,10 @@ async function finish(
   landing: Landing,
 ): Promise<void> {
   const folder = context.layout.changeset(record.repoId, record.id)
-  const revision = await new SavedManifests(folder).write(journal.manifest)
+  const revision = await new SavedManifests(folder, context.disk).write(journal.manifest)
   const bases = await readBases(folder)
   adoptBases(bases, journal.bases)
-  await writeBases(folder, bases)
+  await writeBases(folder, bases, context.disk)
   const view = await readView(context.layout.objects(record.repoId), revision, journal.manifest)
   context.records.applied(
     record.id,
@@ -383,6 +387,20 @@ function landingFailure(journal: Journal, error: unknown): unknown {
       kind: 'cannot_create',
       hint: 'Nothing was changed.',
       cause: error,
+    },
+  )
+}
+
+/** Could neither go on nor back. The journal stays: the next start, or the next apply, brings it to its end. */
+function cutOff(journal: Journal, error: unknown, failure: unknown): OrangeryError {
+  const why = error instanceof Error ? error.message : String(error)
+  return new OrangeryError(
+    'changeset.apply_cut_off',
+    `the ${journal.kind} of changeset ${journal.id} was cut off: ${why}`,
+    {
+      kind: 'busy',
+      hint: 'Some files may be new and some old. Mend the cause, then try again: it is finished or taken back first.',
+      cause: failure,
     },
   )
 }

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ensurePrivateDir, writeFileAtomically } from '../base/files.ts'
+import { ensurePrivateDir } from '../base/files.ts'
+import { replaceFile, type Disk } from './disk.ts'
 import type { Side } from './manifest.ts'
 
 /** What the agent started from, path by path, recorded the first time a path shows up and kept from then on. */
@@ -28,12 +29,12 @@ export async function readBases(folder: string): Promise<Bases> {
   return { recorded: new Map(stored.recorded), seen: new Map(stored.seen), clockStepped: stored.clockStepped }
 }
 
-export async function writeBases(folder: string, bases: Bases): Promise<void> {
+export async function writeBases(folder: string, bases: Bases, disk: Disk): Promise<void> {
   const stored: Stored = {
     recorded: [...bases.recorded],
     seen: [...bases.seen],
     clockStepped: bases.clockStepped,
   }
   await ensurePrivateDir(folder)
-  await writeFileAtomically(join(folder, 'bases.json'), JSON.stringify(stored))
+  await replaceFile(disk, join(folder, 'bases.json'), JSON.stringify(stored))
 }

@@ -18,7 +18,7 @@ import { entryKey, sameSide, type Entry, type Manifest, type Side } from './mani
 import { BlobReader, ensureRepository } from './objects.ts'
 import { PackWriter } from './packWriter.ts'
 import { writeRootTrees } from './rebase.ts'
-import { clockSlackMs, inBatches, scanRoot, sidesOf, type Seen } from './scan.ts'
+import { clockSlackMs, inBatches, LockedFolders, scanRoot, sidesOf, type Seen } from './scan.ts'
 import { Tree } from './tree.ts'
 
 export type CaptureOptions = {
@@ -27,6 +27,7 @@ export type CaptureOptions = {
   readonly protectedPaths: readonly string[]
   readonly through?: ThroughHolder | undefined
   readonly signal?: AbortSignal | undefined
+  readonly final: boolean
 }
 type Dropped = Manifest['dropped'][number]
 
@@ -39,13 +40,15 @@ export async function captureWorkspace(
   const gitDir = layout.objects(workspace.repoId)
   await ensureRepository(gitDir)
   const bases = await readBases(layout.changeset(workspace.repoId, workspace.id))
+  // While the agent runs its modes are its own business; what it locks is read when it has ended.
+  await using locked = new LockedFolders()
   const writer = new PackWriter(gitDir, disk)
   const entries: Entry[] = []
   const dropped: Dropped[] = []
   const roots = workspace.roots.filter((root) => root.role === 'project' && root.access === 'rw')
   for (const root of roots) {
     options.signal?.throwIfAborted()
-    const scan = await scanRoot(workspace, root, disk)
+    const scan = await scanRoot(workspace, root, disk, options.final ? locked : null)
     for (const path of scan.unreadable) {
       dropped.push({ root: root.path, path: toText(path), why: 'the agent made this folder unreadable' })
     }

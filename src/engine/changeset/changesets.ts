@@ -93,7 +93,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     const key = `${record.id} ${revision}`
     let reading = views.get(key)
     if (reading === undefined) {
-      reading = new SavedManifests(layout.changeset(record.repoId, record.id))
+      reading = new SavedManifests(layout.changeset(record.repoId, record.id), disk)
         .read(revision)
         .then((manifest) => readView(layout.objects(record.repoId), revision, manifest))
       views.set(key, reading)
@@ -146,6 +146,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
         protectedPaths: options.protectedPaths ?? [],
         through,
         signal,
+        final,
       })
       const known = records.find(workspace.id)
       if (captured.manifest.entries.length === 0 && records.applies(workspace.id).length === 0) {
@@ -153,9 +154,9 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
         if (final && known !== null) records.forget(workspace.id)
         if (final || known === null) return null
       }
-      const saved = new SavedManifests(folder)
+      const saved = new SavedManifests(folder, disk)
       const revision = await saved.write(captured.manifest)
-      await writeBases(folder, captured.bases)
+      await writeBases(folder, captured.bases, disk)
       const { files, insertions, deletions } = await readView(
         layout.objects(workspace.repoId),
         revision,
@@ -259,14 +260,14 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
           records.decide(id, [...hunks.map((hunk) => ({ ...common, hunk: hunk.id })), ...whole])
         }
       }
-      return applyChangeset(context, record, current, selection, by)
+      return await applyChangeset(context, record, current, selection, by)
     },
 
     async undo(id, by) {
       await using _lock = await lockOf(find(id))
       await recoverChangeset(context, find(id))
       const record = find(id)
-      return undoChangeset(context, record, await view(record), by)
+      return await undoChangeset(context, record, await view(record), by)
     },
 
     reject: async (id, comment, by) => move(id, ['review', 'active'], 'rejected', by, comment),

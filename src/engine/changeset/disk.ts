@@ -1,5 +1,7 @@
+import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import {
+  chmod,
   link,
   lstat,
   mkdir,
@@ -12,6 +14,11 @@ import {
   unlink,
   type FileHandle,
 } from 'node:fs/promises'
+import { platform } from 'node:os'
+import { dirname } from 'node:path'
+
+// O_PATH, which Node does not name: a reference to the folder itself, without the right to read it.
+const pathFlags = 0o10000000 | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
 type PathBytes = Buffer | string
 
@@ -35,6 +42,16 @@ const operations = {
   sync: (handle: FileHandle): Promise<void> => handle.sync(),
   chmod: (handle: FileHandle, mode: number): Promise<void> => handle.chmod(mode),
   chown: (handle: FileHandle, uid: number, gid: number): Promise<void> => handle.chown(uid, gid),
+  /** Also works on a folder we may not even open; never follows a link. */
+  chmodFolder: async (path: PathBytes, mode: number): Promise<void> => {
+    if (platform() !== 'linux') return chmod(path, mode)
+    const handle = await open(path, pathFlags)
+    try {
+      await chmod(`/proc/self/fd/${handle.fd}`, mode)
+    } finally {
+      await handle.close()
+    }
+  },
   stat: (handle: FileHandle) => handle.stat({ bigint: true }),
   lstat: (path: PathBytes) => lstat(path, { bigint: true }),
   list: (path: PathBytes): Promise<Buffer[]> => readdir(path, { encoding: 'buffer' }),
@@ -60,7 +77,13 @@ export function watchedDisk(before: (operation: string, count: number) => void |
     name,
     async (...args: unknown[]) => {
       count += 1
-      await before(name, count)
+      try {
+        await before(name, count)
+      } catch (error) {
+        // A descriptor is not the disk's: a dead process would have lost it too.
+        if (name === 'close') await (args[0] as FileHandle).close()
+        throw error
+      }
       return (operation as (...args: unknown[]) => Promise<unknown>)(...args)
     },
   ])
@@ -81,5 +104,24 @@ export async function unlessMissing<T>(attempt: Promise<T>): Promise<T | null> {
   } catch (error) {
     if (['ENOENT', 'ENOTDIR', 'ELOOP'].includes(errorCode(error))) return null
     throw error
+  }
+}
+
+/** Replaces a file as a whole, so that a reader finds the old or the new one, also after a power loss. */
+export async function replaceFile(disk: Disk, path: string, text: string): Promise<void> {
+  const temporary = `${path}.${randomBytes(4).toString('hex')}.tmp`
+  const handle = await disk.open(temporary, createFlags, 0o600)
+  try {
+    await disk.write(handle, Buffer.from(text), null)
+    await disk.sync(handle)
+  } finally {
+    await disk.close(handle)
+  }
+  await disk.rename(temporary, path)
+  const folder = await disk.open(dirname(path), folderFlags)
+  try {
+    await disk.sync(folder)
+  } finally {
+    await disk.close(folder)
   }
 }

@@ -1,12 +1,12 @@
-import { readdir, readFile, rm } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { changesetStateSchema } from '../../shared/changeset.ts'
 import { dispatchIdSchema } from '../../shared/ids.ts'
-import { createFlags, type Disk } from './disk.ts'
+import { replaceFile, type Disk } from './disk.ts'
 import { manifestSchema } from './manifest.ts'
 import { operationSchema } from './steps.ts'
-import { ensurePrivateDir, syncDir } from '../base/files.ts'
+import { ensurePrivateDir } from '../base/files.ts'
 
 const baseSchema = z.object({ side: operationSchema.shape.before, certain: z.boolean() })
 
@@ -48,18 +48,7 @@ export class Journals {
   /** Replaces the journal as a whole: a reader finds the state before or the one after. */
   async write(journal: Journal): Promise<void> {
     await ensurePrivateDir(this.#folder)
-    const path = this.#path(journal.transaction)
-    const temporary = `${path}.tmp`
-    await rm(temporary, { force: true })
-    const handle = await this.#disk.open(temporary, createFlags, 0o600)
-    try {
-      await this.#disk.write(handle, Buffer.from(JSON.stringify(journal)), null)
-      await this.#disk.sync(handle)
-    } finally {
-      await this.#disk.close(handle)
-    }
-    await this.#disk.rename(temporary, path)
-    await syncDir(this.#folder)
+    await replaceFile(this.#disk, this.#path(journal.transaction), JSON.stringify(journal))
   }
 
   async read(transaction: string): Promise<Journal> {

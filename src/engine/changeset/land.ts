@@ -4,7 +4,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import { run } from '../base/process.ts'
 import { nameOf, parentOf, rootPath, toText, type BytePath } from './bytePath.ts'
 import { contentOf } from './content.ts'
-import { createFlags, errorCode, folderFlags, unlessMissing, type Disk, type DiskStat } from './disk.ts'
+import { createFlags, errorCode, unlessMissing, type Disk, type DiskStat } from './disk.ts'
 import type { Side } from './manifest.ts'
 import type { BlobReader } from './objects.ts'
 import type { Operation } from './steps.ts'
@@ -115,7 +115,8 @@ export class Landing implements AsyncDisposable {
     const disk = this.#disk
     switch (kind) {
       case 'remove': {
-        if ((await tree.lstat(path)) === null) return
+        // Kept already: what lies at the path now is the work of a later operation.
+        if ((await tree.lstat(`${this.#staging}/o${index}` as BytePath)) !== null) return
         await this.#expectOld(operation)
         return this.#both(tree, path, (parent, staging) =>
           disk.rename(parent.at(name), staging.at(`o${index}`)),
@@ -127,7 +128,7 @@ export class Landing implements AsyncDisposable {
           .within(parentOf(path), (parent) => disk.rmdir(parent.at(name)))
           .catch((error: unknown) => {
             // Files of the user in it keep a folder alive; nothing of the agent's depends on it.
-            if (!['ENOENT', 'ENOTEMPTY', 'EEXIST'].includes(errorCode(error))) throw error
+            if (!['ENOENT', 'ENOTEMPTY', 'EEXIST', 'ENOTDIR'].includes(errorCode(error))) throw error
           })
       }
       case 'mkdir': {
@@ -149,6 +150,7 @@ export class Landing implements AsyncDisposable {
           disk.rename(staging.at(`n${index}`), parent.at(name)),
         )
       }
+      case 'open':
       case 'chmod':
         return this.#setFolderMode(tree, path, after)
     }
@@ -191,6 +193,7 @@ export class Landing implements AsyncDisposable {
           await tree.within(parentOf(path), (parent) => disk.mkdir(parent.at(name), 0o700))
         }
         return this.#setFolderMode(tree, path, before)
+      case 'open':
       case 'chmod':
         return this.#setFolderMode(tree, path, before)
     }
@@ -224,13 +227,9 @@ export class Landing implements AsyncDisposable {
 
   async #setFolderMode(tree: Tree, path: BytePath, side: Side | null): Promise<void> {
     if (side?.kind !== 'directory') return
-    await tree.forget(path)
-    const handle = await tree.openFile(path, folderFlags)
-    try {
-      await this.#disk.chmod(handle, side.mode & 0o777)
-    } finally {
-      await this.#disk.close(handle)
-    }
+    await tree.within(parentOf(path), (parent) =>
+      this.#disk.chmodFolder(parent.at(nameOf(path)), side.mode & 0o777),
+    )
   }
 
   #both(

@@ -2,21 +2,25 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
-import { ensurePrivateDir, writeFileAtomically } from '../base/files.ts'
+import { ensurePrivateDir } from '../base/files.ts'
+import { replaceFile, type Disk } from './disk.ts'
 import { manifestSchema, type Manifest } from './manifest.ts'
 
 /** Manifests on disk, each named by the hash of its text: a revision cannot say something else tomorrow. */
 export class SavedManifests {
   readonly #folder: string
 
-  constructor(changesetFolder: string) {
+  readonly #disk: Disk
+
+  constructor(changesetFolder: string, disk: Disk) {
+    this.#disk = disk
     this.#folder = join(changesetFolder, 'revisions')
   }
 
   async write(manifest: Manifest): Promise<string> {
     const { revision, text } = written(manifest)
     await ensurePrivateDir(this.#folder)
-    await writeFileAtomically(this.#path(revision), text)
+    await replaceFile(this.#disk, this.#path(revision), text)
     return revision
   }
 
@@ -49,7 +53,7 @@ export class SavedManifests {
   }
 }
 
-export function written(manifest: Manifest): { revision: string; text: string } {
+function written(manifest: Manifest): { revision: string; text: string } {
   const text = JSON.stringify(manifest)
   return { revision: hashOf(text), text }
 }

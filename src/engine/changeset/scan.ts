@@ -1,7 +1,7 @@
 import { OrangeryError } from '../../shared/errors.ts'
 import { run } from '../base/process.ts'
 import type { Workspace, WorkspaceRoot } from '../base/workspace.ts'
-import { fromBytes, joinPath, rootPath, type BytePath } from './bytePath.ts'
+import { fromBytes, joinPath, nameOf, parentOf, rootPath, type BytePath } from './bytePath.ts'
 import { errorCode, unlessMissing, type Disk, type DiskStat } from './disk.ts'
 import { Tree } from './tree.ts'
 
@@ -31,11 +31,16 @@ export function sidesOf(root: WorkspaceRoot): { result: string; base: string } {
 }
 
 /** Lists what may have changed in one root, without reading a single file. Costs what the agent touched. */
-export async function scanRoot(workspace: Workspace, root: WorkspaceRoot, disk: Disk): Promise<RootScan> {
+export async function scanRoot(
+  workspace: Workspace,
+  root: WorkspaceRoot,
+  disk: Disk,
+  locked: LockedFolders | null = null,
+): Promise<RootScan> {
   const sides = sidesOf(root)
   await using result = new Tree(sides.result, disk)
   await using base = new Tree(sides.base, disk)
-  const scan: Scan = { result, base, seen: [], unreadable: [], disk }
+  const scan: Scan = { result, base, seen: [], unreadable: [], disk, locked }
   if (root.mount.kind === 'overlay') {
     const opaque = await opaqueFolders(sides.result)
     const dialect = workspace.driver === 'fuse-overlayfs' ? fuseOverlay : kernelOverlay
@@ -52,6 +57,31 @@ type Scan = {
   readonly seen: Seen[]
   readonly unreadable: BytePath[]
   readonly disk: Disk
+  readonly locked: LockedFolders | null
+}
+
+/** Folders the agent locked us out of, opened for the length of one capture and locked again after it. */
+export class LockedFolders implements AsyncDisposable {
+  readonly #opened: { tree: Tree; path: BytePath; mode: number }[] = []
+
+  async open(tree: Tree, path: BytePath): Promise<void> {
+    const stat = await tree.lstat(path)
+    if (stat === null || path === rootPath) return
+    const mode = Number(stat.mode & 0o7777n)
+    await this.#set(tree, path, mode | 0o700)
+    this.#opened.push({ tree: new Tree(tree.root, tree.disk), path, mode })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const { tree, path, mode } of this.#opened.toReversed()) {
+      await this.#set(tree, path, mode).catch(() => {})
+      await tree[Symbol.asyncDispose]()
+    }
+  }
+
+  #set(tree: Tree, path: BytePath, mode: number): Promise<void> {
+    return tree.within(parentOf(path), (parent) => tree.disk.chmodFolder(parent.at(nameOf(path)), mode))
+  }
 }
 
 /** How an overlay says "deleted": the kernel by a device 0:0, fuse-overlayfs where it cannot by `.wh.` files. */
@@ -149,10 +179,15 @@ async function walkCopy(scan: Scan, sinceMs: number, path: BytePath): Promise<vo
 }
 
 async function listOrNote(scan: Scan, path: BytePath): Promise<string[]> {
+  const list = async () => (await scan.result.list(path)).map(fromBytes)
   try {
-    return (await scan.result.list(path)).map(fromBytes)
+    return await list().catch(async (error: unknown) => {
+      if (errorCode(error) !== 'EACCES' || scan.locked === null) throw error
+      await scan.locked.open(scan.result, path)
+      return list()
+    })
   } catch (error) {
-    if (errorCode(error) === 'EACCES') scan.unreadable.push(path)
+    if (['EACCES', 'EPERM'].includes(errorCode(error))) scan.unreadable.push(path)
     // Gone or swapped between listing and opening: the next capture sees what it became.
     else if (!['ENOENT', 'ENOTDIR', 'ELOOP'].includes(errorCode(error))) throw error
     return []

@@ -17,7 +17,7 @@ export type Step = {
  * reverse order undoes it.
  */
 export const operationSchema = z.object({
-  kind: z.enum(['remove', 'rmdir', 'mkdir', 'put', 'chmod']),
+  kind: z.enum(['open', 'remove', 'rmdir', 'mkdir', 'put', 'chmod']),
   root: z.string(),
   path: z.string().transform((path) => path as BytePath),
   before: sideSchema.nullable(),
@@ -26,9 +26,14 @@ export const operationSchema = z.object({
 })
 export type Operation = z.infer<typeof operationSchema>
 
-const order = ['remove', 'rmdir', 'mkdir', 'put', 'chmod'] as const
+const order = ['open', 'remove', 'rmdir', 'mkdir', 'put', 'chmod'] as const
+/** What we need of a folder while we work in it. */
+const workable = 0o700
 
-/** Removals from the deepest up, folders from the top down, then contents, then modes of folders. */
+/**
+ * Folders that lock us out are opened first; then removals from the deepest up, folders from the top down,
+ * contents, and modes of folders from the deepest up, since one may lock us out again.
+ */
 export function orderSteps(steps: readonly Step[]): readonly Operation[] {
   const operations: Operation[] = []
   for (const { root, path, before, after, identity } of steps) {
@@ -41,23 +46,34 @@ export function orderSteps(steps: readonly Step[]): readonly Operation[] {
         after: to,
         identity: from === null ? null : identity,
       })
-    const isFolder = { before: before?.kind === 'directory', after: after?.kind === 'directory' }
-    if (isFolder.before && isFolder.after) add('chmod', before, after)
-    else if (isFolder.before) {
-      add('rmdir', before, null)
+    let from = before
+    if (before?.kind === 'directory') {
+      from = opened(before)
+      if (from !== before) add('open', before, from)
+    }
+    if (after?.kind === 'directory') {
+      const made = opened(after)
+      if (from?.kind !== 'directory') {
+        if (from !== null) add('remove', from, null)
+        add('mkdir', null, made)
+        if (made !== after) add('chmod', made, after)
+      } else add('chmod', from, after)
+    } else if (from?.kind === 'directory') {
+      add('rmdir', from, null)
       if (after !== null) add('put', null, after)
-    } else if (isFolder.after) {
-      if (before !== null) add('remove', before, null)
-      add('mkdir', null, after)
-    } else if (after === null) add('remove', before, null)
-    else add('put', before, after)
+    } else if (after === null) add('remove', from, null)
+    else add('put', from, after)
   }
   return operations.toSorted((a, b) => {
     const byKind = order.indexOf(a.kind) - order.indexOf(b.kind)
     if (byKind !== 0) return byKind
-    const upwards = a.kind === 'remove' || a.kind === 'rmdir'
+    const upwards = a.kind === 'remove' || a.kind === 'rmdir' || a.kind === 'chmod'
     const byDepth = depthOf(a.path) - depthOf(b.path)
     if (byDepth !== 0) return upwards ? -byDepth : byDepth
     return a.path < b.path ? -1 : 1
   })
+}
+
+function opened<T extends Side & { kind: 'directory' }>(side: T): T {
+  return (side.mode & workable) === workable ? side : { ...side, mode: side.mode | workable }
 }

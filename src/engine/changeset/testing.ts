@@ -112,7 +112,7 @@ export class Bench implements AsyncDisposable {
 
   /** Every path below the first root with its kind, mode and content hash. */
   async snapshot(root: string = this.root): Promise<string> {
-    const script = `find . -mindepth 1 -printf '%P %y %m %l ' \\( -type f -exec sha256sum {} \\; -o -printf '\\n' \\) | sed 's/ [.][/].*$//' | LC_ALL=C sort`
+    const script = `find . -mindepth 1 -printf '%P %y %m %l\\n' | LC_ALL=C sort; find . -type f -print0 | LC_ALL=C sort -z | xargs -0r sha256sum`
     return (await this.#shell('sh', ['-ec', script], root)).toString('latin1')
   }
 

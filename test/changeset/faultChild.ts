@@ -1,0 +1,20 @@
+import { join } from 'node:path'
+import { layout } from '../../src/engine/base/paths.ts'
+import type { Workspace } from '../../src/engine/base/workspace.ts'
+import { createChangesets } from '../../src/engine/changeset/changesets.ts'
+import { watchedDisk } from '../../src/engine/changeset/disk.ts'
+import { openStore } from '../../src/engine/store/index.ts'
+
+// Kills itself, for real, ahead of one file-system operation.
+const [folder = '', act = '', point = '0', text = '{}'] = process.argv.slice(2)
+const workspace = JSON.parse(text) as Workspace
+const dataDir = join(folder, 'data')
+const store = await openStore(dataDir)
+const disk = watchedDisk((_, count) => {
+  if (count === Number(point)) process.kill(process.pid, 'SIGKILL')
+})
+const changesets = createChangesets({ layout: layout(dataDir), records: store.changesets, disk })
+if (act === 'capture') await changesets.capture(workspace, { final: true })
+if (act === 'apply') await changesets.apply(workspace.id, { all: true, include_ignored: false }, 'test')
+if (act === 'undo') await changesets.undo(workspace.id, 'test')
+await store.close()
