@@ -1,0 +1,161 @@
+import Sqlite from 'better-sqlite3'
+import { appendFile, readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { Place } from '../../src/cli/testing/orangery.ts'
+import type { DispatchDetail } from '../../src/shared/dispatch.ts'
+import { Bench, processesWith, waitUntil } from '../dispatch/harness.ts'
+
+function storedSpec(dataDir: string, id: string): Buffer | null {
+  const database = new Sqlite(join(dataDir, 'orangery.db'), { readonly: true })
+  try {
+    const row = database
+      .prepare('SELECT CAST(sandbox_spec AS BLOB) AS bytes FROM dispatches WHERE id = ?')
+      .get(id)
+    return (row as { bytes: Buffer | null }).bytes
+  } finally {
+    database.close()
+  }
+}
+
+async function statusOf(place: Place, id: string): Promise<DispatchDetail> {
+  const { code, stdout, stderr } = await place.orangery('dispatch', 'status', id, '--json')
+  expect(stderr).toBe('')
+  expect(code).toBe(0)
+  return JSON.parse(stdout) as DispatchDetail
+}
+
+async function spawned(place: Place, ...options: string[]): Promise<string> {
+  const { code, stdout, stderr } = await place.orangery(
+    'dispatch',
+    'spawn',
+    '--wait',
+    ...options,
+    '--',
+    'true',
+  )
+  expect(stderr).toBe('')
+  expect(code).toBe(0)
+  return stdout.trim()
+}
+
+test('spawn with --sandbox-spec, complete, and dispatch status --json shows both fields as objects', async () => {
+  using place = new Place()
+  const id = await spawned(place, `--sandbox-spec={"tools_allowed":["Read"]}`)
+  const status = await statusOf(place, id)
+  expect(status.sandbox_spec).toEqual({ tools_allowed: ['Read'] })
+  expect(status.sandbox_effective).toMatchObject({ tools_used: [], violations: [], level: 1 })
+  const human = await place.orangery('dispatch', 'status', id)
+  expect(human.stdout).toMatch(/tools_allowed\s+Read\s+used: \(none\)/)
+})
+
+test('a spec from a file is recorded byte for byte, and no spec stays NULL', async () => {
+  using place = new Place()
+  const text = '{\n\t"access_mode" : "workspace-write",\r\n  "später": "☂"\n}\n\n'
+  await writeFile(join(place.folder, 'contract.json'), text)
+  const withSpec = await spawned(place, '--sandbox-spec=@contract.json')
+  expect(storedSpec(place.dataDir, withSpec)).toEqual(Buffer.from(text))
+  const without = await spawned(place)
+  expect(storedSpec(place.dataDir, without)).toBeNull()
+  expect((await statusOf(place, without)).sandbox_spec).toBeNull()
+})
+
+test.each([
+  ['not JSON', '{access_mode: full}', 65],
+  ['a contradiction', '{"level":2,"isolation":"os"}', 65],
+  ['another contradiction', '{"access_mode":"read-only","boundary":"full"}', 65],
+  ['a file that is not there', '@nowhere.json', 66],
+])('a spec that is %s leaves no row, one line and a hint', async (_, spec, code) => {
+  using place = new Place()
+  const ran = await place.orangery('dispatch', 'spawn', `--sandbox-spec=${spec}`, '--', 'true')
+  expect(ran.code).toBe(code)
+  expect(ran.stderr).toMatch(/^orangery: [^\n]+\n {2}hint: [^\n]+\n$/)
+  expect(JSON.parse((await place.orangery('dispatch', 'list', '--json')).stdout)).toEqual([])
+})
+
+test('a supervisor killed in the middle of a line leaves a dispatch that is interrupted and a log that proves whole', async () => {
+  await using bench = await Bench.create()
+  const id = await bench.spawn('echo kept > kept.txt; sleep 8651', { sandbox_spec: '{"max_turns":3}' })
+  await bench.running(id)
+  await waitUntil('sleep runs', async () => (await processesWith('sleep\x008651')).length > 0)
+  const before = await events(bench, id)
+  const [supervisor] = (await processesWith(bench.dataDir)).map((line) => Number(line.split(' ')[0]))
+  process.kill(supervisor!, 'SIGKILL')
+  await waitUntil(
+    'everything inside is gone',
+    async () => (await processesWith('sleep\x008651')).length === 0,
+  )
+  const log = await eventLog(bench, id)
+  await appendFile(log, '{"seq":99,"at":"2026-')
+  await expect(bench.client.call('dispatch.input', { id, data: 'x' })).rejects.toMatchObject({ kind: 'busy' })
+
+  expect(await bench.ended(id)).toMatchObject({
+    status: 'interrupted',
+    sandbox_spec: { max_turns: 3 },
+    sandbox_effective: { level: 1, declared_equals_actual: { ok: true } },
+  })
+  const proof = await bench.client.call('dispatch.verify', { id })
+  expect(proof).toMatchObject({ ok: true, problem: null })
+  const after = await events(bench, id)
+  expect(after).toHaveLength(proof.events)
+  expect(after.slice(0, before.length)).toEqual(before)
+  expect(after.at(-1)?.event).toMatchObject({ type: 'DispatchEnded', status: 'interrupted' })
+  const torn = (await readdir(join(log, '..'))).find((name) => name.includes('.torn-'))
+  expect(await readFile(join(log, '..', torn!), 'utf8')).toBe('{"seq":99,"at":"2026-')
+
+  await writeFile(log, (await readFile(log, 'utf8')).replace('"level":1', '"level":2'))
+  expect(await bench.client.call('dispatch.verify', { id })).toMatchObject({ ok: false, events: 0 })
+})
+
+test('killing a parent ends its children and their children', async () => {
+  await using bench = await Bench.create()
+  const parent = await bench.spawn('sleep 8661')
+  await bench.running(parent)
+  const child = await bench.spawn('sleep 8662', { parent })
+  await bench.running(child)
+  const grandchild = await bench.spawn('sleep 8663', { parent: child })
+  await bench.running(grandchild)
+  await bench.client.call('dispatch.kill', { id: parent })
+  for (const id of [parent, child, grandchild]) expect((await bench.ended(id)).status, id).toBe('cancelled')
+  expect(await processesWith('sleep\x00866')).toEqual([])
+  expect((await bench.client.call('dispatch.get', { id: grandchild })).parent_id).toBe(child)
+})
+
+test('a child can never ask for more than its parent has', async () => {
+  await using bench = await Bench.create()
+  const parent = await bench.spawn('sleep 8671', {
+    sandbox_spec:
+      '{"boundary":"readwrite","outputs":{"mode":"restricted","allow":["api.test"]},"limits":{"timeout_s":60}}',
+  })
+  await bench.running(parent)
+  for (const spec of [
+    '{"boundary":"full"}',
+    '{"access_mode":"full"}',
+    '{"isolation":"none"}',
+    '{"changeset":"none"}',
+    '{"outputs":{"mode":"open"}}',
+    '{"outputs":{"allow":["evil.test"]}}',
+    '{"outputs":{"pins":{"db.test:1":"127.0.0.1:1"}}}',
+    '{"roots":["/usr"]}',
+  ]) {
+    await expect(bench.spawn('true', { parent, sandbox_spec: spec }), spec).rejects.toMatchObject({
+      kind: 'refused',
+    })
+  }
+  await expect(bench.spawn('true', { parent, roots: ['/usr'] })).rejects.toMatchObject({ kind: 'refused' })
+  // The control: what stays within the parent's rights runs.
+  const child = await bench.spawn('true', { parent, sandbox_spec: '{"boundary":"readonly"}' })
+  expect(await bench.ended(child)).toMatchObject({ status: 'completed', parent_id: parent })
+  await bench.client.call('dispatch.kill', { id: parent })
+})
+
+async function eventLog(bench: Bench, id: string): Promise<string> {
+  const [repo] = await readdir(join(bench.dataDir, 'repos'))
+  return join(bench.dataDir, 'repos', repo!, 'invocations', id, 'events.ndjson')
+}
+
+async function events(bench: Bench, id: string) {
+  const read = []
+  for await (const event of bench.client.open('dispatch.events', { id, follow: false })) read.push(event)
+  return read
+}
