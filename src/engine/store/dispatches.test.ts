@@ -7,6 +7,7 @@ import {
   isTerminal,
 } from '../../shared/dispatch.ts'
 import type { DispatchId } from '../../shared/ids.ts'
+import { DispatchRecords } from './dispatches.ts'
 import { openStore, type Store } from './index.ts'
 import { aDispatch, anEffective, anOutcome, scratchFolder } from './testing.ts'
 
@@ -209,6 +210,38 @@ test('children are listed under their parent, oldest first, and a grandchild is 
   )
   recorded({ parentId: children[0]! })
   expect(store.dispatches.children(parent)).toEqual(children)
+})
+
+test('no query walks the whole table, so that 100,000 dispatches cost what ten do', () => {
+  const { sqlite } = store.database
+  const queries: string[] = []
+  const watched = new Proxy(sqlite, {
+    get: (target, name) => {
+      if (name !== 'prepare') return Reflect.get(target, name) as unknown
+      return (text: string) => {
+        queries.push(text)
+        return target.prepare(text)
+      }
+    },
+  })
+  void new DispatchRecords({ ...store.database, sqlite: watched }, () => {})
+  const plans = queries
+    .filter((text) => !text.startsWith('insert'))
+    .map((text) => {
+      const nothing = Array.from({ length: text.split('?').length - 1 }, () => null)
+      const steps = sqlite.prepare(`EXPLAIN QUERY PLAN ${text}`).all(...nothing) as { detail: string }[]
+      return { text, steps: steps.map((step) => step.detail) }
+    })
+  expect(plans.length).toBeGreaterThan(8)
+  const walks = plans.filter(({ steps }) =>
+    steps.some((step) => /^SCAN (?!.*dispatches_(newest|unfinished))/.test(step)),
+  )
+  expect(walks).toEqual([])
+  const inOrder = plans.filter(({ steps }) =>
+    steps.some((step) => step.includes('SCAN') && step.includes('newest')),
+  )
+  // Only the newest page begins at the end of its index and stops after its rows.
+  expect(inOrder.map(({ text }) => text.includes('where'))).toEqual([false])
 })
 
 test('rows of programs that were free with types and words are shown and take nothing else down', () => {

@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, gte, inArray, lt, or, sql, type SQL } from 'drizzle-orm'
+import { and, asc, desc, eq, gte, lt, sql, type SQL } from 'drizzle-orm'
 import type { BoundaryLevel } from '../../shared/boundary.ts'
 import type { DispatchRow, DispatchStatus } from '../../shared/dispatch.ts'
 import type { SandboxEffective } from '../../shared/effective.ts'
@@ -58,7 +58,8 @@ function prepareStatements({ orm, sqlite }: StoreDatabase) {
       .leftJoin(changesets, eq(changesets.id, dispatches.id))
       .$dynamic()
   const ids = () => orm.select({ id: dispatches.id }).from(dispatches).$dynamic()
-  const unfinished = inArray(dispatches.status, ['starting', 'running'])
+  // Spelled out as in the partial index, which SQLite does not recognise behind parameters.
+  const unfinished = sql`${dispatches.status} IN ('starting','running')`
   const thisOne = eq(dispatches.id, parameter('id'))
   const newestFirst = [desc(dispatches.createdAt), desc(dispatches.id)]
   const oldestFirst = [asc(dispatches.createdAt), asc(dispatches.id)]
@@ -66,10 +67,7 @@ function prepareStatements({ orm, sqlite }: StoreDatabase) {
     .select({ createdAt: dispatches.createdAt })
     .from(dispatches)
     .where(eq(dispatches.id, parameter('before')))
-  const olderThanBefore = or(
-    lt(dispatches.createdAt, before),
-    and(eq(dispatches.createdAt, before), lt(dispatches.id, parameter('before'))),
-  )
+  const olderThanBefore = sql`(${dispatches.createdAt}, ${dispatches.id}) < (${before}, ${parameter('before')})`
   const given = <Name extends string>(...names: readonly Name[]) =>
     Object.fromEntries(names.map((name) => [name, sql`${parameter(name)}`])) as Record<Name, SQL>
   return {
