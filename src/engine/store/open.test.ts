@@ -44,7 +44,7 @@ test('a folder where the database should be says so', async () => {
   await expect(openStore(folder)).rejects.toMatchObject({ code: 'store.unwritable' })
 })
 
-// Root may write where nobody may; the other half of the suite runs as an ordinary user.
+// Root may write where nobody may.
 test.skipIf(process.getuid?.() === 0)('a folder we may not write to says so', async () => {
   await chmod(folder, 0o500)
   await expect(openStore(folder)).rejects.toMatchObject({ code: 'store.unwritable', exitCode: 73 })
