@@ -36,11 +36,15 @@ export async function syncDir(path: string): Promise<void> {
   }
 }
 
-/** Replaces a file as a whole: readers see the old bytes or the new ones, also after a power loss. */
+/**
+ * Replaces a file as a whole: readers see the old bytes or the new ones, also after a power loss. Without
+ * `syncFolder` a power loss may bring the old file back, never half of one.
+ */
 export async function writeFileAtomically(
   path: string,
   data: string | Uint8Array,
   mode = 0o600,
+  syncFolder = true,
 ): Promise<void> {
   const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}.tmp`)
   const handle = await open(temporary, 'wx', mode)
@@ -54,5 +58,5 @@ export async function writeFileAtomically(
     await rm(temporary, { force: true })
     throw error
   }
-  await syncDir(dirname(path))
+  if (syncFolder) await syncDir(dirname(path))
 }

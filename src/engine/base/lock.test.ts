@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -31,6 +31,7 @@ async function otherHolder() {
 
 test('a lock held by another process is busy, says who holds it, and a kill -9 of the holder frees it', async () => {
   const child = await otherHolder()
+  await new Promise((resolve) => setTimeout(resolve, 80))
   await expect(lock.acquire('repo', { timeoutMs: 60 })).rejects.toMatchObject({
     kind: 'busy',
     message: expect.stringContaining(String(child.pid)),
@@ -79,4 +80,27 @@ test('locks of different names do not know each other, and a name cannot lead ou
   await using two = await lock.acquire('two', { timeoutMs: 0 })
   expect(two).toBeDefined()
   await expect(lock.acquire('../escape')).rejects.toMatchObject({ code: 'lock.bad_name' })
+})
+
+test('four processes that count under the lock lose no step, though the file comes and goes', async () => {
+  const counter = join(base, 'counter')
+  await writeFile(counter, '0')
+  const script = `
+    import { createRepoLock } from ${JSON.stringify(join(import.meta.dirname, 'lock.ts'))}
+    import { readFileSync, writeFileSync } from 'node:fs'
+    const lock = createRepoLock({ locks: ${JSON.stringify(join(base, 'locks'))} })
+    for (let turn = 0; turn < 25; turn += 1) {
+      await using held = await lock.acquire('repo', { timeoutMs: 60_000 })
+      const value = Number(readFileSync(${JSON.stringify(counter)}, 'utf8'))
+      await new Promise((resolve) => setImmediate(resolve))
+      writeFileSync(${JSON.stringify(counter)}, String(value + 1))
+    }
+  `
+  const children = Array.from({ length: 4 }, () =>
+    spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'inherit' }),
+  )
+  const codes = await Promise.all(children.map(async (child) => (await once(child, 'exit'))[0] as number))
+  expect(codes).toEqual([0, 0, 0, 0])
+  expect(await readFile(counter, 'utf8')).toBe('100')
+  expect(await readdir(join(base, 'locks'))).toEqual([])
 })

@@ -1,4 +1,5 @@
 import Database from 'better-sqlite3'
+import { closeSync, openSync, rmSync, statSync } from 'node:fs'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -19,6 +20,8 @@ export interface RepoLock {
 }
 
 const defaultTimeoutMs = 10_000
+/** Who holds a lock this long is written down for those who wait; most are free again by then. */
+const tellAfterMs = 50
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,120}$/
 
 /** Holders and waiters of this process, in order of arrival; other processes are met at the kernel's lock. */
@@ -27,33 +30,31 @@ const queues = new Map<string, Promise<void>>()
 /**
  * A lock between processes that dies with its holder: an exclusive transaction on an empty SQLite file, which
  * is a lock of the kernel on Linux and macOS alike. Nothing is ever written to the file, so there is nothing
- * to recover; a `kill -9` frees it at once. Waiting never blocks the event loop.
+ * to recover; a `kill -9` frees it at once. Waiting never blocks the event loop. The file goes with the
+ * holder's release, so that locks named after a dispatch do not pile up.
  */
 export function createRepoLock(layout: Pick<Layout, 'locks'>): RepoLock {
   async function acquire(name: string, options: AcquireOptions = {}): Promise<AsyncDisposable> {
     if (!namePattern.test(name)) throw new OrangeryError('lock.bad_name', `lock ${name}: not a lock's name`)
-    await ensurePrivateDir(layout.locks)
     const path = join(layout.locks, `${name}.lock`)
     const deadline = performance.now() + (options.timeoutMs ?? defaultTimeoutMs)
     const leave = await enterQueue(path, deadline, options.signal)
     let database: Database.Database
     try {
-      database = await lockFile(path, deadline, options.signal)
+      database = await lockFile(layout.locks, path, deadline, options.signal)
     } catch (error) {
       leave()
       throw error
     }
-    // Only for the sentence a waiter reads; a stale one does no harm.
-    await writeFile(
-      `${path}.holder`,
-      JSON.stringify({ pid: process.pid, since: new Date().toISOString() }),
-    ).catch(() => {})
+    const told = tellWaiters(path)
     let held = true
     return {
       async [Symbol.asyncDispose]() {
         if (!held) return
         held = false
-        await rm(`${path}.holder`, { force: true }).catch(() => {})
+        await told.withdraw()
+        // Removed while it is still ours; whoever has it open finds another file at the path and tries again.
+        rmSync(path, { force: true })
         database.close()
         leave()
       },
@@ -97,36 +98,93 @@ async function enterQueue(path: string, deadline: number, signal?: AbortSignal):
   }
 }
 
-async function lockFile(path: string, deadline: number, signal?: AbortSignal): Promise<Database.Database> {
+async function lockFile(
+  folder: string,
+  path: string,
+  deadline: number,
+  signal?: AbortSignal,
+): Promise<Database.Database> {
   for (let pause = 2; ; pause = Math.min(pause * 1.5, 40)) {
-    const database = new Database(path, { timeout: 0 })
-    try {
-      database.exec('BEGIN EXCLUSIVE')
-      return database
-    } catch (error) {
-      database.close()
-      if (!isBusy(error)) {
-        throw new OrangeryError('lock.unusable', `lock ${path}: ${(error as Error).message}`, {
-          hint: 'The data folder must lie on a filesystem that supports file locks.',
-          cause: error,
-        })
-      }
+    const attempt = tryLock(path)
+    if (typeof attempt !== 'string') return attempt
+    if (attempt === 'no folder') await ensurePrivateDir(folder)
+    if (attempt !== 'busy') {
+      // Whoever took the file away was done with it: the next attempt meets a new one.
+      if (performance.now() > deadline + defaultTimeoutMs) throw await busy(path)
+      await sleep(0)
+      continue
     }
     if (performance.now() + pause > deadline) throw await busy(path)
     await sleep(pause * (0.5 + Math.random()), undefined, signal === undefined ? {} : { signal })
   }
 }
 
+/** One attempt, in a fraction of a millisecond: all of its calls are small and none of them waits. */
+function tryLock(path: string): Database.Database | 'busy' | 'replaced' | 'no folder' {
+  let before: number
+  try {
+    closeSync(openSync(path, 'a', 0o600))
+    before = statSync(path).ino
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    // A holder took the file away between the two calls, or nobody has made the folder yet.
+    if (code === 'ENOENT')
+      return statSync(join(path, '..'), { throwIfNoEntry: false }) ? 'replaced' : 'no folder'
+    throw unusable(path, error)
+  }
+  let database: Database.Database | undefined
+  try {
+    database = new Database(path, { timeout: 0 })
+    database.exec('BEGIN EXCLUSIVE')
+  } catch (error) {
+    const isSame = isStill(path, before)
+    database?.close()
+    if (isBusy(error)) return 'busy'
+    // SQLite notices a file that was taken away and calls it a disk error.
+    if (!isSame) return 'replaced'
+    throw unusable(path, error)
+  }
+  if (isStill(path, before)) return database
+  database.close()
+  return 'replaced'
+}
+
+/** Asked while the file is open, so that its number cannot have gone to another one. */
+function isStill(path: string, inode: number): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.ino === inode
+}
+
+function unusable(path: string, error: unknown): OrangeryError {
+  return new OrangeryError('lock.unusable', `lock ${path}: ${(error as Error).message}`, {
+    hint: 'The data folder must be yours to write and lie on a filesystem that supports file locks.',
+    cause: error,
+  })
+}
+
 function isBusy(error: unknown): boolean {
   return String((error as { code?: unknown }).code ?? '').startsWith('SQLITE_BUSY')
 }
 
+/** Only for the sentence a waiter reads; a stale one does no harm. */
+function tellWaiters(path: string): { withdraw(): Promise<void> } {
+  let told: Promise<void> | undefined
+  const timer = setTimeout(() => {
+    const holder = JSON.stringify({ pid: process.pid, since: new Date().toISOString() })
+    told = writeFile(`${path}.holder`, holder, { mode: 0o600 }).catch(() => {})
+  }, tellAfterMs).unref()
+  return {
+    async withdraw() {
+      clearTimeout(timer)
+      if (told === undefined) return
+      await told
+      await rm(`${path}.holder`, { force: true }).catch(() => {})
+    },
+  }
+}
+
 async function busy(path: string): Promise<OrangeryError> {
   const holder = await readFile(`${path}.holder`, 'utf8')
-    .then(
-      (text) => JSON.parse(text) as { pid?: number },
-      () => null,
-    )
+    .then((text) => JSON.parse(text) as { pid?: number })
     .catch(() => null)
   const who = holder?.pid === undefined ? 'another process' : `process ${holder.pid}`
   return new OrangeryError('lock.busy', `the project is busy: ${who} holds its lock`, {

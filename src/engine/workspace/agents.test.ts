@@ -247,7 +247,7 @@ describe('commits of the agent', () => {
     ])
     expect(await showCommit(ground.layout, repoId(), meta.invocation_id, first)).toContain('+first')
     await expect(
-      showCommit(ground.layout, repoId(), meta.invocation_id, meta.base_commit!.replace(/^./, 'f')),
+      showCommit(ground.layout, repoId(), meta.invocation_id, '0'.repeat(40)),
     ).rejects.toMatchObject({ code: 'workspace.no_commit' })
     expect(await gitText(repo, 'count-objects', '-v')).toBe(before)
     expect(await gitText(repo, 'for-each-ref')).toBe(refs)

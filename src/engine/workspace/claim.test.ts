@@ -119,11 +119,10 @@ test('two landings on one folder follow each other', async () => {
   expect(held).toBeDefined()
 })
 
-test('claims leave no files behind but the gate', async () => {
+test('claims leave no files behind', async () => {
   const workspace = await prepare(await ground.folder('root'))
   {
     await using _held = await claimWorkspace(ground.layout, workspace)
   }
-  const left = await readdir(ground.layout.locks)
-  expect(left.filter((name) => !name.startsWith('gate.'))).toEqual([])
+  expect(await readdir(ground.layout.locks)).toEqual([])
 })

@@ -2,26 +2,27 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OrangeryError } from '../../shared/errors.ts'
-import { isDispatchId, type DispatchId } from '../../shared/ids.ts'
-import { ensurePrivateDir } from '../base/files.ts'
+import { isDispatchId, type DispatchId, type RepoId } from '../../shared/ids.ts'
 import { createRepoLock } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
 import type { Workspace } from '../base/workspace.ts'
+import { readInvocationMeta, workspaceOf } from './invocation.ts'
 import { overlaps } from './pathSafety.ts'
 
 /**
- * Who is at work on which folders. A running agent claims what its view is made of, a landing claims what it
- * writes; each claim is a lock of the kernel that dies with its process, so a claim never outlives its holder.
- * Claims are compared and made under one short lock, `gate`; it is never held while an agent runs.
+ * Who is at work on which folders. A running agent holds a lock named after its workspace, a landing one named
+ * after its changeset with a note of the folders it writes; both are locks of the kernel and die with their
+ * process. Each side first shows itself and then looks for the other, so at least one of the two sees it.
  */
-type ClaimKind = 'run' | 'land'
-type ClaimInfo = { readonly kind: ClaimKind; readonly id: DispatchId; readonly paths: readonly string[] }
-
 export type ClaimOptions = {
   /** How long to wait for landings (or for running agents) to end; 0 asks once. */
   readonly timeoutMs?: number
   readonly signal?: AbortSignal
 }
+export type Running = { readonly id: DispatchId; readonly paths: readonly string[] }
+
+/** Somebody who only asks whether a claim is alive holds its lock for a moment. */
+const askingMs = 200
 
 /**
  * Taken before a workspace is mounted and kept until the agent has ended. One runner per workspace: the
@@ -33,17 +34,14 @@ export async function claimWorkspace(
   workspace: Workspace,
   options: ClaimOptions = {},
 ): Promise<AsyncDisposable> {
-  const info: ClaimInfo = { kind: 'run', id: workspace.id, paths: seenPaths(workspace) }
-  return claim(layout, info, options.timeoutMs ?? 30_000, options.signal, (other) => {
-    if (other.kind === 'run') return null
-    return new OrangeryError(
-      'workspace.landing',
-      `${other.id}: its changes are landing in the same folders just now`,
-      {
-        kind: 'busy',
-        hint: 'Try again in a moment.',
-      },
-    )
+  const locks = createRepoLock(layout)
+  return retry(options.timeoutMs ?? 30_000, options.signal, async () => {
+    const held = await locks.acquire(runName(workspace), { timeoutMs: askingMs }).catch(passUnlessBusy)
+    if (held === null) throw inUse(workspace.id)
+    const landing = await findLanding(layout, workspace.id, seenPaths(workspace))
+    if (landing === null) return held
+    await held[Symbol.asyncDispose]()
+    return landingNow(landing)
   })
 }
 
@@ -56,33 +54,40 @@ export async function claimLanding(
   landing: { readonly id: DispatchId; readonly paths: readonly string[] },
   options: ClaimOptions = {},
 ): Promise<AsyncDisposable> {
-  const info: ClaimInfo = { kind: 'land', id: landing.id, paths: landing.paths }
-  return claim(layout, info, options.timeoutMs ?? 0, options.signal, (other) =>
-    other.kind === 'land'
-      ? new OrangeryError(
-          'workspace.landing',
-          `${other.id}: its changes are landing in the same folders just now`,
-          {
-            kind: 'busy',
-            hint: 'Try again in a moment.',
-          },
-        )
-      : new OrangeryError(
-          'workspace.agent_running',
-          `${other.id}: this agent is running on the same folders`,
-          {
-            kind: 'busy',
-            hint: 'It would see half of the changes. Land them when it has ended, or stop it first.',
-            details: { running: other.id },
-          },
-        ),
-  )
+  const { id, paths } = landing
+  const locks = createRepoLock(layout)
+  const note = notePath(layout, id)
+  return retry(options.timeoutMs ?? 0, options.signal, async () => {
+    await using _gate = await locks.acquire('gate')
+    const other = await findLanding(layout, id, paths)
+    if (other !== null) return landingNow(other)
+    await using claim = new AsyncDisposableStack()
+    const held = await locks.acquire(`land-${id}`, { timeoutMs: askingMs }).catch(passUnlessBusy)
+    if (held === null) return landingNow(id)
+    claim.use(held)
+    claim.defer(() => rm(note, { force: true }))
+    await writeFile(note, JSON.stringify({ id, paths }), { mode: 0o600 })
+    const running = (await listRunning(layout, (run) => run.id !== id && touches(run.paths, paths)))[0]
+    return running === undefined ? claim.move() : agentRunning(running.id)
+  })
 }
 
-/** Ids of the dispatches that run now, and what they look at. */
-export async function listRunning(layout: Layout): Promise<ClaimInfo[]> {
-  await using _gate = await createRepoLock(layout).acquire('gate')
-  return (await liveClaims(layout, () => true)).filter((info) => info.kind === 'run')
+/** The dispatches that run now, and the folders they look at. */
+export async function listRunning(
+  layout: Layout,
+  matters: (running: Running) => boolean = () => true,
+): Promise<Running[]> {
+  const live: Running[] = []
+  for (const name of await readdir(layout.locks).catch((): string[] => [])) {
+    const match = /^run-([0-9a-f]{16})-(.+)\.lock$/.exec(name)
+    const id = match?.[2] ?? ''
+    if (match === null || !isDispatchId(id)) continue
+    const repoId = match[1] as RepoId
+    const meta = await readInvocationMeta(layout, repoId, id).catch(() => null)
+    const running = { id, paths: meta === null ? [] : seenPaths(workspaceOf(layout, repoId, meta)) }
+    if (matters(running) && !(await isFree(layout, runName({ repoId, id })))) live.push(running)
+  }
+  return live
 }
 
 /** Host folders an agent in this workspace looks at while it runs: of a copy there are none. */
@@ -92,96 +97,83 @@ function seenPaths(workspace: Workspace): string[] {
     .map((root) => (root.mount.kind === 'overlay' ? root.mount.lower : root.mount.source))
 }
 
-async function claim(
+async function findLanding(
   layout: Layout,
-  info: ClaimInfo,
-  timeoutMs: number,
-  signal: AbortSignal | undefined,
-  refusal: (other: ClaimInfo) => OrangeryError | null,
-): Promise<AsyncDisposable> {
-  const locks = createRepoLock(layout)
-  await ensurePrivateDir(layout.locks)
-  const deadline = performance.now() + timeoutMs
-  for (let pause = 10; ; pause = Math.min(pause * 1.5, 250)) {
-    const attempt = await tryClaim(layout, info, refusal)
-    if ('held' in attempt) return release(layout, info, attempt.held)
-    if (performance.now() + pause > deadline) throw attempt.refused
-    await sleep(pause, undefined, signal === undefined ? {} : { signal })
-  }
-
-  async function tryClaim(
-    layout: Layout,
-    info: ClaimInfo,
-    refusal: (other: ClaimInfo) => OrangeryError | null,
-  ): Promise<{ held: AsyncDisposable } | { refused: OrangeryError }> {
-    await using _gate = await locks.acquire('gate')
-    const relevant = (other: ClaimInfo) =>
-      other.id !== info.id &&
-      refusal(other) !== null &&
-      other.paths.some((path) => info.paths.some((mine) => overlaps(path, mine)))
-    const [other] = await liveClaims(layout, relevant)
-    const refused = other === undefined ? null : refusal(other)
-    if (refused !== null) return { refused }
-    const held = await locks.tryAcquire(nameOf(info))
-    if (held === null) return { refused: alreadyClaimed(info) }
-    await writeFile(infoPath(layout, info), JSON.stringify(info), { mode: 0o600 })
-    return { held }
-  }
-}
-
-function alreadyClaimed(info: ClaimInfo): OrangeryError {
-  return info.kind === 'run'
-    ? new OrangeryError('workspace.in_use', `${info.id}: something runs in this workspace already`, {
-        kind: 'busy',
-        hint: 'One workspace carries one agent at a time.',
-      })
-    : new OrangeryError('workspace.landing', `${info.id}: its changes are landing already`, { kind: 'busy' })
-}
-
-/** Files of a claim are only made and removed under the gate, so nobody waits on a lock that was unlinked. */
-function release(layout: Layout, info: ClaimInfo, held: AsyncDisposable): AsyncDisposable {
-  return {
-    async [Symbol.asyncDispose]() {
-      await using _gate = await createRepoLock(layout).acquire('gate')
-      await held[Symbol.asyncDispose]()
-      await forget(layout, info)
-    },
-  }
-}
-
-/** Claims whose holder lives, among those that matter; what dead holders left behind is cleared away. */
-async function liveClaims(layout: Layout, matters: (info: ClaimInfo) => boolean): Promise<ClaimInfo[]> {
-  const locks = createRepoLock(layout)
-  const live: ClaimInfo[] = []
+  own: DispatchId,
+  paths: readonly string[],
+): Promise<DispatchId | null> {
   for (const name of await readdir(layout.locks).catch((): string[] => [])) {
-    const match = /^(run|land)-(.+)\.json$/.exec(name)
-    if (match === null || !isDispatchId(match[2] ?? '')) continue
-    const info = await readInfo(join(layout.locks, name))
-    if (info === null || !matters(info)) continue
-    const dead = await locks.tryAcquire(nameOf(info))
-    if (dead === null) {
-      live.push(info)
-      continue
-    }
-    await dead[Symbol.asyncDispose]()
-    await forget(layout, info)
+    const id = /^land-(.+)\.json$/.exec(name)?.[1] ?? ''
+    if (!isDispatchId(id) || id === own) continue
+    const noted = await readNote(layout, id)
+    if (noted !== null && !touches(noted, paths)) continue
+    if (!(await isFree(layout, `land-${id}`))) return id
+    await rm(notePath(layout, id), { force: true })
   }
-  return live
+  return null
 }
 
-async function readInfo(path: string): Promise<ClaimInfo | null> {
+/** Null: it is being written just now, so it may be about anything. */
+async function readNote(layout: Layout, id: DispatchId): Promise<readonly string[] | null> {
   try {
-    return JSON.parse(await readFile(path, 'utf8')) as ClaimInfo
+    return (JSON.parse(await readFile(notePath(layout, id), 'utf8')) as { paths: string[] }).paths
   } catch {
-    // Written under the gate, so only a crash leaves half of one, and then its holder is dead.
     return null
   }
 }
 
-async function forget(layout: Layout, info: ClaimInfo): Promise<void> {
-  await rm(infoPath(layout, info), { force: true })
-  await rm(join(layout.locks, `${nameOf(info)}.lock`), { force: true })
+/** Whether a lock's holder is dead or gone; the lock's file goes with the answer. */
+async function isFree(layout: Layout, name: string): Promise<boolean> {
+  await using held = await createRepoLock(layout).tryAcquire(name)
+  return held !== null
 }
 
-const nameOf = (info: ClaimInfo): string => `${info.kind}-${info.id}`
-const infoPath = (layout: Layout, info: ClaimInfo): string => join(layout.locks, `${nameOf(info)}.json`)
+const touches = (some: readonly string[], others: readonly string[]): boolean =>
+  some.some((path) => others.some((other) => overlaps(path, other)))
+const runName = ({ repoId, id }: Pick<Workspace, 'repoId' | 'id'>): string => `run-${repoId}-${id}`
+const notePath = (layout: Layout, id: DispatchId): string => join(layout.locks, `land-${id}.json`)
+
+async function retry(
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+  attempt: () => Promise<AsyncDisposable | OrangeryError>,
+): Promise<AsyncDisposable> {
+  const deadline = performance.now() + timeoutMs
+  for (let pause = 10; ; pause = Math.min(pause * 1.5, 250)) {
+    const result = await attempt()
+    if (!(result instanceof OrangeryError)) return result
+    if (performance.now() + pause > deadline) throw result
+    await sleep(pause * (0.5 + Math.random()), undefined, signal === undefined ? {} : { signal })
+  }
+}
+
+function passUnlessBusy(error: unknown): null {
+  if (error instanceof OrangeryError && error.kind === 'busy') return null
+  throw error
+}
+
+function inUse(id: DispatchId): OrangeryError {
+  return new OrangeryError('workspace.in_use', `${id}: something runs in this workspace already`, {
+    kind: 'busy',
+    hint: 'One workspace carries one agent at a time.',
+  })
+}
+
+function landingNow(id: DispatchId): OrangeryError {
+  return new OrangeryError(
+    'workspace.landing',
+    `${id}: its changes are landing in the same folders just now`,
+    {
+      kind: 'busy',
+      hint: 'Try again in a moment.',
+    },
+  )
+}
+
+function agentRunning(id: DispatchId): OrangeryError {
+  return new OrangeryError('workspace.agent_running', `${id}: this agent is running on the same folders`, {
+    kind: 'busy',
+    hint: 'It would see half of the changes. Land them when it has ended, or stop it first.',
+    details: { running: id },
+  })
+}

@@ -1,4 +1,5 @@
 import { mkdir, readFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import { ensurePrivateDir, writeFileAtomically } from '../base/files.ts'
@@ -9,26 +10,36 @@ import type { Workspace } from '../base/workspace.ts'
 
 /** Makes `invocations/<id>` and fails if it is there: an id is used once. */
 export async function ensureInvocationDir(layout: Layout, repoId: RepoId, id: DispatchId): Promise<void> {
-  await ensurePrivateDir(layout.invocations(repoId))
-  try {
-    await mkdir(layout.invocation(repoId, id), { mode: 0o700 })
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    throw new OrangeryError('workspace.invocation_exists', `invocation ${id}: it is there already`, {
-      kind: 'cannot_create',
-      hint: 'Try again; a new id is made each time.',
-      cause: error,
-    })
+  if (await makeNewDir(layout.invocation(repoId, id))) return
+  throw new OrangeryError('workspace.invocation_exists', `invocation ${id}: it is there already`, {
+    kind: 'cannot_create',
+    hint: 'Try again; a new id is made each time.',
+  })
+}
+
+/** Makes a folder exclusively, and its parents where they are missing; false if it was there. */
+export async function makeNewDir(path: string): Promise<boolean> {
+  for (;;) {
+    try {
+      await mkdir(path, { mode: 0o700 })
+      return true
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if (code === 'EEXIST') return false
+      if (code !== 'ENOENT') throw error
+      await ensurePrivateDir(dirname(path))
+    }
   }
 }
 
+/** Atomic. The folder is not synced: after a power loss in these milliseconds the invocation shows as broken. */
 export async function writeInvocationMeta(
   layout: Layout,
   repoId: RepoId,
   meta: InvocationMeta,
 ): Promise<void> {
   const path = layout.invocationMeta(repoId, meta.invocation_id)
-  await writeFileAtomically(path, `${JSON.stringify(meta, null, 2)}\n`)
+  await writeFileAtomically(path, `${JSON.stringify(meta, null, 2)}\n`, 0o600, false)
 }
 
 export async function readInvocationMeta(

@@ -88,10 +88,9 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
   await using rollback = new Rollback(reportToLog(layout))
   await ensureInvocationDir(layout, repoId, id)
   rollback.add('invocation folder', () => removeTree(layout.invocation(repoId, id)))
-  await ensurePrivateDir(layout.sandboxes(repoId))
   await makeSandboxDir(dir, id)
   rollback.add('sandbox folder', () => removeTree(dir))
-  for (const root of roots) await makeRoot(root, driver)
+  await Promise.all(roots.map((root) => makeRoot(root, driver)))
   const meta: InvocationMeta = {
     schema_version: '1.0',
     invocation_id: id,
@@ -164,8 +163,10 @@ export async function loadWorkspace(layout: Layout, repoId: RepoId, id: Dispatch
 
 // The kernel accepts an upper layer inside its own lower layer and then shows the agent our records.
 async function refuseTangledRoots(project: Project, layout: Layout): Promise<void> {
-  await ensurePrivateDir(layout.dataDir)
-  const dataDir = await realpath(layout.dataDir)
+  const dataDir = await realpath(layout.dataDir).catch(async () => {
+    await ensurePrivateDir(layout.dataDir)
+    return realpath(layout.dataDir)
+  })
   for (const root of project.roots) {
     if (!isTangled(root.path, dataDir)) continue
     throw new OrangeryError(

@@ -4,6 +4,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { WorkspaceDriver, WorkspaceRoot } from '../base/workspace.ts'
 import { copyTree } from './clone.ts'
+import { makeNewDir } from './invocation.ts'
 
 export function overlayMount(lower: string, sandboxDir: string, index: number): WorkspaceRoot['mount'] {
   const dir = join(sandboxDir, 'roots', String(index))
@@ -16,23 +17,22 @@ export function secondsIso(ms: number): string {
 }
 
 export async function makeSandboxDir(dir: string, id: DispatchId): Promise<void> {
-  try {
-    await mkdir(dir, { mode: 0o700 })
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    throw new OrangeryError('workspace.sandbox_exists', `sandbox ${id}: its folder is there already`, {
-      kind: 'cannot_create',
-      cause: error,
-    })
-  }
+  if (await makeNewDir(dir)) return
+  throw new OrangeryError('workspace.sandbox_exists', `sandbox ${id}: its folder is there already`, {
+    kind: 'cannot_create',
+  })
 }
 
 export async function makeRoot(root: WorkspaceRoot, driver: WorkspaceDriver): Promise<void> {
   if (root.mount.kind === 'overlay') {
-    await mkdir(root.mount.upper, { recursive: true, mode: 0o700 })
-    await mkdir(root.mount.work, { mode: 0o700 })
+    const { upper, work, lower } = root.mount
+    const [{ mode }] = await Promise.all([
+      stat(lower),
+      mkdir(work, { recursive: true, mode: 0o700 }),
+      mkdir(upper, { recursive: true, mode: 0o700 }),
+    ])
     // The upper folder shows through as the root itself, so it carries the root's mode.
-    await chmod(root.mount.upper, (await stat(root.mount.lower)).mode & 0o777)
+    if ((mode & 0o777) !== 0o700) await chmod(upper, mode & 0o777)
   } else if (root.mount.source !== root.path) {
     await copyTree(root.path, root.mount.source, driver)
   }

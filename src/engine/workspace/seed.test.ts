@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { chmod, lstat, mkdir, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import { git } from '../base/git.ts'
 import { createRepoLock } from '../base/lock.ts'
@@ -24,12 +24,19 @@ import type { WorktreeMeta } from '../base/invocation.ts'
 let ground: Ground
 let repo: string
 let worktree: WorktreeMeta
+/** Set at the end of a test that has proven to leave everything as it found it: the next may use it too. */
+let reusable = false
 beforeEach(async () => {
+  if (reusable) {
+    reusable = false
+    return
+  }
+  await ground?.[Symbol.asyncDispose]()
   ground = await Ground.make()
   repo = await ground.repo('repo')
   worktree = await createWorktree({ layout: ground.layout, repo, name: 'feature' })
 })
-afterEach(() => ground[Symbol.asyncDispose]())
+afterAll(() => ground[Symbol.asyncDispose]())
 
 const start = (over: Partial<Parameters<typeof startAgent>[0]> = {}) =>
   startAgent({ layout: ground.layout, worktree: 'feature', ...over })
@@ -63,6 +70,7 @@ test('Test: sandbox never resolves to integration tree', async () => {
   }
   expect(await listInvocations()).toEqual(invocations)
   expect(await gitText(repo, 'worktree', 'list', '--porcelain')).not.toContain('sandbox')
+  reusable = true
 })
 
 test('a link in the data folder cannot lead a sandbox into an integration tree', async () => {
@@ -80,6 +88,7 @@ test('a path below any folder that carries an integration marker is no place for
   ).rejects.toMatchObject({
     code: 'workspace.sandbox_path_unsafe',
   })
+  reusable = true
 })
 
 test('Test: integration marker enforcement', async () => {
@@ -119,9 +128,10 @@ describe('Test: cleanup on partial failure', () => {
       expect(await gitText(repo, 'worktree', 'list')).toBe(before.worktrees)
       expect(await branches()).toBe(before.branches)
       expect(await listInvocations()).toEqual([])
-      expect(await readdir(ground.layout.sandboxes(repoId()))).toEqual([])
-      // The lock is free again, and the next attempt works.
-      expect((await start()).status).toBe('starting')
+      expect(await readdir(ground.layout.sandboxes(repoId())).catch(() => [])).toEqual([])
+      await using free = await createRepoLock(ground.layout).tryAcquire(repoId())
+      expect(free).not.toBeNull()
+      reusable = true
     },
   )
 
@@ -218,6 +228,7 @@ describe('Test: cleanup on partial failure', () => {
     expect(await gitText(repo, 'worktree', 'list')).toBe(before.worktrees)
     expect(await branches()).toBe(before.branches)
     expect(await readdir(ground.layout.worktrees(repoId()))).toEqual(folders)
+    reusable = true
   })
 })
 

@@ -3,7 +3,6 @@ import { isAbsolute } from 'node:path'
 import { realpath } from 'node:fs/promises'
 import { OrangeryError } from '../../shared/errors.ts'
 import { makeDispatchId, type DispatchId, type RepoId } from '../../shared/ids.ts'
-import { ensurePrivateDir } from '../base/files.ts'
 import type { InvocationMeta, WorktreeMeta } from '../base/invocation.ts'
 import { createRepoLock } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
@@ -64,7 +63,6 @@ export async function startAgent(options: StartAgentOptions): Promise<Invocation
   await assertSandboxPath(tree, worktree.tree_path)
   const repository = await openRepository(worktree.common_dir)
   const step = async (done: CreationStep) => options.afterStep?.(done)
-  await ensurePrivateDir(layout.sandboxes(repoId))
 
   await using _lock = await createRepoLock(layout).acquire(repoId)
   await using rollback = new Rollback(options.report ?? reportToLog(layout))
