@@ -22,6 +22,7 @@ const config: EffectiveConfig = {
   sandboxLevels: { readonly: level, readwrite: level, network: level, full: level },
   sandboxMaximumBoundary: 'full',
   sandboxEscalationPolicy: 'prompt',
+  sandboxEscalationWait: 0,
   sandboxAutoEscalation: { hosts: [], roots: [] },
   sandboxApprovedEscalations: [],
   sandboxSelection: [],

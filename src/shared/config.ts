@@ -107,6 +107,12 @@ export const configFileSchema = z
       .describe(
         'prompt (default): a person or a saved approval decides. auto: a denial may also widen by itself, within sandboxAutoEscalation.',
       ),
+    sandboxEscalationWait: z
+      .number()
+      .min(0)
+      .max(600)
+      .optional()
+      .describe('Seconds a denied connection is held while you may approve it. Default 0: denied at once.'),
     sandboxAutoEscalation: z
       .strictObject({
         hosts: z.array(hostText).default([]),
@@ -211,6 +217,7 @@ export const effectiveConfigSchema = z.object({
   sandboxLevels: z.record(z.enum(boundaryLevels), resolvedLevelSchema),
   sandboxMaximumBoundary: boundaryLevelSchema,
   sandboxEscalationPolicy: z.enum(['auto', 'prompt']),
+  sandboxEscalationWait: z.number(),
   sandboxAutoEscalation: z.object({ hosts: z.array(z.string()), roots: z.array(z.string()) }),
   sandboxApprovedEscalations: z.array(effectiveApprovalSchema),
   sandboxSelection: z.array(selectionRuleSchema),

@@ -3,7 +3,15 @@ import type { EventBody } from '../../shared/events.ts'
 import type { NetworkPolicy } from '../base/contract.ts'
 import { proxyPort, type RunningSandbox } from '../base/sandbox.ts'
 import { proxyEnvironment } from '../egress/index.ts'
-import { Boundaries, currentBoundary, filesAt, loadConfig, networkAt, watchConfig } from '../policy/index.ts'
+import {
+  Boundaries,
+  currentBoundary,
+  filesAt,
+  loadConfig,
+  networkAt,
+  watchConfig,
+  type EffectiveConfig,
+} from '../policy/index.ts'
 import type { Observations } from './effective.ts'
 import type { Job } from './job.ts'
 import { Network } from './network.ts'
@@ -39,6 +47,9 @@ export class LiveBoundary implements AsyncDisposable {
   readonly #boundaries: Boundaries
   #level: BoundaryLevel
   #hosts = ''
+  #config: EffectiveConfig | undefined
+  readonly #ending = new AbortController()
+  readonly #asking = new Map<string, Promise<void>>()
   #watch: AsyncDisposable | undefined
   #following: Promise<unknown> = Promise.resolve()
 
@@ -57,8 +68,8 @@ export class LiveBoundary implements AsyncDisposable {
     this.#level = job.contract.boundary
     const { id } = job
     const { runtime } = parts
-    const onDenied = (host: string, port: number) => this.#denied(host, port)
-    this.#network = new Network({ id, runtime, sandbox, note, onDenied })
+    const beforeDenial = (host: string, port: number) => this.#beforeDenial(host, port)
+    this.#network = new Network({ id, runtime, sandbox, note, beforeDenial })
     this.#boundaries = new Boundaries({
       records: parts.store.boundaries,
       userConfigDir: parts.configDir,
@@ -123,6 +134,7 @@ export class LiveBoundary implements AsyncDisposable {
   async #policyAt(level: BoundaryLevel, hosts: readonly string[]): Promise<NetworkPolicy> {
     const { contract } = this.#job
     const config = await loadConfig({ userConfigDir: this.#parts.configDir, roots: contract.roots })
+    this.#config = config
     return networkAt(contract, level, hosts, config)
   }
 
@@ -132,16 +144,34 @@ export class LiveBoundary implements AsyncDisposable {
     await this.#network.set(policy)
   }
 
-  #denied(host: string, port: number): void {
-    void this.#boundaries.denied(this.#job.id, { kind: 'host', host, port }).catch((error: unknown) => {
-      this.#note({
-        type: 'Note',
-        text: `boundary: ${error instanceof Error ? error.message : String(error)}`,
-      })
-    })
+  /** The broker holds the connection meanwhile: a saved approval opens it, a person may, if the config gives time. */
+  #beforeDenial(host: string, port: number): Promise<void> {
+    const key = `${host}:${port}`
+    const known = this.#asking.get(key)
+    if (known !== undefined) return known
+    const asking = this.#ask(host, port).finally(() => this.#asking.delete(key))
+    this.#asking.set(key, asking)
+    return asking
+  }
+
+  async #ask(host: string, port: number): Promise<void> {
+    const { id } = this.#job
+    try {
+      const request = await this.#boundaries.denied(id, { kind: 'host', host, port })
+      const seconds = this.#config?.sandboxEscalationWait ?? 0
+      if (request?.status !== 'open' || seconds === 0) return
+      const signal = AbortSignal.any([AbortSignal.timeout(seconds * 1000), this.#ending.signal])
+      const { status, answer, why } = await this.#boundaries.waitFor(id, request.id, signal)
+      // Whoever approved also tells us to look, but the connection need not wait for that.
+      if (status === 'approved') await this.follow(answer?.by ?? '', why)
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error)
+      this.#note({ type: 'Note', text: `boundary: ${why}` })
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#ending.abort()
     await this.#watch?.[Symbol.asyncDispose]()
     await this.#following.catch(() => {})
     this.#seen.network = this.#network.usage()

@@ -4,7 +4,7 @@ import type { EventBody } from '../../shared/events.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { NetworkPolicy } from '../base/contract.ts'
 import type { RunningSandbox } from '../base/sandbox.ts'
-import { aliasesFor, parseOutputs, startBroker, type Broker, type Decided } from '../egress/index.ts'
+import { aliasesFor, parseOutputs, startBroker, type Broker } from '../egress/index.ts'
 import { DecisionLog } from './decisionLog.ts'
 
 export type NetworkOptions = {
@@ -12,8 +12,8 @@ export type NetworkOptions = {
   readonly runtime: string
   readonly sandbox: Pick<RunningSandbox, 'startRelay'>
   readonly note: (event: EventBody) => void
-  /** A host that is missing, not forbidden: it may become a request to widen the boundary. */
-  readonly onDenied: (host: string, port: number) => void
+  /** A host that is missing, not forbidden: it may become a request, and the connection waits for the answer. */
+  readonly beforeDenial: (host: string, port: number) => Promise<unknown>
 }
 
 /** The way out of one sandbox: the broker outside, the relay inside, and what they let through right now. */
@@ -52,16 +52,12 @@ export class Network implements AsyncDisposable {
     this.#broker ??= await startBroker({
       socketPath: this.#socketPath,
       policy: wanted,
-      onDecision: (decided) => this.#decided(decided),
+      onDecision: (decided) => this.#log.add(decided),
+      beforeDenial: ({ host, port }) => this.#options.beforeDenial(host, port),
     })
     const broker = this.#broker
     const { sandbox } = this.#options
     await sandbox.startRelay(this.#socketPath, aliasesFor(wanted), (relay) => broker.adopt(relay))
-  }
-
-  #decided(decided: Decided): void {
-    this.#log.add(decided)
-    if (!decided.allowed && decided.grantable) this.#options.onDenied(decided.host, decided.port)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -8,7 +8,7 @@ import { aliasesFor } from './aliases.ts'
 import { parseCredential, type CredentialGrant } from './credentials.ts'
 import { defaultCaps, Gate, Unreachable, type Caps, type Decided } from './gate.ts'
 import { createHttpSide } from './http.ts'
-import { normaliseHost } from './names.ts'
+import { normaliseHost, type Target } from './names.ts'
 import type { EgressPolicy } from './policy.ts'
 import { readUntil } from './reading.ts'
 import { memoisedResolver, type Resolver } from './resolver.ts'
@@ -21,6 +21,8 @@ export type BrokerOptions = {
   readonly socketPath: string
   readonly policy: EgressPolicy
   readonly onDecision: (decided: Decided) => void
+  /** Called before a missing host is denied; the connection waits for it, and the policy then decides anew. */
+  readonly beforeDenial?: (target: Target) => Promise<unknown>
   readonly resolver?: Resolver
   readonly caps?: Partial<Caps>
   readonly credentials?: readonly CredentialGrant[]
@@ -47,7 +49,8 @@ const passedSchema = z.object({
 
 export async function startBroker(options: BrokerOptions): Promise<Broker> {
   const caps = { ...defaultCaps, ...options.caps }
-  const gate = new Gate(options.policy, caps, options.resolver ?? memoisedResolver(), options.onDecision)
+  const resolver = options.resolver ?? memoisedResolver()
+  const gate = new Gate(options.policy, caps, resolver, options.onDecision, options.beforeDenial)
   const credentials = (options.credentials ?? []).map(parseCredential)
   const http = createHttpSide(gate, () => credentials, caps.handshakeMs, caps.idleMs)
   const clients = new Set<Socket>()

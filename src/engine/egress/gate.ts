@@ -71,11 +71,19 @@ export class Gate {
   readonly #caps: Caps
   readonly #resolver: Resolver
   readonly #onDecision: (decided: Decided) => void
+  readonly #beforeDenial: ((target: Target) => Promise<unknown>) | undefined
   readonly #live = new Set<Live>()
   readonly #allowed = new Map<string, { connections: number; bytes: number }>()
   readonly #denied = new Map<string, { connections: number; why: string }>()
 
-  constructor(policy: EgressPolicy, caps: Caps, resolver: Resolver, onDecision: (decided: Decided) => void) {
+  constructor(
+    policy: EgressPolicy,
+    caps: Caps,
+    resolver: Resolver,
+    onDecision: (decided: Decided) => void,
+    beforeDenial?: (target: Target) => Promise<unknown>,
+  ) {
+    this.#beforeDenial = beforeDenial
     this.#policy = policy
     this.#caps = caps
     this.#resolver = resolver
@@ -94,7 +102,7 @@ export class Gate {
    * away later: by a narrower policy or a cap.
    */
   async pass(asked: Target, via: Via, cut: (why: string) => void): Promise<Passage> {
-    const decision = decide(this.#policy, asked)
+    const decision = await this.#decideOrAsk(asked)
     if (!decision.allowed) throw this.deny(decision.target, via, decision.why, decision.grantable)
     const { target } = decision
     if (this.#live.size >= this.#caps.connections) {
@@ -115,6 +123,14 @@ export class Gate {
       throw this.deny(target, via, now !== null && !now.allowed ? now.why : 'the boundary changed')
     }
     return this.#register({ target, via, upstream, cut, dial: dialKey(decision), counted: 0 })
+  }
+
+  /** Where someone may grant what is missing, he is asked first: a saved yes answers before the program notices. */
+  async #decideOrAsk(asked: Target): Promise<EgressDecision> {
+    const decision = decide(this.#policy, asked)
+    if (decision.allowed || !decision.grantable || this.#beforeDenial === undefined) return decision
+    await this.#beforeDenial(decision.target).catch(() => {})
+    return decide(this.#policy, asked)
   }
 
   /** Books a denial and gives the error that the program is told. */

@@ -30,6 +30,7 @@ const defaults = {
   sandboxLevels: { readonly: emptyLevel, readwrite: emptyLevel, network: emptyLevel, full: emptyLevel },
   sandboxMaximumBoundary: 'full',
   sandboxEscalationPolicy: 'prompt',
+  sandboxEscalationWait: 0,
   sandboxAutoEscalation: { hosts: [], roots: [] },
   sandboxApprovedEscalations: [],
   sandboxSelection: [],
@@ -139,6 +140,7 @@ function overlay(
     values.sandboxMaximumBoundary ?? base.sandboxMaximumBoundary,
   )
   merged.sandboxEscalationPolicy = values.sandboxEscalationPolicy ?? base.sandboxEscalationPolicy
+  merged.sandboxEscalationWait = values.sandboxEscalationWait ?? base.sandboxEscalationWait
   if (values.sandboxAutoEscalation !== undefined) {
     const { hosts, roots } = values.sandboxAutoEscalation
     merged.sandboxAutoEscalation = { hosts, roots: roots.map(userFolder).filter((path) => path !== null) }

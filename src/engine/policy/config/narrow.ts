@@ -95,6 +95,7 @@ export function narrowConfig(a: EffectiveConfig, b: EffectiveConfig): EffectiveC
       a.sandboxEscalationPolicy === 'prompt' || b.sandboxEscalationPolicy === 'prompt'
         ? ('prompt' as const)
         : ('auto' as const),
+    sandboxEscalationWait: Math.min(a.sandboxEscalationWait, b.sandboxEscalationWait),
     sandboxAutoEscalation: a.sandboxAutoEscalation,
     sandboxApprovedEscalations: approvals,
     sandboxSelection: narrowSelection(a.sandboxSelection, b.sandboxSelection),

@@ -1,0 +1,238 @@
+import { once } from 'node:events'
+import { mkdir, mkdtemp, readFile, realpath, writeFile } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { ConfigFile } from '../../src/shared/config.ts'
+import type { BoundaryState } from '../../src/shared/escalation.ts'
+import type { EventBody } from '../../src/shared/events.ts'
+import { createEngine, type Engine } from '../../src/engine/index.ts'
+import { processesWith, waitUntil } from '../dispatch/harness.ts'
+import { removeTree } from '../dispatch/removeTree.ts'
+
+let base: string
+let project: string
+let engine: Engine
+let outside: Server
+let port: number
+const requests: string[] = []
+const formerConfigHome = process.env['XDG_CONFIG_HOME']
+
+beforeEach(async () => {
+  base = await realpath(await mkdtemp(join(tmpdir(), 'orangery-boundary-')))
+  project = join(base, 'project')
+  await mkdir(project)
+  await mkdir(join(base, 'config', 'orangery'), { recursive: true })
+  await writeFile(join(project, 'old.txt'), 'old\n')
+  process.env['XDG_CONFIG_HOME'] = join(base, 'config')
+  engine = await createEngine({ dataDir: join(base, 'data'), host: 'command-line' })
+  requests.length = 0
+  outside = createServer((request, response) => {
+    requests.push(request.url ?? '')
+    response.end('from outside\n')
+  })
+  outside.listen(0, '127.0.0.1')
+  await once(outside, 'listening')
+  port = (outside.address() as AddressInfo).port
+})
+afterEach(async () => {
+  outside.close()
+  outside.closeAllConnections()
+  await engine.close()
+  await waitUntil('supervisors are gone', async () => (await processesWith(join(base, 'data'))).length === 0)
+  await removeTree(base)
+  if (formerConfigHome === undefined) delete process.env['XDG_CONFIG_HOME']
+  else process.env['XDG_CONFIG_HOME'] = formerConfigHome
+})
+
+const call = () => engine.client
+const user = (config: ConfigFile) =>
+  writeFile(join(base, 'config', 'orangery', 'config.json'), JSON.stringify(config))
+
+async function spawn(script: string, spec: object | null = null, more: object = {}): Promise<string> {
+  const { id } = await call().call('dispatch.spawn', {
+    command: ['sh', '-c', script],
+    roots: [project],
+    ...(spec === null ? {} : { sandbox_spec: JSON.stringify(spec) }),
+    ...more,
+  })
+  return id
+}
+async function output(id: string): Promise<string> {
+  let text = ''
+  for await (const { data } of call().open('dispatch.output', { id, follow: false })) {
+    text += Buffer.from(data, 'base64').toString()
+  }
+  return text
+}
+const says = (id: string, word: string) =>
+  waitUntil(`it says ${word}`, async () => (await output(id).catch(() => '')).includes(word), 60_000)
+async function ended(id: string) {
+  await waitUntil(
+    'it ends',
+    async () => (await call().call('dispatch.get', { id })).ended_at !== null,
+    60_000,
+  )
+  return call().call('dispatch.get', { id })
+}
+async function events(id: string): Promise<EventBody[]> {
+  const found: EventBody[] = []
+  for await (const { event } of call().open('dispatch.events', { id, follow: false })) found.push(event)
+  return found
+}
+async function openRequest(id: string): Promise<BoundaryState['requests'][number]> {
+  let found: BoundaryState['requests'][number] | undefined
+  await waitUntil(
+    'a request is open',
+    async () => {
+      const { requests: known } = await call().call('boundary.show', { id })
+      found = known.find(({ status }) => status === 'open')
+      return found !== undefined
+    },
+    60_000,
+  )
+  return found!
+}
+
+const tryToWrite = `while ! echo new > new.txt 2>/dev/null; do [ -n "$said" ] || echo refused; said=1; sleep 0.1; done; echo wrote`
+
+test('a running agent that may only read can write once a person has approved, and the change is an event', async () => {
+  const id = await spawn(tryToWrite, { boundary: 'readonly' })
+  await says(id, 'refused')
+  const filed = await call().call('boundary.request', { id, to: 'readwrite', reason: 'it must write' })
+  expect(filed.status).toBe('open')
+  expect(await call().call('boundary.inbox', {})).toMatchObject([{ id: filed.id, dispatch: id }])
+  expect(await output(id)).not.toContain('wrote')
+  await call().call('boundary.approve', { id })
+  const dispatch = await ended(id)
+  expect(dispatch).toMatchObject({ status: 'completed', boundary: 'readwrite' })
+  expect(await output(id)).toContain('wrote')
+  expect(dispatch.sandbox_effective).toMatchObject({
+    access_mode: 'workspace-write',
+    boundary_history: [
+      { to: 'readonly' },
+      { from: 'readonly', to: 'readwrite', by: 'you', why: 'it must write' },
+    ],
+  })
+  const types = (await events(id)).map(({ type }) => type)
+  expect(types.indexOf('BoundaryEscalated')).toBeGreaterThan(types.indexOf('BoundaryRequested'))
+  // What it wrote is a changeset like any other; the real file is not there.
+  expect(dispatch.changeset).toMatchObject({ files: 1 })
+  await expect(readFile(join(project, 'new.txt'))).rejects.toThrow()
+})
+
+test('a denied request leaves the agent where it is and carries the person’s words to who waits', async () => {
+  const id = await spawn(`${tryToWrite}`, { boundary: 'readonly' })
+  await says(id, 'refused')
+  const waiting = call().call('boundary.request', { id, to: 'readwrite', reason: 'please', wait_s: 60 })
+  await openRequest(id)
+  await call().call('boundary.deny', { id, message: 'not today' })
+  expect(await waiting).toMatchObject({ status: 'denied', answer: { message: 'not today' } })
+  expect(await output(id)).not.toContain('wrote')
+  await call().call('dispatch.kill', { id })
+  expect((await ended(id)).changeset).toBeNull()
+})
+
+test('a running agent that is narrowed cannot write any more', async () => {
+  const id = await spawn(
+    'n=0; while echo $n > counter.txt 2>/dev/null; do n=$((n+1)); echo wrote; sleep 0.1; done; echo stopped',
+  )
+  await says(id, 'wrote')
+  const state = await call().call('boundary.narrow', { id, to: 'readonly', reason: 'enough' })
+  expect(state).toMatchObject({
+    level: 'readonly',
+    history: [{ from: 'readwrite', to: 'readonly', way: 'narrowed' }],
+  })
+  await says(id, 'stopped')
+  expect(await ended(id)).toMatchObject({ status: 'completed', boundary: 'readonly' })
+})
+
+const build =
+  'until curl -sf --max-time 5 http://registry.test:8080/package; do echo failed; sleep 0.2; done; echo built'
+const gated = () => ({
+  boundary: 'readwrite',
+  outputs: { mode: 'restricted', pins: { 'registry.test:8080': `127.0.0.1:${port}` } },
+})
+
+test('a build that needs a host fails, a person approves and saves to the project, the build goes on, and the next run does not ask', async () => {
+  const id = await spawn(build, gated())
+  const request = await openRequest(id)
+  expect(request).toMatchObject({ to: 'network', hosts: ['registry.test:8080'], source: 'broker' })
+  await says(id, 'failed')
+  expect(requests).toEqual([])
+  await call().call('boundary.approve', { id, scope: 'project' })
+  expect((await ended(id)).status).toBe('completed')
+  expect(await output(id)).toContain('built')
+  expect(requests).toEqual(['/package'])
+  expect(await readFile(join(project, '.orangery.json'), 'utf8')).toContain('registry.test:8080')
+
+  const next = await spawn(build, gated())
+  const dispatch = await ended(next)
+  expect(dispatch.status).toBe('completed')
+  // Not even the first connection failed: it was held for the moment the saved approval took.
+  expect(await output(next)).not.toContain('failed')
+  const { requests: known } = await call().call('boundary.show', { id: next })
+  expect(known).toMatchObject([{ status: 'approved', answer: { way: 'saved' } }])
+  expect(dispatch.sandbox_effective).toMatchObject({
+    boundary_history: [{ to: 'readwrite' }, { to: 'network', by: expect.stringContaining('(project)') }],
+  })
+})
+
+test('with time to answer, a denied connection is held until the person has said yes', async () => {
+  await user({ sandboxEscalationWait: 120 })
+  const id = await spawn('curl -sf --max-time 100 http://registry.test:8080/held && echo built', gated())
+  await openRequest(id)
+  await call().call('boundary.approve', { id })
+  expect((await ended(id)).status).toBe('completed')
+  expect(await output(id)).toContain('built')
+  expect(requests).toEqual(['/held'])
+})
+
+test('what an agent prints is never taken for a denial', async () => {
+  await user({ sandboxEscalationPolicy: 'auto', sandboxAutoEscalation: { hosts: ['*'], roots: [base] } })
+  const lie =
+    'curl: (7) Failed to connect to evil.test port 443; EPERM; Read-only file system; network is unreachable'
+  const id = await spawn(`echo "${lie}" >&2; echo "${lie}"; exit 7`, null, { phase: 'build' })
+  expect((await ended(id)).status).toBe('failed')
+  expect(await call().call('boundary.show', { id })).toMatchObject({
+    level: 'readwrite',
+    requests: [],
+    history: [],
+  })
+})
+
+test('a config that lowers the maximum narrows a running agent at once', async () => {
+  const id = await spawn('while echo x > x.txt 2>/dev/null; do echo wrote; sleep 0.1; done; echo stopped')
+  await says(id, 'wrote')
+  await user({ sandboxMaximumBoundary: 'readonly' })
+  await says(id, 'stopped')
+  expect(await ended(id)).toMatchObject({ boundary: 'readonly' })
+})
+
+test('a plan writes its one file in place and nothing else', async () => {
+  const id = await spawn(
+    'echo "- [ ] one" > TODO.md && echo planned; echo x > other.txt || echo kept out',
+    null,
+    {
+      phase: 'plan',
+    },
+  )
+  const dispatch = await ended(id)
+  expect(await output(id)).toContain('planned')
+  expect(await output(id)).toContain('kept out')
+  const changeset = await call().call('changeset.get', { id })
+  expect(changeset.files.map(({ path }) => path)).toEqual(['TODO.md'])
+  expect(dispatch.boundary).toBe('readonly')
+})
+
+test('an agent that gives no sign of life is stopped, one that does is not', async () => {
+  await user({ agentInactivityTimeout: 2 })
+  const silent = await spawn('echo start; sleep 60')
+  const lively = await spawn('for i in 1 2 3 4 5 6; do echo $i; sleep 0.7; done')
+  const stopped = await ended(silent)
+  expect(stopped).toMatchObject({ status: 'timeout', error: expect.stringContaining('no sign of life') })
+  expect(stopped.sandbox_effective).toMatchObject({ violations: [{ kind: 'inactivity', certain: true }] })
+  expect((await ended(lively)).status).toBe('completed')
+})
