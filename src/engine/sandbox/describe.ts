@@ -22,7 +22,7 @@ function describeStep(step: ViewStep): string {
     case 'root':
       return `workspace  ${quote(step.target)} ${step.access === 'ro' ? 'read-only' : 'writes go to the changeset'}`
     case 'sealed':
-      return `sealed     ${quote(step.target)} (nothing else can be made there)`
+      return `sealed     ${quote(step.target)} (read-only from here on)`
   }
 }
 
@@ -47,6 +47,7 @@ export function describePlan(plan: SandboxPlan): string {
       (root) => `overlay    ${quote(root.target)} over ${quote(root.lower)}, writes in ${quote(root.upper)}`,
     ),
     ...plan.view.map(describeStep),
+    ...(plan.sealsDevices ? ['sealed     nodes in /dev'] : []),
     ...(seccomp === null ? [] : [`seccomp    ${seccomp.architecture}, refuses ${refused.join(' ')}`]),
     `environment ${plan.inheritsEnvironment ? "the user's own and " : ''}${Object.keys(plan.environment).sort().join(' ')}`,
     ...plan.limits.means.map((means) => `limit      ${means}`),

@@ -48,6 +48,6 @@ export async function withHidden(plan: SandboxPlan): Promise<SandboxPlan> {
     }),
   )
   const steps = new Map(found.flat().map((step) => [step.target, step]))
-  const seal = plan.view.findIndex((step) => step.kind === 'sealed')
+  const seal = plan.view.findIndex((step) => step.kind === 'sealed' && step.target === '/')
   return { ...plan, view: [...plan.view.slice(0, seal), ...steps.values(), ...plan.view.slice(seal)] }
 }

@@ -25,12 +25,12 @@ export const descriptor = {
  * foreground (a background job of a shell would ignore Ctrl-C for good) and takes orders beside it. When it
  * ends, the kernel kills whatever is left in its process namespace and drops its mounts.
  *
- * Arguments: mount fuse join-file… -- (slot lower layers upper work where touched… --)… -- payload…
+ * Arguments: mount fuse seal join-file… -- (slot lower layers upper work where touched… --)… -- payload…
  */
 export const holderScript = String.raw`
 set -f
 fail() { echo "failed 0 $1"; exit 70; }
-mount=$1 fuse=$2 joins=; shift 2
+mount=$1 fuse=$2 seal=$3 joins=; shift 3
 while [ "$1" != -- ]; do joins="$joins $1"; shift; done
 shift
 while [ "$1" != -- ]; do
@@ -49,6 +49,7 @@ while [ "$1" != -- ]; do
   shift
 done
 shift
+if [ -n "$seal" ]; then "$mount" -o remount,bind,ro /dev || fail 'cannot seal /dev'; fi
 children() { read -r kids <"/proc/$1/task/$1/children"; }
 orders() {
   read -r self rest </proc/self/stat
@@ -193,6 +194,7 @@ export function holderCommand(plan: SandboxPlan, joinFiles: readonly string[]): 
     'orangery-holder',
     shell.mount,
     plan.workspaceBy === 'fuse-overlayfs' ? (tools['fuse-overlayfs'] ?? '') : '',
+    plan.sealsDevices ? 'seal' : '',
     ...joinFiles,
     '--',
     ...plan.roots.flatMap((root) => rootArguments(root)),

@@ -37,6 +37,11 @@ export type SandboxPlan = {
   readonly identity: { readonly uid: number; readonly gid: number }
   readonly view: readonly ViewStep[]
   readonly seccomp: { readonly architecture: Architecture; readonly rules: readonly Rule[] } | null
+  /**
+   * The nodes in /dev are the host's own. Run by root, the agent owns them and could change their modes for
+   * everyone: a read-only mount keeps that, while the devices themselves go on working. (escape: chmod-device)
+   */
+  readonly sealsDevices: boolean
   readonly environment: Readonly<Record<string, string>>
   /** Level 0: the user's own environment is underneath. */
   readonly inheritsEnvironment: boolean
@@ -177,6 +182,7 @@ export function planSandbox(request: SandboxRequest, host: HostFacts): SandboxPl
       identity: { uid: host.uid, gid: host.gid },
       view: [],
       seccomp: null,
+      sealsDevices: false,
       inheritsEnvironment: true,
     }
   }
@@ -202,6 +208,7 @@ export function planSandbox(request: SandboxRequest, host: HostFacts): SandboxPl
       architecture: host.architecture,
       rules: limits.affinity === null ? rules : [...rules, affinityRule],
     },
+    sealsDevices: host.uid === 0,
     inheritsEnvironment: false,
   }
 }

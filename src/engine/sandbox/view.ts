@@ -86,6 +86,9 @@ export function planView(request: SandboxRequest, host: HostFacts): readonly Vie
     ...systemSteps(host),
     ...etcSteps(request, host),
     { kind: 'processes', target: '/proc' },
+    // Files of /proc/sys ask who one is, not for a capability: an agent run by root could set
+    // kernel.core_pattern and have the host run a program of its choice. (escape: kernel-settings)
+    { kind: 'sealed', target: '/proc' },
     { kind: 'devices', target: '/dev' },
     { kind: 'private', target: '/dev/shm', mode: '1777', bytes: privateBytes.shm },
     { kind: 'private', target: '/tmp', mode: '1777', bytes: privateBytes.tmp },

@@ -1,0 +1,38 @@
+import type { SandboxRequest } from '../../src/engine/base/sandbox.ts'
+import type { World } from './world.ts'
+
+/**
+ * `BLOCKED`: the attack broke out of the control and not of the sandbox. `ALLOWED_AS_DESIGNED` and
+ * `NOT_CLAIMED`: it works, as the documentation says. `BREAKOUT`: it must not and does. `INCONCLUSIVE`: the
+ * probe did not run to its end, or the control did not break out, so that nothing was shown.
+ */
+export type Verdict = 'BLOCKED' | 'ALLOWED_AS_DESIGNED' | 'NOT_CLAIMED' | 'BREAKOUT' | 'INCONCLUSIVE'
+
+export type EscapeCase = {
+  readonly id: string
+  readonly group: string
+  /** What the attacker does, as a sentence. */
+  readonly attack: string
+  /** What stops it. */
+  readonly guard: string
+  readonly claim: 'blocked' | 'allowed' | 'not claimed'
+  /** Without the guard only that user could do it: for the other there is nothing to show. */
+  readonly only?: 'root' | 'ordinary user'
+  /** Called twice, each time in a world of its own: once for the control, once for the sandbox. */
+  stage(world: World): Promise<Stage>
+}
+
+export type Stage = {
+  /** A shell script; it runs to its end whatever happens to the attack in it. */
+  readonly probe: string
+  /** The outside oracle: did it break out? Never asks the probe. */
+  readonly escaped: () => Promise<boolean> | boolean
+  /** From outside too: did the attack take place at all? */
+  readonly tried?: () => Promise<boolean> | boolean
+  /** The oracle looks while the probe waits, not after its end. */
+  readonly live?: boolean
+  readonly request?: Partial<SandboxRequest>
+  /** How the probe is run with the guard removed; on the host itself unless said otherwise. */
+  readonly control?: 'host' | 'sandbox'
+  readonly controlRequest?: Partial<SandboxRequest>
+}

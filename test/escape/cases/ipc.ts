@@ -1,0 +1,113 @@
+import { createServer, type Server } from 'node:net'
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { run } from '../../../src/engine/base/process.ts'
+import type { EscapeCase } from '../case.ts'
+import type { World } from '../world.ts'
+
+/** A listener of the host that notes who came. */
+export async function listen(
+  world: World,
+  where: object,
+): Promise<{ readonly server: Server; came(): boolean }> {
+  let visitors = 0
+  const server = createServer((socket) => {
+    visitors++
+    socket.on('error', () => {})
+    socket.end('welcome\n')
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(where, resolve)
+  })
+  world.defer(() => new Promise<void>((resolve) => void server.close(() => resolve())))
+  return { server, came: () => visitors > 0 }
+}
+
+const connectTo = (path: string) =>
+  `perl -e 'use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0); connect(S, pack_sockaddr_un("${path}")); sleep 1 if sysread(S, $b, 9)'`
+
+function pathname(
+  id: string,
+  attack: string,
+  guard: string,
+  folderOf: (world: World) => Promise<string>,
+  more: Partial<EscapeCase> = {},
+): EscapeCase {
+  return {
+    id,
+    group: 'Local IPC',
+    attack,
+    guard,
+    claim: 'blocked',
+    stage: async (world) => {
+      const path = join(await folderOf(world), 's')
+      const { came } = await listen(world, { path })
+      const grants = more.claim === 'not claimed' ? [world.outside] : []
+      return { probe: connectTo(path), escaped: came, request: { grants } }
+    },
+    ...more,
+  }
+}
+
+export const ipc: readonly EscapeCase[] = [
+  pathname(
+    'socket-pathname',
+    'connects to a socket of the host in a temporary folder (X11, ssh-agent, editors)',
+    'temporary folders are private, and only what is in the view can be named',
+    async ({ outside }) => outside,
+  ),
+  pathname(
+    'socket-in-run',
+    'connects to a socket under /run (docker, podman, libvirt, D-Bus, systemd)',
+    '/run and /var/run are private',
+    async (world) => {
+      const folder = `/run/orangery-${world.mark}`
+      await mkdir(folder)
+      world.defer(() => rm(folder, { recursive: true, force: true }))
+      return folder
+    },
+    { only: 'root' },
+  ),
+  pathname(
+    'socket-in-root',
+    'connects to a socket of the user that lies in the project',
+    'seen through an overlay a socket is another one, at which nobody listens',
+    async ({ ground }) => ground.root,
+  ),
+  pathname(
+    'socket-in-grant',
+    'connects to a socket in a folder that was granted for reading',
+    'a granted folder is granted as a whole; a read-only mount does not stop connecting',
+    async ({ outside }) => outside,
+    { claim: 'not claimed' },
+  ),
+  {
+    id: 'socket-abstract',
+    group: 'Local IPC',
+    attack: 'connects to an abstract socket of the host',
+    guard: 'a network namespace of its own',
+    claim: 'blocked',
+    stage: async (world) => {
+      const { came } = await listen(world, { path: `\0${world.mark}` })
+      return { probe: connectTo(`\\0${world.mark}`), escaped: came }
+    },
+  },
+  {
+    id: 'shared-memory',
+    group: 'Local IPC',
+    attack: 'attaches to a shared memory segment of the host',
+    guard: 'an IPC namespace of its own',
+    claim: 'blocked',
+    stage: async (world) => {
+      const key = 0x0a000000 + Math.floor(Math.random() * 0xffffff)
+      const made = `$i = shmget(${key}, 4096, 0666 | 01000); shmwrite($i, "${world.secret}", 0, 64); print $i`
+      const id = (await run('perl', ['-e', made])).stdout.toString()
+      world.defer(async () => void (await run('ipcrm', ['-m', id])))
+      return {
+        probe: `perl -e '$i = shmget(${key}, 4096, 0); shmread($i, $b, 0, 64); open(F, ">", "$ENV{HOME}/loot"); print F $b'`,
+        escaped: async () => (await world.loot()).includes(world.secret),
+      }
+    },
+  },
+]

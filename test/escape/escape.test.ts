@@ -1,0 +1,35 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { canRunAs, runSuiteAs, type Who } from './runAs.ts'
+import { suite } from './suite.ts'
+
+async function tableVerdict(id: string, who: Who): Promise<string | undefined> {
+  const table = await readFile(join(import.meta.dirname, '../../docs/escape-table.md'), 'utf8')
+  const cells = table
+    .split('\n')
+    .find((line) => line.startsWith(`| \`${id}\` |`))
+    ?.split('|')
+    .map((cell) => cell.trim())
+  return cells?.[who === 'root' ? 3 : 4]
+}
+
+test.each(['root', 'ordinary user'] as const)(
+  'as %s no attack of the suite breaks out, and each is shown to break out without its guard',
+  async (who) => {
+    if (!(await canRunAs(who))) {
+      console.log(`skipped as ${who}: cannot become that user here`)
+      return
+    }
+    const judgements = await runSuiteAs(who)
+    expect(judgements.map(({ id }) => id)).toEqual(suite.map(({ id }) => id))
+    expect(judgements.filter(({ verdict }) => verdict === 'BREAKOUT' || verdict === 'INCONCLUSIVE')).toEqual(
+      [],
+    )
+    for (const { id, verdict } of judgements) {
+      const written = verdict === 'NOT_APPLICABLE' ? '—' : verdict
+      expect(await tableVerdict(id, who), `docs/escape-table.md on ${id}`).toBe(written)
+    }
+  },
+  400_000,
+)

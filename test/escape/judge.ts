@@ -1,0 +1,109 @@
+import { spawn } from 'node:child_process'
+import { access } from 'node:fs/promises'
+import { join } from 'node:path'
+import { startOn } from '../../src/engine/sandbox/fixture.ts'
+import type { HostFacts } from '../../src/engine/sandbox/index.ts'
+import type { EscapeCase, Stage, Verdict } from './case.ts'
+import { makeWorld, type World } from './world.ts'
+
+export type Judgement = {
+  readonly id: string
+  readonly verdict: Verdict | 'NOT_APPLICABLE'
+  readonly why: string
+}
+
+const patienceMs = 20_000
+
+const exists = (path: string) =>
+  access(path).then(
+    () => true,
+    () => false,
+  )
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+
+/** The probe with what tells us that it got as far as its attack, and to its end. */
+function scriptOf(stage: Stage): string {
+  const wait = 'touch ~/now; n=0; while [ ! -e ~/done ] && [ $n -lt 1500 ]; do sleep 0.01; n=$((n+1)); done'
+  // A sandbox in which nothing works blocks everything: these must, or the probe shows nothing.
+  const works =
+    'perl -e "use Socket; exit 0" </dev/null >/dev/null && sleep 0 && touch works && rm works || exit 9'
+  return `${works}\n${stage.probe}\n${stage.live ? wait : ':'}\ntouch ~/ran\n`
+}
+
+/** Runs it, asks the oracle at the right moment, and says whether the probe ran to its end. */
+async function attempt(
+  world: World,
+  stage: Stage,
+  start: () => Promise<{ readonly ended: Promise<unknown>; kill(): Promise<void> | void }>,
+): Promise<{ readonly escaped: boolean; readonly ran: boolean }> {
+  let tried = true
+  const { home } = world.ground
+  const running = await start()
+  const state = { hasEnded: false }
+  const ended = running.ended.then(() => (state.hasEnded = true))
+  const late = setTimeout(() => void running.kill(), patienceMs)
+  let escaped = false
+  if (stage.live) {
+    while (!state.hasEnded && !(await exists(join(home, 'now')))) await pause(5)
+    escaped = await stage.escaped()
+    tried = (await stage.tried?.()) ?? true
+    await world.ground.writeHome('done')
+  }
+  await ended
+  clearTimeout(late)
+  if (!stage.live) escaped = await stage.escaped()
+  return { escaped, ran: tried && (await exists(join(home, 'ran'))) }
+}
+
+function startOnHost(world: World, stage: Stage) {
+  const child = spawn('sh', ['-c', scriptOf(stage), 'sh', world.mark], {
+    cwd: world.ground.root,
+    env: { ...process.env, HOME: world.ground.home },
+    stdio: 'ignore',
+    detached: true,
+  })
+  const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
+  return Promise.resolve({ ended, kill: () => void process.kill(-(child.pid ?? 0), 'SIGKILL') })
+}
+
+async function startInSandbox(world: World, stage: Stage, extra: Stage['request']) {
+  const { ground, host, mark } = world
+  const request = ground.request(['sh', '-c', scriptOf(stage), 'sh', mark], { ...stage.request, ...extra })
+  const { sandbox, finish } = await startOn(ground, request, host)
+  sandbox.release()
+  return { ended: finish(), kill: () => sandbox.kill() }
+}
+
+export async function judge(escape: EscapeCase, host: HostFacts): Promise<Judgement> {
+  const { id } = escape
+  if (escape.only !== undefined && (escape.only === 'root') !== (host.uid === 0)) {
+    return { id, verdict: 'NOT_APPLICABLE', why: `without a guard only ${escape.only} could do this` }
+  }
+  {
+    await using world = await makeWorld(host)
+    const stage = await escape.stage(world)
+    const control = await attempt(world, stage, () =>
+      stage.control === 'sandbox'
+        ? startInSandbox(world, stage, stage.controlRequest)
+        : startOnHost(world, stage),
+    )
+    if (!control.ran) return { id, verdict: 'INCONCLUSIVE', why: 'the control did not run to its end' }
+    if (!control.escaped) return { id, verdict: 'INCONCLUSIVE', why: 'the control did not break out' }
+  }
+  await using world = await makeWorld(host)
+  const stage = await escape.stage(world)
+  const result = await attempt(world, stage, () => startInSandbox(world, stage, {}))
+  if (!result.ran) return { id, verdict: 'INCONCLUSIVE', why: 'the probe did not run to its end' }
+  if (escape.claim === 'blocked') {
+    return result.escaped
+      ? { id, verdict: 'BREAKOUT', why: 'the oracle saw it' }
+      : { id, verdict: 'BLOCKED', why: escape.guard }
+  }
+  if (!result.escaped) return { id, verdict: 'INCONCLUSIVE', why: 'said to be possible, and was not' }
+  return {
+    id,
+    verdict: escape.claim === 'allowed' ? 'ALLOWED_AS_DESIGNED' : 'NOT_CLAIMED',
+    why: escape.guard,
+  }
+}

@@ -1,0 +1,16 @@
+import type { EscapeCase } from './case.ts'
+import { files } from './cases/files.ts'
+import { ipc } from './cases/ipc.ts'
+import { kernel } from './cases/kernel.ts'
+import { network } from './cases/network.ts'
+import { processes } from './cases/processes.ts'
+import { resources } from './cases/resources.ts'
+
+export const suite: readonly EscapeCase[] = [
+  ...files,
+  ...kernel,
+  ...processes,
+  ...ipc,
+  ...network,
+  ...resources,
+]

@@ -1,0 +1,47 @@
+import type { Judgement } from './judge.ts'
+import { suite } from './suite.ts'
+
+const words: Readonly<Record<Judgement['verdict'], string>> = {
+  BLOCKED: 'BLOCKED',
+  ALLOWED_AS_DESIGNED: 'ALLOWED_AS_DESIGNED',
+  NOT_CLAIMED: 'NOT_CLAIMED',
+  BREAKOUT: '**BREAKOUT**',
+  INCONCLUSIVE: '**INCONCLUSIVE**',
+  NOT_APPLICABLE: '—',
+}
+
+/** The page `docs/escape-table.md`: driver × case, from what was found just now. */
+export function renderTable(
+  driver: string,
+  root: readonly Judgement[],
+  ordinary: readonly Judgement[],
+): string {
+  const verdictOf = (list: readonly Judgement[], id: string) => {
+    const found = list.find((judgement) => judgement.id === id)
+    return found === undefined ? 'not run' : words[found.verdict]
+  }
+  const groups = [...new Set(suite.map((escape) => escape.group))]
+  const rows = groups.flatMap((group) => [
+    `## ${group}`,
+    '',
+    `| case | the attack | ${driver} as root | as an ordinary user | what stops it |`,
+    '| --- | --- | --- | --- | --- |',
+    ...suite
+      .filter((escape) => escape.group === group)
+      .map(
+        ({ id, attack, guard }) =>
+          `| \`${id}\` | ${attack} | ${verdictOf(root, id)} | ${verdictOf(ordinary, id)} | ${guard} |`,
+      ),
+    '',
+  ])
+  return [
+    '# What attacks on the sandbox came to',
+    '',
+    'Made by `node test/escape/write.ts`; `npm test` fails when a verdict is no longer what stands here. Each case is',
+    'a program run inside by the real driver, with the same program run without the guard as its control (it',
+    'must break out there, or the case does not count) and an oracle outside that never asks the program.',
+    '"—": without any guard that user could not do it either.',
+    '',
+    ...rows,
+  ].join('\n')
+}
