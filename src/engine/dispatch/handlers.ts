@@ -128,8 +128,9 @@ export function createHandlers(parts: Parts, supervisors: Supervisors, host: Hos
       const dispatch = started(find(id))
       yield* readEvents(layout.events(dispatch.repoId, dispatch.id), {
         after,
-        follow: follow && !hasEnded(dispatch.id),
+        follow,
         signal,
+        ended: () => hasEnded(dispatch.id),
       })
     },
     'dispatch.output': async function* ({ id, from, follow }, signal) {

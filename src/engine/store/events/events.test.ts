@@ -257,6 +257,20 @@ describe('following', () => {
     expect(seen).toEqual([1])
   })
 
+  test('ends with a dispatch that ended without a last word, after everything it did say', async () => {
+    const seen: number[] = []
+    let isOver = false
+    const follow = async (from: string) => {
+      for await (const event of readEvents(from, { after: 0, follow: true, ended: () => isOver }))
+        seen.push(event.seq)
+    }
+    const [following, nothing] = [follow(path), follow(join(folder, 'never.ndjson'))]
+    await write(note('1'), note('2'))
+    isOver = true
+    await Promise.all([following, nothing])
+    expect(seen).toEqual([1, 2])
+  })
+
   test('a follower who read half a line is not misled when the repair takes it away', async () => {
     await write(note('1'))
     await appendFile(path, '{"seq":2,"half":"')

@@ -10,6 +10,8 @@ export type ReadOptions = {
   /** Wait for more, up to the dispatch's end. */
   readonly follow: boolean
   readonly signal?: AbortSignal | undefined
+  /** Whether the dispatch has ended by other accounts: nothing more will come, with or without a last event. */
+  readonly ended?: () => boolean
 }
 
 const pollMs = 1_000
@@ -17,28 +19,31 @@ const pollMs = 1_000
 const unwatchedPollMs = 100
 
 /**
- * The events of a log, in order. Following ends with `DispatchEnded` or the signal. A line that cannot be
+ * The events of a log, in order. Following ends with `DispatchEnded`, with `ended` or with the
+ * signal. A line that cannot be
  * read is shown as such in its place, never skipped over in silence; proof is `verifyEvents`.
  */
 export async function* readEvents(path: string, options: ReadOptions): AsyncGenerator<LoggedEvent> {
-  const { after, follow, signal } = options
+  const { after, follow, signal, ended = () => false } = options
   const stopped = () => signal?.aborted === true
   using growth = follow ? watchGrowth(path) : undefined
   let file: FileHandle | undefined
   try {
-    file = await openWhenThere(path, growth, signal)
+    file = await openWhenThere(path, growth, options)
     if (file === undefined) return
     const reader = new LineReader(file)
     let seq = 0
     while (!stopped()) {
+      // Asked before reading: what was written until then is read yet.
+      const isLast = growth === undefined || ended()
       for await (const line of reader.lines()) {
         const event = parseLine(line, seq + 1)
         seq = event.seq
         if (event.seq > after) yield event
         if (stopped() || (follow && event.event.type === 'DispatchEnded')) return
       }
-      if (growth === undefined) return
-      await growth.next(signal)
+      if (isLast) return
+      await growth?.next(signal)
     }
   } finally {
     await file?.close()
@@ -66,15 +71,16 @@ type Growth = Disposable & { next(signal: AbortSignal | undefined): Promise<void
 async function openWhenThere(
   path: string,
   growth: Growth | undefined,
-  signal: AbortSignal | undefined,
+  { signal, ended = () => false }: ReadOptions,
 ): Promise<FileHandle | undefined> {
   for (;;) {
+    const isLast = growth === undefined || signal?.aborted === true || ended()
     try {
       return await open(path, 'r')
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-      if (growth === undefined || signal?.aborted === true) return undefined
-      await growth.next(signal)
+      if (isLast) return undefined
+      await growth?.next(signal)
     }
   }
 }
