@@ -107,7 +107,7 @@ export async function makeCell(
     run(command, { env = {}, input = '', proxied = true, timeoutMs = 60_000, cwd } = {}) {
       return new Promise((done) => {
         const wanted = { ...(proxied ? proxyEnvironment(proxyPort) : {}), ...env }
-        const args = [...enter, '-m', ...(cwd === undefined ? [] : [`--wd=${cwd}`]), ...command]
+        const args = [...enter, '-m', 'sh', '-c', 'cd "$0" && exec "$@"', cwd ?? dir, ...command]
         const child = spawn('nsenter', args, {
           env: baseEnv(dir, wanted),
           stdio: ['pipe', 'pipe', 'pipe'],

@@ -57,7 +57,11 @@ export function sendRequest(
   headers: string[],
   upstream: Socket,
 ): void {
-  upstream.write(headText(`${request.method ?? 'GET'} ${path} HTTP/1.1`, headers), 'latin1')
+  // In the client's own version: an old one could not read a chunked answer.
+  upstream.write(
+    headText(`${request.method ?? 'GET'} ${path} HTTP/${request.httpVersion}`, headers),
+    'latin1',
+  )
   const chunked = headers.some((name, index) => index % 2 === 0 && name.toLowerCase() === 'transfer-encoding')
   request.on('data', (chunk: Buffer) => {
     if (chunked) upstream.write(`${chunk.length.toString(16)}\r\n`)
