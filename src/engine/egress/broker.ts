@@ -37,6 +37,9 @@ export interface Broker extends AsyncDisposable {
   close(): Promise<void>
 }
 
+/** Connections the kernel holds for us while we are busy. */
+const backlog = 4096
+
 const passedSchema = z.object({
   key: z.string(),
   opening: z
@@ -85,7 +88,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
         admit(client, () => serve(client, opening))
       })
       listener.on('error', () => drop(key))
-      listener.listen(handle)
+      listener.listen(handle, backlog)
       listeners.set(key, listener)
     })
   }
@@ -117,7 +120,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   await rm(options.socketPath, { force: true })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
-    server.listen({ path: options.socketPath, backlog: 4096 }, resolve)
+    server.listen({ path: options.socketPath, backlog }, resolve)
   }).catch((error: NodeJS.ErrnoException) => {
     throw new OrangeryError(
       'egress.no_socket',
@@ -141,9 +144,10 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   }
   return {
     setPolicy: (policy) => {
-      gate.setPolicy(policy)
+      // First the way in: who is cut off tries again at once.
       const wanted = new Set(aliasesFor(policy).flatMap(listenerKeys))
       for (const key of listeners.keys()) if (key !== proxyKey && !wanted.has(key)) drop(key)
+      gate.setPolicy(policy)
     },
     usage: () => gate.usage(),
     adopt,
