@@ -46,6 +46,7 @@ test.each([
   ['null', 'null', 'spec.invalid'],
   ['an access mode that does not exist', '{"access_mode":"rw"}', 'spec.invalid'],
   ['a relative root', '{"roots":["project"]}', 'spec.invalid'],
+  ['a root that goes up again', '{"roots":["/project/../etc"]}', 'spec.invalid'],
   ['a path with a NUL', '{"working_dir":"/a\\u0000b"}', 'spec.invalid'],
   ['a number beyond all numbers', '{"max_turns":1e999}', 'spec.invalid'],
   ['half a turn', '{"max_turns":1.5}', 'spec.invalid'],

@@ -24,6 +24,8 @@ const absolutePath = z
   .string()
   .startsWith('/', 'must be an absolute path')
   .refine((path) => !path.includes('\0'), 'a path cannot hold a NUL character')
+  // `/project/../etc` begins like a path inside /project. (escape: child-root-dots)
+  .refine((path) => !path.split('/').includes('..'), 'must be without ..')
 const levelWord = z
   .union([z.number(), z.string()])
   .refine((level) => parseLevel(String(level)) !== undefined, 'must be 0 to 3 or the name of a level')

@@ -1,5 +1,5 @@
 import Sqlite from 'better-sqlite3'
-import { appendFile, readdir, readFile, writeFile } from 'node:fs/promises'
+import { appendFile, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { Place } from '../../src/cli/testing/orangery.ts'
@@ -147,6 +147,40 @@ test('a child can never ask for more than its parent has', async () => {
   const child = await bench.spawn('true', { parent, sandbox_spec: '{"boundary":"readonly"}' })
   expect(await bench.ended(child)).toMatchObject({ status: 'completed', parent_id: parent })
   await bench.client.call('dispatch.kill', { id: parent })
+})
+
+test('a link or dots in a root lead no child out of what its parent has, nor into what is hidden from it', async () => {
+  await using bench = await Bench.create()
+  const outside = join(bench.base, 'outside')
+  await mkdir(outside)
+  await mkdir(join(bench.project, 'inside', 'deep'), { recursive: true })
+  await symlink(outside, join(bench.project, 'link'))
+  await symlink(join(bench.project, 'inside'), join(bench.project, 'harmless'))
+  const attempt = async (parent: string, path: string) => {
+    const results = []
+    for (const more of [{ roots: [path] }, { sandbox_spec: JSON.stringify({ roots: [path] }) }]) {
+      const ended = bench.spawn('true', { parent, ...more }).then((id) => bench.ended(id))
+      results.push(
+        await ended.then(
+          (dispatch) => dispatch.status,
+          (error: { kind: string }) => error.kind,
+        ),
+      )
+    }
+    return results
+  }
+  const open = await bench.spawn('sleep 8681')
+  const blinkered = await bench.spawn('sleep 8682', { sandbox_spec: '{"hide":["inside"]}' })
+  await Promise.all([bench.running(open), bench.running(blinkered)])
+  expect(await attempt(open, join(bench.project, 'link'))).toEqual(['refused', 'refused'])
+  expect(await attempt(open, `${bench.project}/../outside`)).toEqual(['refused', 'input'])
+  expect(await attempt(open, outside)).toEqual(['refused', 'refused'])
+  expect(await attempt(blinkered, join(bench.project, 'inside', 'deep'))).toEqual(['refused', 'refused'])
+  // The controls: inside by any way is inside, and one's own roots are one's own.
+  expect(await attempt(open, join(bench.project, 'inside'))).toEqual(['completed', 'completed'])
+  expect(await attempt(open, join(bench.project, 'harmless'))).toEqual(['completed', 'completed'])
+  expect(await attempt(blinkered, bench.project)).toEqual(['completed', 'completed'])
+  for (const id of [open, blinkered]) await bench.client.call('dispatch.kill', { id })
 })
 
 async function eventLog(bench: Bench, id: string): Promise<string> {

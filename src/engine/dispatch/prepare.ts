@@ -33,7 +33,7 @@ import type { Job } from './job.ts'
 import type { Parts } from './parts.ts'
 import { placeOf } from './place.ts'
 import { sandboxRequest } from './request.ts'
-import { readContract } from './contractFile.ts'
+import { refuseRootsBeyond, rightsOf } from './childRights.ts'
 
 type Worked = {
   readonly request: SpawnRequest
@@ -56,6 +56,7 @@ async function workOut(parts: Parts, request: SpawnRequest): Promise<Worked> {
   const roots = place.roots.map((root) => resolve(root))
   const parentId = request.parent === undefined ? null : parts.store.dispatches.resolve(request.parent)
   const config = await loadConfig({ userConfigDir: parts.configDir, roots: spec?.roots ?? roots })
+  const parent = parentId === null ? null : await rightsOf(parts, parentId)
   const resolved = resolveContract({
     spec,
     legacySandbox: request.sandbox ?? null,
@@ -64,9 +65,10 @@ async function workOut(parts: Parts, request: SpawnRequest): Promise<Worked> {
     role: request.role ?? null,
     roots,
     config,
-    parent: parentId === null ? null : await readContract(parts, parentId),
+    parent,
   })
   const contract = place.strategy === null ? resolved : { ...resolved, strategy: place.strategy, roots }
+  if (parent !== null) await refuseRootsBeyond(parent, contract)
   const size = request.size ?? { columns: 120, rows: 40 }
   const entersInvocation = place.invocation !== null
   const job = {

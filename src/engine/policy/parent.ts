@@ -117,6 +117,7 @@ export function underParent(
         ? child.writableFiles.filter((path) => parent.writableFiles.includes(path))
         : child.writableFiles,
     limits: limitsUnder(child.limits, parent.limits),
+    onLimit: parent.onLimit === 'stop' ? 'stop' : child.onLimit,
     toolsAllowed: commonNames(child.toolsAllowed, parent.toolsAllowed),
     toolsDenied: unique([...child.toolsDenied, ...parent.toolsDenied]),
     maxTurns: smallerOrNull(child.maxTurns, parent.maxTurns),

@@ -1,0 +1,39 @@
+import { realpath } from 'node:fs/promises'
+import { boundaryRank } from '../../shared/boundary.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { DispatchId } from '../../shared/ids.ts'
+import type { Contract } from '../base/contract.ts'
+import { readContract } from './contractFile.ts'
+import type { Parts } from './parts.ts'
+
+/** What a parent has right now: its contract, and no more than it has been narrowed to since. */
+export async function rightsOf(parts: Parts, parentId: DispatchId): Promise<Contract> {
+  const contract = await readContract(parts, parentId)
+  const now = parts.store.dispatches.get(parentId).boundary
+  return now !== null && boundaryRank(now) < boundaryRank(contract.boundary)
+    ? { ...contract, boundary: now }
+    : contract
+}
+
+/**
+ * A child's roots lie inside its parent's on the disk, not only by name: a link in the project would lead the
+ * child to folders its parent cannot see. And where the parent has files hidden from it, only its own roots will
+ * do, because what is hidden is named from the root. (escape: child-root-link, child-root-hidden)
+ */
+export async function refuseRootsBeyond(parent: Contract, child: Contract): Promise<void> {
+  const own = await Promise.all(parent.roots.map(real))
+  for (const root of child.roots) {
+    const path = await real(root)
+    const isOwn = own.includes(path)
+    const isInside = own.some((each) => path.startsWith(each === '/' ? '/' : `${each}/`))
+    if (isOwn || (isInside && parent.hide.length === 0)) continue
+    const why = isInside ? 'the parent does not see everything in it' : "outside the parent's roots"
+    throw new OrangeryError('policy.parent_root', `${root}: ${why}`, {
+      kind: 'refused',
+      hint: "Name the parent's own roots.",
+    })
+  }
+}
+
+/** What is not there is refused by preflight, with its reasons. */
+const real = (path: string): Promise<string> => realpath(path).catch(() => path)
