@@ -34,12 +34,14 @@ test('names, content and output written to deceive are shown as what they are', 
   await expect(list.getByRole('option')).toHaveCount(6)
   await expect(list).toContainText('<img src=x onerror=window.pwned=1>.ts')
   await expect(list).toContainText('invoice‹U+202E›fdp.exe')
-  await expect(list).toContainText('line␊break.txt')
+  await expect(list).toContainText('line‹LF›break.txt')
   const diff = page.locator('.diff-view')
   await list.getByRole('option', { name: /bidi\.js/ }).click()
   await expect(diff.getByText('‹U+202E›', { exact: false }).first()).toBeVisible()
   await list.getByRole('option', { name: /escape\.txt/ }).click()
-  await expect(diff.getByText('␛]52;c;ZXZpbA==␇␛[2Jclear', { exact: false }).first()).toBeVisible()
+  await expect(
+    diff.getByText('‹ESC›]52;c;ZXZpbA==‹BEL›‹ESC›[2Jclear', { exact: false }).first(),
+  ).toBeVisible()
   await list.getByRole('option', { name: /onerror/ }).click()
   await expect(diff.getByText('<script>window.pwned=1</script>', { exact: false }).first()).toBeVisible()
 

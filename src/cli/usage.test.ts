@@ -48,7 +48,7 @@ test('a hostile name in an error cannot move the cursor or reorder text', async 
   using place = new Place()
   const ran = await place.orangery('run', '--level', '\u001b[2J\u202Egpj', '--', 'true')
   expect(ran.code).toBe(64)
-  expect(ran.stderr).toContain('␛[2J‹U+202E›gpj')
+  expect(ran.stderr).toContain('‹ESC›[2J‹U+202E›gpj')
   expect(ran.stderr).not.toContain('\u001b')
   expect(ran.stderr).not.toContain('\u202e')
 })

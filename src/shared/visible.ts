@@ -11,14 +11,15 @@ const hiding = new RegExp(`(${emoji})|${hiders}`, 'gu')
 // oxlint-disable-next-line no-control-regex -- control characters are exactly what is looked for
 const controls = /[\u0000-\u001f\u007f-\u009f]/g
 
-const named = (character: string) =>
-  `‹U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}›`
+const controlNames =
+  'NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US'
+const controlName = controlNames.split(' ')
 
-/** Control characters become the symbols made for showing them; those without a symbol are named. */
-function pictured(character: string): string {
-  const code = character.charCodeAt(0)
-  if (code < 0x20) return String.fromCharCode(0x2400 + code)
-  return code === 0x7f ? '\u2421' : named(character)
+/** `‹ESC›`, `‹U+202E›`: names, because few typefaces have the symbols that Unicode made for this. */
+export function named(character: string): string {
+  const code = character.codePointAt(0) ?? 0
+  const name = code === 0x7f ? 'DEL' : controlName[code]
+  return `‹${name ?? `U+${code.toString(16).toUpperCase().padStart(4, '0')}`}›`
 }
 
 /** Bidirectional and invisible characters made visible; line breaks, tabs and escape sequences are left alone. */
@@ -26,10 +27,10 @@ export const showHidden = (text: string): string =>
   text.replaceAll(hiding, (match, emoji: string | undefined) => emoji ?? named(match))
 
 /** For one line: control characters too. */
-export const showAll = (text: string): string => showHidden(text).replaceAll(controls, pictured)
+export const showAll = (text: string): string => showHidden(text).replaceAll(controls, named)
 
 /** For several lines: like one line each, with line breaks and tabs kept. */
 export const showLines = (text: string): string =>
   showHidden(text).replaceAll(controls, (character) =>
-    character === '\n' || character === '\t' ? character : pictured(character),
+    character === '\n' || character === '\t' ? character : named(character),
   )

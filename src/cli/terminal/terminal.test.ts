@@ -25,11 +25,11 @@ test('fields have their names aligned', () => {
 })
 
 test('a line stays a line and does nothing to the terminal, whatever is in it', () => {
-  expect(showAll('a\nb\u001b[31m\u007f\u0085\u200bz')).toBe('a␊b␛[31m␡‹U+0085›‹U+200B›z')
+  expect(showAll('a\nb\u001b[31m\u007f\u0085\u200bz')).toBe('a‹LF›b‹ESC›[31m‹DEL›‹U+0085›‹U+200B›z')
 })
 
 test('several lines keep their line breaks and tabs and nothing else', () => {
-  expect(showLines('+\tone\r\n-\u202Etwo\n')).toBe('+\tone␍\n-‹U+202E›two\n')
+  expect(showLines('+\tone\r\n-\u202Etwo\n')).toBe('+\tone‹CR›\n-‹U+202E›two\n')
 })
 
 test('times read as people say them', () => {

@@ -36,12 +36,13 @@ export function useAct<K extends ProcedureName>(
     },
     onSettled: (_output, _error, input) => {
       const id = (input as { id?: string } | undefined)?.id
-      void queries.invalidateQueries({ queryKey: ['dispatch.list'] })
+      for (const name of aboutAll) void queries.invalidateQueries({ queryKey: [name] })
       if (id !== undefined) void invalidateDispatch(queries, id)
     },
   })
 }
 
+const aboutAll = ['dispatch.list', 'boundary.inbox'] as const
 const aboutOne = ['dispatch.get', 'changeset.get', 'changeset.diff', 'boundary.show'] as const
 
 async function invalidateDispatch(queries: ReturnType<typeof useQueryClient>, id: string): Promise<void> {
@@ -64,7 +65,7 @@ export function useChanges(): void {
     void (async () => {
       try {
         for await (const { ids } of client.open('changes', {}, abort.signal)) {
-          void queries.invalidateQueries({ queryKey: ['dispatch.list'] })
+          for (const name of aboutAll) void queries.invalidateQueries({ queryKey: [name] })
           for (const id of ids) void invalidateDispatch(queries, id)
         }
       } catch (error) {

@@ -1,4 +1,5 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
+import { Hand } from 'lucide-react'
 import { useEffect, useRef } from 'react'
 import type { DispatchRow } from '../../shared/dispatch.ts'
 import { Plain } from '../text/Plain.tsx'
@@ -9,6 +10,7 @@ import { folderOf, groupOf, groupWords, titleOf, type ListEntry } from './words.
 
 type DispatchListProps = {
   entries: readonly ListEntry[]
+  asking: ReadonlySet<string>
   selected: string | null
   onSelect(id: string): void
 }
@@ -18,12 +20,14 @@ function Row({
   depth,
   selected,
   now,
+  asks,
   onSelect,
 }: {
   row: DispatchRow
   depth: number
   selected: boolean
   now: number
+  asks: boolean
   onSelect(id: string): void
 }) {
   const running = groupOf(row) === 'running'
@@ -54,6 +58,7 @@ function Row({
           <span className="min-w-0 flex-1 truncate">
             <Plain>{folderOf(row)}</Plain>
           </span>
+          {asks && <Hand size={12} aria-label="Asks for more" className="shrink-0 text-accent-ink" />}
           {row.changeset !== null && (
             <Counts insertions={row.changeset.insertions} deletions={row.changeset.deletions} />
           )}
@@ -63,7 +68,7 @@ function Row({
   )
 }
 
-export function DispatchList({ entries, selected, onSelect }: DispatchListProps) {
+export function DispatchList({ entries, asking, selected, onSelect }: DispatchListProps) {
   const scroller = useRef<HTMLDivElement>(null)
   const running = entries.some((entry) => entry.kind === 'row' && groupOf(entry.row) === 'running')
   const now = useNow(running ? 1000 : 20_000)
@@ -106,6 +111,7 @@ export function DispatchList({ entries, selected, onSelect }: DispatchListProps)
                   depth={Math.min(entry.depth, 4)}
                   selected={entry.row.id === selected}
                   now={now}
+                  asks={asking.has(entry.row.id)}
                   onSelect={onSelect}
                 />
               )}

@@ -12,11 +12,14 @@ import {
 import { Tabs } from 'radix-ui'
 import { useState, type ReactNode } from 'react'
 import { isTerminal, type DispatchDetail, type DispatchRow } from '../../shared/dispatch.ts'
+import type { BoundaryRequest } from '../../shared/escalation.ts'
 import { useAct, useAnswer } from '../client/queries.ts'
 import { Badge } from '../design/Badge.tsx'
 import { Button } from '../design/Button.tsx'
 import { Menu, MenuItem } from '../design/Menu.tsx'
 import { showToast } from '../design/toasts.ts'
+import { BoundaryControl } from '../inbox/BoundaryControl.tsx'
+import { RequestCard } from '../inbox/RequestCard.tsx'
 import { Output } from '../output/Output.tsx'
 import { Record } from '../record/Record.tsx'
 import { AbandonDialog, ApplyDialog, SendBackDialog, StopDialog } from '../review/Endings.tsx'
@@ -79,7 +82,9 @@ function ChangesTab({ row }: { row: DispatchRow }) {
   )
 }
 
-export function DispatchPage({ id, tab }: { id: string; tab: DispatchTab | null }) {
+type DispatchPageProps = { id: string; tab: DispatchTab | null; requests: readonly BoundaryRequest[] }
+
+export function DispatchPage({ id, tab, requests }: DispatchPageProps) {
   const detail = useAnswer('dispatch.get', { id })
   if (detail.data === undefined) {
     return (
@@ -92,10 +97,19 @@ export function DispatchPage({ id, tab }: { id: string; tab: DispatchTab | null 
       </div>
     )
   }
-  return <Page row={detail.data} tab={tab ?? (isOpen(detail.data.changeset?.state) ? 'changes' : 'output')} />
+  return (
+    <Page
+      row={detail.data}
+      requests={requests}
+      tab={tab ?? (isOpen(detail.data.changeset?.state) ? 'changes' : 'output')}
+    />
+  )
 }
 
-function Page({ row, tab }: { row: DispatchDetail; tab: DispatchTab }) {
+type PageProps = { row: DispatchDetail; requests: readonly BoundaryRequest[]; tab: DispatchTab }
+
+function Page({ row, requests, tab }: PageProps) {
+  const [denying, setDenying] = useState<string | null>(null)
   const [ending, setEnding] = useState<Ending>(null)
   const changeset = useAnswer('changeset.get', { id: row.id }, { enabled: isOpen(row.changeset?.state) })
   const state = row.changeset?.state
@@ -175,7 +189,12 @@ function Page({ row, tab }: { row: DispatchDetail; tab: DispatchTab }) {
             <Badge tone={changesetWords[state].tone}>{changesetWords[state].label}</Badge>
           )}
           {row.level !== null && <LevelBadge level={row.level} />}
-          {row.boundary !== null && <BoundaryBadge boundary={row.boundary} />}
+          {row.boundary !== null &&
+            (running ? (
+              <BoundaryControl row={row} boundary={row.boundary} />
+            ) : (
+              <BoundaryBadge boundary={row.boundary} />
+            ))}
           <span
             className="ml-1.5 flex min-w-0 items-center gap-1.5 text-small text-ink-faint"
             title={row.roots.join('\n')}
@@ -209,6 +228,20 @@ function Page({ row, tab }: { row: DispatchDetail; tab: DispatchTab }) {
           </Tab>
         </Tabs.List>
       </header>
+      {requests.length > 0 && (
+        <div className="max-h-72 shrink-0 space-y-2 overflow-y-auto border-b border-line bg-accent-wash p-3">
+          {requests.map((request) => (
+            <RequestCard
+              key={request.id}
+              bare
+              request={request}
+              row={row}
+              denying={denying === request.id}
+              onDenying={(open) => setDenying(open ? request.id : null)}
+            />
+          ))}
+        </div>
+      )}
       <Tabs.Content value="output" className="flex min-h-0 flex-1 flex-col outline-none">
         <Output key={row.id} row={row} />
       </Tabs.Content>

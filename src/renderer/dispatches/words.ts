@@ -54,7 +54,8 @@ export const groupWords: Readonly<Record<Group, string>> = {
   earlier: 'Earlier',
 }
 
-export function groupOf(row: DispatchRow): Group {
+export function groupOf(row: DispatchRow, asking?: ReadonlySet<string>): Group {
+  if (asking?.has(row.id)) return 'waiting'
   if (!isTerminal(row.status)) return 'running'
   return row.changeset?.state === 'review' ? 'waiting' : 'earlier'
 }
@@ -71,12 +72,16 @@ export type ListEntry =
   | { readonly kind: 'row'; readonly row: DispatchRow; readonly depth: number }
 
 /** What needs a person first, then what runs, then the past; children under their parent. */
-export function arrange(rows: readonly DispatchRow[], search: string): readonly ListEntry[] {
+export function arrange(
+  rows: readonly DispatchRow[],
+  search: string,
+  asking: ReadonlySet<string> = new Set(),
+): readonly ListEntry[] {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean)
   const found = rows.filter((row) => matches(row, words))
   const entries: ListEntry[] = []
   for (const group of ['waiting', 'running', 'earlier'] as const) {
-    const members = found.filter((row) => groupOf(row) === group)
+    const members = found.filter((row) => groupOf(row, asking) === group)
     if (members.length === 0) continue
     entries.push({ kind: 'group', group, count: members.length })
     for (const { row, depth } of asTree(members)) entries.push({ kind: 'row', row, depth })

@@ -64,10 +64,10 @@ const patch = (...lines: string[]) =>
   ['diff --git a/x b/x', '--- a/x', '+++ b/x', '@@ -1,2 +1,2 @@', ...lines, ''].join('\n')
 
 test('hidden and control characters in a line are shown', () => {
-  expect(visiblePatch(patch('-a', '+a\u202e\u001b[2K'))).toContain('+a‹U+202E›␛[2K')
+  expect(visiblePatch(patch('-a', '+a\u202e\u001b[2K'))).toContain('+a‹U+202E›‹ESC›[2K')
 })
 
 test('carriage returns are left out only where every line has one', () => {
   expect(visiblePatch(patch('-a\r', '+b\r'))).toBe(patch('-a', '+b'))
-  expect(visiblePatch(patch('-a', '+a\r'))).toBe(patch('-a', '+a␍'))
+  expect(visiblePatch(patch('-a', '+a\r'))).toBe(patch('-a', '+a‹CR›'))
 })

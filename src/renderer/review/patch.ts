@@ -1,4 +1,4 @@
-import { showHidden } from '../text/visible.ts'
+import { named, showHidden } from '../text/visible.ts'
 
 export type FilePatch = { readonly path: string; readonly text: string }
 
@@ -60,14 +60,6 @@ export function splitPatch(text: string): readonly FilePatch[] {
 
 // oxlint-disable-next-line no-control-regex -- control characters are exactly what is looked for
 const controls = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g
-const picture = (character: string) => {
-  const code = character.charCodeAt(0)
-  if (code === 0x7f) return '\u2421'
-  return code < 0x20
-    ? String.fromCharCode(0x2400 + code)
-    : `‹U+${code.toString(16).toUpperCase().padStart(4, '0')}›`
-}
-
 /**
  * The patch as it may be shown: nothing in a line hides, reorders or moves the cursor. Carriage returns at line ends
  * are left out only where every line has one; a change between line endings would otherwise look like no change.
@@ -80,7 +72,7 @@ export function visiblePatch(text: string): string {
   const allReturn = content.length > 0 && content.every((line) => line.endsWith('\r'))
   const shown = lines.map((line) => {
     const kept = allReturn && line.endsWith('\r') ? line.slice(0, -1) : line
-    return showHidden(kept).replaceAll(controls, picture)
+    return showHidden(kept).replaceAll(controls, named)
   })
   return text.slice(0, body) + shown.join('\n')
 }

@@ -1,5 +1,6 @@
 import { Cpu, Inbox, Monitor, Moon, Plus, Search, Sun } from 'lucide-react'
 import { useDeferredValue, useMemo, useRef, useState } from 'react'
+import type { BoundaryRequest } from '../../shared/escalation.ts'
 import type { DispatchRow } from '../../shared/dispatch.ts'
 import { useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
@@ -52,14 +53,15 @@ function HostLine() {
   )
 }
 
-type SidebarProps = { rows: readonly DispatchRow[]; requests: number; onSpawn(): void }
+type SidebarProps = { rows: readonly DispatchRow[]; requests: readonly BoundaryRequest[]; onSpawn(): void }
 
 export function Sidebar({ rows, requests, onSpawn }: SidebarProps) {
   const route = useRoute()
   const search = useRef<HTMLInputElement>(null)
   const [text, setText] = useState('')
   const wanted = useDeferredValue(text)
-  const entries = useMemo(() => arrange(rows, wanted), [rows, wanted])
+  const asking = useMemo(() => new Set<string>(requests.map((request) => request.dispatch)), [requests])
+  const entries = useMemo(() => arrange(rows, wanted, asking), [rows, wanted, asking])
   const selected = route.page === 'dispatch' ? route.id : null
 
   const ids = entries.flatMap((entry) => (entry.kind === 'row' ? [entry.row.id] : []))
@@ -116,7 +118,7 @@ export function Sidebar({ rows, requests, onSpawn }: SidebarProps) {
           <Keys>/</Keys>
         </label>
       </div>
-      {requests > 0 && (
+      {requests.length > 0 && (
         <div className="shrink-0 px-2 pt-1">
           <button
             type="button"
@@ -126,12 +128,13 @@ export function Sidebar({ rows, requests, onSpawn }: SidebarProps) {
           >
             <Inbox size={14} />
             <span className="flex-1 text-left font-medium">Asking for more</span>
-            <span className="tabular font-medium">{requests}</span>
+            <span className="tabular font-medium">{requests.length}</span>
           </button>
         </div>
       )}
       <DispatchList
         entries={entries}
+        asking={asking}
         selected={selected}
         onSelect={(id) => go({ page: 'dispatch', id, tab: null })}
       />

@@ -4,6 +4,7 @@ import { useAnswer, useChanges } from '../client/queries.ts'
 import { Toaster } from '../design/Toaster.tsx'
 import { DispatchPage } from '../dispatches/DispatchPage.tsx'
 import { HostPage } from '../host/HostPage.tsx'
+import { InboxPage } from '../inbox/InboxPage.tsx'
 import { SpawnDialog } from '../spawn/SpawnDialog.tsx'
 import { Home } from './Home.tsx'
 import { KeysDialog } from './KeysDialog.tsx'
@@ -16,6 +17,7 @@ export function Window() {
   useChanges()
   const route = useRoute()
   const list = useAnswer('dispatch.list', { limit: 500 })
+  const inbox = useAnswer('boundary.inbox', {})
   const [spawning, setSpawning] = useState(false)
   const [showKeys, setShowKeys] = useState(false)
   useKeys({ n: () => setSpawning(true), '?': () => setShowKeys(true) })
@@ -30,11 +32,19 @@ export function Window() {
       <div className="flex h-full flex-col">
         <Lost />
         <div className="flex min-h-0 flex-1">
-          <Sidebar rows={rows} requests={0} onSpawn={() => setSpawning(true)} />
+          <Sidebar rows={rows} requests={inbox.data ?? []} onSpawn={() => setSpawning(true)} />
           <main className="glass my-2 mr-2 min-w-0 flex-1 overflow-hidden rounded-xl">
-            {route.page === 'dispatch' && <DispatchPage key={route.id} id={route.id} tab={route.tab} />}
+            {route.page === 'dispatch' && (
+              <DispatchPage
+                key={route.id}
+                id={route.id}
+                tab={route.tab}
+                requests={(inbox.data ?? []).filter((request) => request.dispatch === route.id)}
+              />
+            )}
             {route.page === 'host' && <HostPage />}
-            {route.page !== 'dispatch' && route.page !== 'host' && list.data !== undefined && (
+            {route.page === 'inbox' && <InboxPage requests={inbox.data ?? []} rows={rows} />}
+            {route.page === 'home' && list.data !== undefined && (
               <Home first={rows.length === 0} onSpawn={() => setSpawning(true)} />
             )}
           </main>

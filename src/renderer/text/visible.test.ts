@@ -5,8 +5,8 @@ test('a right-to-left override is named, not obeyed', () => {
   expect(showAll('annexe\u202Egpj.exe')).toBe('annexe‹U+202E›gpj.exe')
 })
 
-test('control characters in a name become their symbols', () => {
-  expect(showAll('a\nb\u001b[31m\u007f')).toBe('a␊b␛[31m␡')
+test('control characters in a name are named', () => {
+  expect(showAll('a\nb\u001b[31m\u007f')).toBe('a‹LF›b‹ESC›[31m‹DEL›')
   expect(showAll('\u009b31m')).toBe('‹U+009B›31m')
 })
 
@@ -24,6 +24,11 @@ test('ordinary text of any script is left as it is', () => {
 
 test('a joiner or variation selector away from an emoji is named', () => {
   expect(showAll('a\u200db\ufe0f')).toBe('a‹U+200D›b‹U+FE0F›')
+})
+
+test('only what was escaped is marked as an escape', () => {
+  expect(piecesOf('a\n').map((piece) => piece.escape)).toEqual([false, true])
+  expect(piecesOf('‹really›').map((piece) => piece.escape)).toEqual([false])
 })
 
 test('pieces tell escapes from text', () => {

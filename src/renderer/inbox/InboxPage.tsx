@@ -1,0 +1,75 @@
+import { Inbox } from 'lucide-react'
+import { useState } from 'react'
+import type { DispatchRow } from '../../shared/dispatch.ts'
+import type { ApprovalScope, BoundaryRequest } from '../../shared/escalation.ts'
+import { useAct } from '../client/queries.ts'
+import { Keys } from '../design/Keys.tsx'
+import { useKeys } from '../shell/useKeys.ts'
+import { RequestCard } from './RequestCard.tsx'
+
+/** What waits for a person, over all agents. */
+export function InboxPage({
+  requests,
+  rows,
+}: {
+  requests: readonly BoundaryRequest[]
+  rows: readonly DispatchRow[]
+}) {
+  const [currentId, setCurrent] = useState<string | null>(null)
+  const [denying, setDenying] = useState<string | null>(null)
+  const approve = useAct('boundary.approve')
+  const at = Math.max(
+    0,
+    requests.findIndex((request) => request.id === currentId),
+  )
+  const current = requests[at]
+  const step = (by: number) =>
+    setCurrent(requests[Math.max(0, Math.min(requests.length - 1, at + by))]?.id ?? null)
+  const allow = (scope: ApprovalScope) => {
+    if (current !== undefined) approve.mutate({ id: current.dispatch, request: current.id, scope })
+  }
+  useKeys({
+    j: () => step(1),
+    k: () => step(-1),
+    a: () => allow('once'),
+    t: () => allow('task'),
+    x: () => setDenying(current?.id ?? null),
+  })
+  if (requests.length === 0) {
+    return (
+      <div className="grid h-full place-items-center text-center text-ink-faint">
+        <div>
+          <Inbox size={24} strokeWidth={1.5} className="mx-auto mb-2" />
+          Nobody asks for more.
+        </div>
+      </div>
+    )
+  }
+  return (
+    <div className="h-full overflow-y-auto">
+      <div className="mx-auto max-w-2xl space-y-5 px-6 py-8">
+        <header className="flex items-end gap-4">
+          <div className="flex-1">
+            <h1 className="text-display font-semibold tracking-tight">Asking for more</h1>
+            <p className="mt-1 text-ink-soft">They go on as far as they may until you answer.</p>
+          </div>
+          <p className="flex items-center gap-1.5 text-small text-ink-faint max-[52rem]:hidden">
+            <Keys>j k</Keys> move <Keys>a</Keys> once <Keys>t</Keys> task <Keys>x</Keys> deny
+          </p>
+        </header>
+        <div className="space-y-3">
+          {requests.map((request) => (
+            <RequestCard
+              key={request.id}
+              request={request}
+              row={rows.find((row) => row.id === request.dispatch)}
+              current={request === current}
+              denying={denying === request.id}
+              onDenying={(open) => setDenying(open ? request.id : null)}
+            />
+          ))}
+        </div>
+      </div>
+    </div>
+  )
+}

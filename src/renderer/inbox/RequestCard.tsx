@@ -1,0 +1,174 @@
+import { ArrowRight, Check, ChevronDown, FolderCog, Repeat2, UserCog, X } from 'lucide-react'
+import { useState } from 'react'
+import type { DispatchRow } from '../../shared/dispatch.ts'
+import type { ApprovalScope, BoundaryRequest } from '../../shared/escalation.ts'
+import { useAct } from '../client/queries.ts'
+import { Badge } from '../design/Badge.tsx'
+import { Button } from '../design/Button.tsx'
+import { Menu, MenuItem } from '../design/Menu.tsx'
+import { showToast } from '../design/toasts.ts'
+import { boundaryWords, folderOf, titleOf } from '../dispatches/words.ts'
+import { go } from '../shell/route.ts'
+import { Plain } from '../text/Plain.tsx'
+import { duration } from '../text/time.ts'
+import { useNow } from '../text/useNow.ts'
+import { opens, sourceWords } from './words.ts'
+
+type RequestCardProps = {
+  request: BoundaryRequest
+  row: DispatchRow | undefined
+  current?: boolean
+  /** On the dispatch's own page its name is already said. */
+  bare?: boolean
+  denying: boolean
+  onDenying(denying: boolean): void
+}
+
+const scopeWords: Readonly<Record<ApprovalScope, string>> = {
+  once: 'Allowed once',
+  task: 'Allowed for this task',
+  project: 'Allowed, and saved to the project',
+  user: 'Allowed, and saved for you',
+}
+
+export function useAnswers(request: BoundaryRequest) {
+  const approve = useAct('boundary.approve', {
+    onDone: (_, { scope = 'once' }) => showToast({ tone: 'good', title: scopeWords[scope] }),
+  })
+  const deny = useAct('boundary.deny', {
+    onDone: () => showToast({ tone: 'plain', title: 'Denied. The agent is told.' }),
+  })
+  const place = { id: request.dispatch, request: request.id }
+  return {
+    busy: approve.isPending || deny.isPending,
+    allow: (scope: ApprovalScope) => approve.mutate({ ...place, scope }),
+    deny: (message: string) => deny.mutate({ ...place, message }),
+  }
+}
+
+function Deadline({ at }: { at: string }) {
+  const now = useNow(5_000)
+  const left = Date.parse(at) - now
+  if (left <= 0) return <span className="text-bad">expired</span>
+  return <span>{`waits ${duration(Math.ceil(left / 1000) * 1000)}`}</span>
+}
+
+/** What is asked, by whom, why, and what it would open; then the answer. */
+export function RequestCard({
+  request,
+  row,
+  current = false,
+  bare = false,
+  denying,
+  onDenying,
+}: RequestCardProps) {
+  const [message, setMessage] = useState('')
+  const { allow, deny, busy } = useAnswers(request)
+  const from = row?.boundary ?? null
+  return (
+    <article
+      data-request={request.id}
+      aria-current={current}
+      className={`rounded-lg bg-raised p-4 ${current ? 'shadow-[0_0_0_1.5px_var(--accent)]' : 'shadow-[0_0_0_1px_var(--line-strong)]'}`}
+    >
+      <div className="flex items-center gap-2">
+        {from !== null && from !== request.to && (
+          <>
+            <Badge>{boundaryWords[from].label}</Badge>
+            <ArrowRight size={13} className="text-ink-faint" />
+          </>
+        )}
+        <Badge tone="accent">{boundaryWords[request.to].label}</Badge>
+        <span className="min-w-0 flex-1 truncate text-ink-soft">{sourceWords[request.source]}</span>
+        {request.count > 1 && (
+          <span
+            className="tabular inline-flex items-center gap-1 text-small text-ink-faint"
+            title="Asked for again while it waited"
+          >
+            <Repeat2 size={13} />
+            {request.count}
+          </span>
+        )}
+        <span className="tabular text-small text-ink-faint">
+          <Deadline at={request.expires_at} />
+        </span>
+      </div>
+      <ul className="selectable mt-2.5 space-y-0.5 text-large">
+        {opens(from, request).map((line) => (
+          <li key={line} className="font-medium [overflow-wrap:anywhere]">
+            <Plain>{line}</Plain>
+          </li>
+        ))}
+      </ul>
+      <p className="selectable mt-1 text-ink-soft [overflow-wrap:anywhere]">
+        <Plain>{request.why}</Plain>
+      </p>
+      {!bare && row !== undefined && (
+        <button
+          type="button"
+          onClick={() => go({ page: 'dispatch', id: row.id, tab: null })}
+          className="mt-2 block max-w-full truncate rounded-sm text-small text-ink-faint hover:text-ink"
+        >
+          <Plain>{`${titleOf(row)} · ${row.agent} · ${folderOf(row)}`}</Plain>
+        </button>
+      )}
+      {denying ? (
+        <form
+          className="mt-3 flex gap-2"
+          onSubmit={(event) => {
+            event.preventDefault()
+            deny(message.trim())
+          }}
+        >
+          <input
+            // oxlint-disable-next-line jsx-a11y/no-autofocus -- the person asked for this field by key or button
+            autoFocus
+            value={message}
+            onChange={(event) => setMessage(event.target.value)}
+            onKeyDown={(event) => event.key === 'Escape' && onDenying(false)}
+            placeholder="Tell the agent why, or what to do instead"
+            aria-label="Message to the agent"
+            className="h-7 min-w-0 flex-1 rounded-md bg-pane px-2.5 shadow-[0_0_0_1px_var(--line-strong)] outline-none focus:shadow-[0_0_0_1.5px_var(--accent-line)]"
+          />
+          <Button type="submit" look="danger" disabled={busy}>
+            Deny
+          </Button>
+          <Button look="quiet" onClick={() => onDenying(false)}>
+            Cancel
+          </Button>
+        </form>
+      ) : (
+        <div className="mt-3 flex items-center gap-2">
+          <Button look="primary" icon={<Check size={14} />} disabled={busy} onClick={() => allow('once')}>
+            Allow once
+          </Button>
+          <Button disabled={busy} onClick={() => allow('task')}>
+            For this task
+          </Button>
+          <Menu
+            align="start"
+            trigger={
+              <Button
+                disabled={busy}
+                icon={<ChevronDown size={14} />}
+                aria-label="Save the answer"
+                tip="Save the answer"
+              />
+            }
+          >
+            <MenuItem icon={<FolderCog size={14} />} onSelect={() => allow('project')}>
+              Allow and save to the project
+            </MenuItem>
+            <MenuItem icon={<UserCog size={14} />} onSelect={() => allow('user')}>
+              Allow and save for me, everywhere
+            </MenuItem>
+          </Menu>
+          <span className="flex-1" />
+          <Button look="dangerQuiet" icon={<X size={14} />} disabled={busy} onClick={() => onDenying(true)}>
+            Deny…
+          </Button>
+        </div>
+      )}
+    </article>
+  )
+}
