@@ -1,7 +1,15 @@
 import type { Client } from '../shared/api.ts'
 import { isTerminal, type DispatchRow } from '../shared/dispatch.ts'
+import type { BoundaryRequest } from '../shared/escalation.ts'
 
-export type Notice = { readonly id: string; readonly title: string; readonly body: string }
+export type Notice = {
+  /** The dispatch it is about. */
+  readonly id: string
+  readonly title: string
+  readonly body: string
+  /** Where the desktop lets a notification carry buttons, it can be answered there. */
+  readonly request?: string
+}
 
 const nameOf = (row: DispatchRow) => row.name ?? row.prompt?.split('\n')[0] ?? row.command.join(' ')
 
@@ -26,6 +34,16 @@ export function noticeOf(before: DispatchRow | undefined, after: DispatchRow): N
     : { id: after.id, title: 'It ended early', body: `${name}: ${after.status}` }
 }
 
+export function noticeOfRequest(request: BoundaryRequest, row: DispatchRow | undefined): Notice {
+  const asked = request.hosts.length > 0 ? request.hosts.join(', ') : request.to
+  return {
+    id: request.dispatch,
+    request: request.id,
+    title: `Asks for ${asked}`,
+    body: [row === undefined ? '' : nameOf(row), request.why].filter(Boolean).join('\n'),
+  }
+}
+
 export const isWaiting = (row: DispatchRow): boolean =>
   isTerminal(row.status) && row.changeset?.state === 'review'
 
@@ -37,6 +55,7 @@ export async function watchDispatches(
   count: (counts: { waiting: number; running: number }) => void,
 ): Promise<void> {
   const known = new Map<string, DispatchRow>()
+  const asked = new Set<string>()
   const look = async (quiet: boolean) => {
     const rows = await client.call('dispatch.list', { limit: 200 })
     for (const row of rows) {
@@ -44,8 +63,14 @@ export async function watchDispatches(
       known.set(row.id, row)
       if (notice !== null) tell(notice)
     }
+    const requests = await client.call('boundary.inbox', {})
+    for (const request of requests) {
+      if (asked.has(request.id)) continue
+      asked.add(request.id)
+      if (!quiet) tell(noticeOfRequest(request, known.get(request.dispatch)))
+    }
     count({
-      waiting: rows.filter(isWaiting).length,
+      waiting: rows.filter(isWaiting).length + requests.length,
       running: rows.filter((row) => !isTerminal(row.status)).length,
     })
   }

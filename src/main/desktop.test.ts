@@ -35,6 +35,7 @@ const row = (over: Partial<DispatchRow>): DispatchRow =>
 function engineWith(rows: () => DispatchRow[], changed: () => AsyncIterable<{ ids: string[] }>) {
   return fakeEngine({
     'dispatch.list': async () => rows(),
+    'boundary.inbox': async () => [],
     'host.info': async () => ({
       version: '1',
       data_dir: '/d',
@@ -244,4 +245,42 @@ test('what had ended before we looked is news to nobody', () => {
   expect(noticeOf(undefined, ended)).toBeNull()
   expect(noticeOf(row({}), ended)).toMatchObject({ title: 'Waiting for your review' })
   expect(noticeOf(ended, ended)).toBeNull()
+})
+
+test('a request is notified once, and can be answered from the notification', async () => {
+  const request = {
+    id: 'r1',
+    dispatch: '20260128120500-b7c9',
+    to: 'network',
+    hosts: ['registry.test:443'],
+    why: 'registry.test:443 was denied',
+  }
+  const changes: (() => void)[] = []
+  const answered: unknown[] = []
+  let open: unknown[] = []
+  const engine = fakeEngine({
+    'dispatch.list': async () => [row({})],
+    'boundary.inbox': (async () => open) as unknown as Handlers['boundary.inbox'],
+    'boundary.approve': (async (input: unknown) => {
+      answered.push(input)
+      return []
+    }) as unknown as Handlers['boundary.approve'],
+    changes: async function* () {
+      while (true) {
+        await new Promise<void>((resolve) => changes.push(resolve))
+        yield { ids: [] }
+      }
+    },
+  })
+  await start(engine)
+  await vi.waitFor(() => expect(changes).toHaveLength(1))
+  open = [request]
+  changes[0]?.()
+  await vi.waitFor(() => expect(changes).toHaveLength(2))
+  changes[1]?.()
+  await vi.waitFor(() => expect(changes).toHaveLength(3))
+  await vi.waitFor(() => expect(FakeNotification.shown).toHaveLength(1))
+  expect(FakeNotification.shown[0]?.options.title).toBe('Asks for registry.test:443')
+  FakeNotification.shown[0]?.emit('action', {}, 0)
+  await vi.waitFor(() => expect(answered).toMatchObject([{ request: 'r1', scope: 'once' }]))
 })

@@ -181,12 +181,32 @@ class Desktop {
     this.#electron.app.setBadgeCount(waiting)
   }
 
-  #tell({ id, title, body }: Notice): void {
+  #tell({ id, title, body, request }: Notice): void {
     const { Notification } = this.#electron
     if (!Notification.isSupported()) return
-    const notification = new Notification({ title, body, icon: resource('icons', 'app-256.png') })
+    const notification = new Notification({
+      title,
+      body,
+      icon: resource('icons', 'app-256.png'),
+      ...(request === undefined
+        ? {}
+        : {
+            actions: [
+              { type: 'button', text: 'Allow once' },
+              { type: 'button', text: 'Deny' },
+            ],
+          }),
+    })
     notification.on('click', () => this.#show(`#/dispatch/${encodeURIComponent(id)}`))
+    notification.on('action', (_event, index) => {
+      if (request !== undefined) this.#answer(id, request, index === 0).catch(this.#onUnexpected)
+    })
     notification.show()
+  }
+
+  async #answer(id: string, request: string, allow: boolean): Promise<void> {
+    if (allow) await this.#engine.client.call('boundary.approve', { id, request })
+    else await this.#engine.client.call('boundary.deny', { id, request })
   }
 
   #leave(event: { preventDefault(): void }): void {

@@ -5,6 +5,7 @@ import { useAnswer } from '../client/queries.ts'
 import { Badge } from '../design/Badge.tsx'
 import { LevelIcon } from '../dispatches/Badges.tsx'
 import { levelWords } from '../dispatches/words.ts'
+import { DiskUse } from './DiskUse.tsx'
 import { Plain } from '../text/Plain.tsx'
 
 function LevelRow({ report }: { report: LevelReport }) {
@@ -26,7 +27,7 @@ function LevelRow({ report }: { report: LevelReport }) {
           {report.available ? 'Available' : 'Not available'}
         </Badge>
       </div>
-      <ul className="selectable mt-3 space-y-1.5">
+      <ul className="selectable space-y-1.5 not-empty:mt-3">
         {report.checks.map((check) => (
           <li key={check.name} className="flex gap-2 text-small">
             {check.ok ? (
@@ -85,6 +86,7 @@ export function HostPage() {
             <Plain>{doctor.error.message}</Plain>
           </p>
         )}
+        <DiskUse />
         {doctor.data !== undefined && (
           <dl className="selectable grid grid-cols-[9rem_1fr] gap-x-3 gap-y-1">
             <Fact name="System">

@@ -2,11 +2,13 @@ import { useVirtualizer } from '@tanstack/react-virtual'
 import { CircleCheck, Equal, EqualNot, TriangleAlert } from 'lucide-react'
 import { useMemo, useRef } from 'react'
 import { compareSandbox } from '../../shared/compare.ts'
-import type { DispatchDetail } from '../../shared/dispatch.ts'
+import { isTerminal, type DispatchDetail } from '../../shared/dispatch.ts'
 import { useEvents } from '../client/useEvents.ts'
 import type { Tone } from '../design/Badge.tsx'
 import { Plain } from '../text/Plain.tsx'
 import { clock } from '../text/time.ts'
+import { Boundaries } from './Boundaries.tsx'
+import { Proof } from './Proof.tsx'
 import { fieldWords } from './fields.ts'
 import { timelineOf, type Entry } from './timeline.ts'
 
@@ -159,7 +161,7 @@ function TimelineEntry({ entry, last }: { entry: Entry; last: boolean }) {
   )
 }
 
-function Timeline({ id }: { id: string }) {
+function Timeline({ id, ended }: { id: string; ended: boolean }) {
   const events = useEvents(id)
   const entries = useMemo(() => timelineOf(events), [events])
   const scroller = useRef<HTMLDivElement>(null)
@@ -171,7 +173,10 @@ function Timeline({ id }: { id: string }) {
   })
   return (
     <section className="flex min-h-0 w-96 shrink-0 flex-col border-l border-line max-[72rem]:w-80 max-[60rem]:w-full max-[60rem]:border-t max-[60rem]:border-l-0">
-      <h2 className="px-5 pt-4 pb-2 text-large font-semibold">Timeline</h2>
+      <div className="flex flex-wrap items-center justify-between gap-x-3 px-5 pt-4 pb-2">
+        <h2 className="text-large font-semibold">Timeline</h2>
+        {ended && entries.length > 0 && <Proof id={id} />}
+      </div>
       <div ref={scroller} className="min-h-40 flex-1 overflow-y-auto px-5 pb-4">
         <div className="relative" style={{ height: virtualizer.getTotalSize() }}>
           {virtualizer.getVirtualItems().map((item) => {
@@ -201,8 +206,9 @@ export function Record({ detail }: { detail: DispatchDetail }) {
       <div className="min-w-0 flex-1 space-y-6 overflow-y-auto p-5 max-[60rem]:overflow-visible">
         <Facts detail={detail} />
         <Comparison detail={detail} />
+        <Boundaries id={detail.id} />
       </div>
-      <Timeline id={detail.id} />
+      <Timeline id={detail.id} ended={isTerminal(detail.status)} />
     </div>
   )
 }

@@ -17,6 +17,7 @@ import { commandOf, shellLine } from './command.ts'
 import { FolderField } from './FolderField.tsx'
 import { emptyForm, fill, terminalLine, type SpawnForm } from './form.ts'
 import { LevelCards } from './LevelCards.tsx'
+import { TrustNotice } from './TrustNotice.tsx'
 import { PreflightPanel } from './PreflightPanel.tsx'
 
 const strategyWords = {
@@ -187,6 +188,7 @@ export function SpawnDialog({
                 Another folder
               </Button>
             )}
+            {filled.ok && filled.input.roots.map((root) => <TrustNotice key={root} root={root} />)}
           </div>
         </Field>
 
