@@ -2,7 +2,7 @@
  * What the window may load: only what we built. Inline styles are allowed because the diff viewer and the terminal
  * position lines with them; scripts never are, so text from an agent that slipped into markup would still not run.
  */
-export const contentSecurityPolicy = [
+const contentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self' 'unsafe-inline'",

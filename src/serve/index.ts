@@ -13,7 +13,7 @@ import { securityHeaders } from './headers.ts'
 import { lockedPage, welcomePage } from './pages.ts'
 import { webSocketChannel } from './channel.ts'
 
-export { contentSecurityPolicy, securityHeaders } from './headers.ts'
+export { securityHeaders } from './headers.ts'
 export { builtWindow, loadAssets, packageRoot, type Asset } from './assets.ts'
 
 export type ServeOptions = {

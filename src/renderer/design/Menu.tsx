@@ -57,7 +57,3 @@ export function MenuItem({
     </DropdownMenu.Item>
   )
 }
-
-export function MenuLine() {
-  return <DropdownMenu.Separator className="mx-1 my-1 h-px bg-line" />
-}
