@@ -1,0 +1,166 @@
+import { access, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { InvocationMeta } from '../../src/shared/invocation.ts'
+import { Bench, execute, fingerprint } from '../dispatch/harness.ts'
+
+/**
+ * An agent in a worktree sandbox has the whole repository before it and may write all of it: hooks,
+ * configuration, refs, other worktrees. What it writes is its own copy. The oracle is a digest of every byte
+ * of the real repository; the control is the same attack where the files are the user's own.
+ */
+const attacks: Readonly<Record<string, string>> = {
+  hooks:
+    'for hook in post-checkout pre-commit reference-transaction post-merge; do printf "#!/bin/sh\\ntouch $CANARY\\n" > $GIT/hooks/$hook; chmod 755 $GIT/hooks/$hook; done',
+  'hooks path': 'git config core.hooksPath /tmp/evil',
+  'file system monitor': 'git config core.fsmonitor "touch $CANARY"',
+  filters: 'git config filter.x.clean "touch $CANARY"; echo "* filter=x" > $GIT/info/attributes',
+  'external diff': 'git config diff.external "touch $CANARY"',
+  'included configuration':
+    'git config include.path /tmp/evil.config; git config alias.status "!touch $CANARY"',
+  'exclude file': 'echo "*" >> $GIT/info/exclude',
+  'the main branch': 'git update-ref refs/heads/main $(git commit-tree -m evil HEAD^{tree})',
+  'deleted refs': 'rm -rf $GIT/refs/heads $GIT/packed-refs',
+  'objects overwritten': 'find $GIT/objects -type f | while read f; do chmod u+w $f; echo evil > $f; done',
+  'borrowed objects': 'echo /etc > $GIT/objects/info/alternates',
+  'replaced objects': 'git replace HEAD $(git commit-tree -m evil HEAD^{tree})',
+  'HEAD of the main checkout': 'echo "ref: refs/heads/evil" > $GIT/HEAD',
+  'index of the main checkout': 'echo evil > $GIT/index',
+  'another worktree':
+    'for tree in $GIT/worktrees/*; do echo "ref: refs/heads/evil" > $tree/HEAD; echo /etc/passwd > $tree/gitdir; done',
+  'its own gitdir file': 'echo "gitdir: /etc" > .git; rm .git; ln -s /etc .git',
+  'all of it': 'rm -rf $GIT/* 2>/dev/null; true',
+}
+
+let bench: Bench
+let meta: InvocationMeta
+const gitDir = () => join(bench.project, '.git')
+const canary = () => join(bench.base, 'canary')
+const prelude = () =>
+  `GIT=${gitDir()}; CANARY=${canary()}; export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b; `
+
+async function makeRepository(folder: string): Promise<void> {
+  const identity = ['-c', 'user.name=u', '-c', 'user.email=u@v']
+  for (const args of [
+    ['init', '-q', '-b', 'main'],
+    ['add', '-A'],
+    ['commit', '-q', '-m', 'first'],
+  ]) {
+    await execute('git', ['-C', folder, ...identity, ...args])
+  }
+}
+
+beforeAll(async () => {
+  bench = await Bench.create({ 'a.txt': 'one\n' })
+  await makeRepository(bench.project)
+  await bench.client.call('worktree.create', { repo: bench.project, name: 'feature' })
+})
+afterAll(() => bench[Symbol.asyncDispose]())
+
+async function startAndRun(script: string) {
+  meta = await bench.client.call('agent.start', { worktree: 'feature' })
+  const before = await fingerprint(gitDir())
+  const id = await bench.spawn(prelude() + script, { invocation: meta.invocation_id })
+  const ended = await bench.ended(id)
+  return { id, ended, before, after: await fingerprint(gitDir()) }
+}
+
+describe.each(Object.entries(attacks))('an attack on %s', (_name, script) => {
+  test('from a worktree sandbox changes no byte of the repository of the user', async () => {
+    const { id, ended, before, after } = await startAndRun(`${script}; echo attacked > a.txt; echo done`)
+    expect(await bench.output(id)).toContain('done')
+    expect(ended).toMatchObject({ status: 'completed' })
+    expect(after).toBe(before)
+    await expect(access(canary())).rejects.toMatchObject({ code: 'ENOENT' })
+    // What it did to its files is still there for review, whatever it did to git.
+    expect((await bench.client.call('changeset.get', { id })).files.map((file) => file.path)).toContain(
+      'a.txt',
+    )
+    await bench.client.call('agent.discard', { id })
+    await expect(access(canary())).rejects.toMatchObject({ code: 'ENOENT' })
+  })
+})
+
+test('the control: the same attacks do change a repository that the agent may write directly', async () => {
+  await using open = await Bench.create({ 'a.txt': 'one\n' })
+  await makeRepository(open.project)
+  await execute('git', ['-C', open.project, 'worktree', 'add', '-q', join(open.base, 'other')])
+  const at = join(open.project, '.git')
+  const saved = join(open.base, 'saved')
+  await execute('cp', ['-a', at, saved])
+  for (const [name, script] of Object.entries(attacks)) {
+    // In a plain checkout that one is no file.
+    if (name === 'its own gitdir file') continue
+    const before = await fingerprint(at)
+    const id = await open.spawn(prelude().replaceAll(gitDir(), at) + script, {
+      sandbox_spec: JSON.stringify({ changeset: 'none' }),
+    })
+    await open.ended(id)
+    expect(await fingerprint(at), name).not.toBe(before)
+    await execute('rm', ['-rf', at])
+    await execute('cp', ['-a', saved, at])
+  }
+})
+
+test('commits come out of a repository in which the agent planted everything it could', async () => {
+  const plant = Object.entries(attacks)
+    .filter(([name]) =>
+      [
+        'hooks',
+        'hooks path',
+        'file system monitor',
+        'filters',
+        'external diff',
+        'included configuration',
+      ].includes(name),
+    )
+    .map(([, script]) => script)
+    .join('; ')
+  const { id, before, after } = await startAndRun(
+    `echo two > a.txt; git commit -qam "Honest work"; ${plant}; git config core.alternateRefsCommand "touch ${canary()}"; git config uploadpack.packObjectsHook "touch ${canary()}"`,
+  )
+  expect(after).toBe(before)
+  const { commits } = await bench.client.call('agent.get', { id })
+  expect(commits.map(({ subject }) => subject)).toEqual(['Honest work'])
+  const { text } = await bench.client.call('agent.commit', { id, commit: commits[0]!.commit })
+  expect(text).toContain('+two')
+  await expect(access(canary())).rejects.toMatchObject({ code: 'ENOENT' })
+
+  const landed = await bench.client.call('agent.land', { id, all: true, how: 'merge' })
+  expect(landed).toMatchObject({ landed: true, applied: [{ path: 'a.txt' }] })
+  expect(await readFile(join(landed.tree, 'a.txt'), 'utf8')).toBe('two\n')
+  const log = await execute('git', ['-C', landed.tree, 'log', '--format=%s', '-3'])
+  expect(log.stdout).toMatch(/^Merge .*\nHonest work\nfirst\n$/)
+  await expect(access(canary())).rejects.toMatchObject({ code: 'ENOENT' })
+  // Neither its hooks nor its configuration came along.
+  expect(await readFile(join(gitDir(), 'config'), 'utf8')).not.toContain('touch')
+})
+
+test('history that was rewritten, or names that are no refs, land nowhere', async () => {
+  const { id, before, after } = await startAndRun(
+    'echo three > a.txt; git commit -q --amend -am "Rewritten"; git branch -f main; git tag evil; git update-ref refs/heads/agency/feature-0000 HEAD',
+  )
+  expect(after).toBe(before)
+  const main = await execute('git', ['-C', bench.project, 'log', '-1', '--format=%s', 'main'])
+  expect(main.stdout).toBe('first\n')
+  await bench.client.call('agent.discard', { id })
+  const refs = await execute('git', ['-C', bench.project, 'for-each-ref', '--format=%(refname)'])
+  for (const ref of refs.stdout.trim().split('\n')) {
+    expect(ref).toMatch(/^refs\/(heads\/main|heads\/agency\/feature-[0-9a-f]{4}|orangery\/)/)
+  }
+  expect(refs.stdout).not.toContain('refs/tags')
+  expect(refs.stdout).not.toContain('refs/heads/agency/feature-0000')
+})
+
+test('a hostile checkout cannot make another repository of the user visible', async () => {
+  await using other = await Bench.create({ 'a.txt': 'x\n' })
+  const secret = join(bench.base, 'secret')
+  await mkdir(secret)
+  await execute('git', ['-C', secret, 'init', '-q'])
+  await writeFile(join(secret, '.git', 'description'), 'confidential')
+  await writeFile(join(other.project, '.git'), `gitdir: ${join(secret, '.git')}\n`)
+  const id = await other.spawn(`cat ${join(secret, '.git', 'description')} || echo hidden`)
+  await other.ended(id)
+  expect(await other.output(id)).toContain('hidden')
+  expect(await other.output(id)).not.toContain('confidential')
+})

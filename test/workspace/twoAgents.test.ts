@@ -1,0 +1,79 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { Bench, execute, waitUntil } from '../dispatch/harness.ts'
+
+let bench: Bench
+beforeEach(async () => {
+  bench = await Bench.create({ 'one.txt': 'old', 'two.txt': 'old' })
+})
+afterEach(() => bench[Symbol.asyncDispose]())
+
+async function makeWorktree(): Promise<void> {
+  const identity = ['-c', 'user.name=u', '-c', 'user.email=u@v']
+  for (const args of [
+    ['init', '-q', '-b', 'main'],
+    ['add', '-A'],
+    ['commit', '-q', '-m', 'first'],
+  ]) {
+    await execute('git', ['-C', bench.project, ...identity, ...args])
+  }
+  await bench.client.call('worktree.create', { repo: bench.project, name: 'feature' })
+}
+
+const watcher = `
+  while [ ! -e stop ]; do
+    a=$(cat one.txt); b=$(cat two.txt); c=$(cat one.txt)
+    [ "$a$b$c" = oldoldold ] || echo "SAW $a $b $c"
+    echo turn >> turns
+  done; rm -f stop`
+
+test('a changeset does not land under an agent that runs on the same folder, and that agent sees nothing of it', async () => {
+  const writer = await bench.spawn('echo -n new > one.txt; echo -n new > two.txt')
+  await bench.ended(writer)
+  const running = await bench.spawn(`${watcher}; echo finished`)
+  await bench.running(running)
+  await expect(bench.client.call('changeset.apply', { id: writer, all: true })).rejects.toMatchObject({
+    code: 'workspace.agent_running',
+    exitCode: 75,
+    details: { running },
+  })
+  expect(await readFile(join(bench.project, 'one.txt'), 'utf8')).toBe('old')
+  await bench.client.call('dispatch.kill', { id: running })
+  expect(await bench.output(running)).not.toContain('SAW')
+  expect((await bench.client.call('changeset.apply', { id: writer, all: true })).applied).toHaveLength(2)
+  expect(await readFile(join(bench.project, 'two.txt'), 'utf8')).toBe('new')
+})
+
+test('the control: files changed by hand under a running agent are seen at once', async () => {
+  const running = await bench.spawn(`${watcher}; echo finished`)
+  await bench.running(running)
+  await writeFile(join(bench.project, 'one.txt'), 'new')
+  await waitUntil('it is seen', async () => (await bench.output(running)).includes('SAW'))
+  await bench.client.call('dispatch.kill', { id: running })
+})
+
+test('agents in worktree sandboxes do not hold each other up: each has a tree of its own', async () => {
+  await makeWorktree()
+  const running = await bench.spawn(`${watcher}; echo finished`, { worktree: 'feature' })
+  await bench.running(running)
+  const writer = await bench.spawn('echo -n new > one.txt; echo -n new > two.txt', { worktree: 'feature' })
+  await bench.ended(writer)
+  const landed = await bench.client.call('agent.land', { id: writer, all: true, how: 'squash' })
+  expect(landed).toMatchObject({ landed: true })
+  expect(await readFile(join(landed.tree, 'one.txt'), 'utf8')).toBe('new')
+  await bench.client.call('dispatch.kill', { id: running })
+  expect(await bench.output(running)).not.toContain('SAW')
+})
+
+test('one workspace is never mounted twice: a second dispatch in the same invocation is refused', async () => {
+  await makeWorktree()
+  const meta = await bench.client.call('agent.start', { worktree: 'feature' })
+  const first = await bench.spawn('sleep 30', { invocation: meta.invocation_id })
+  expect(first).toBe(meta.invocation_id)
+  await bench.running(first)
+  await expect(bench.spawn('true', { invocation: meta.invocation_id })).rejects.toMatchObject({
+    exitCode: 75,
+  })
+  await bench.client.call('dispatch.kill', { id: first })
+})
