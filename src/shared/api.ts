@@ -206,6 +206,8 @@ export const api = {
       to: boundaryLevelSchema,
       hosts: z.array(z.string()).default([]),
       reason: z.string(),
+      /** Who asks: an agent's requests are grouped with a denial and limited in number. */
+      source: z.enum(['agent', 'user']).default('user'),
       wait_s: z.number().nonnegative().max(3600).default(0),
     }),
     boundaryRequestSchema,

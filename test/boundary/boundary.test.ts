@@ -236,3 +236,26 @@ test('an agent that gives no sign of life is stopped, one that does is not', asy
   expect(stopped.sandbox_effective).toMatchObject({ violations: [{ kind: 'inactivity', certain: true }] })
   expect((await ended(lively)).status).toBe('completed')
 })
+
+test.each(['none', 'clone', 'overlay'])(
+  'an agent that may only read writes nothing with changeset %s (control: readwrite does)',
+  async (changeset) => {
+    const write = 'echo x > made.txt && echo wrote || echo kept out'
+    const reader = await spawn(write, { boundary: 'readonly', changeset })
+    await ended(reader)
+    expect(await output(reader)).toContain('kept out')
+    await expect(readFile(join(project, 'made.txt'))).rejects.toThrow()
+    const writer = await spawn(write, { boundary: 'readwrite', changeset })
+    await ended(writer)
+    expect(await output(writer)).toContain('wrote')
+  },
+)
+
+test('paths the user protects, and our own config, need a decision of their own', async () => {
+  await user({ changesetProtectedPaths: ['deploy/**'] })
+  const id = await spawn('mkdir -p deploy src && echo 1 > deploy/run.yml && echo 2 > src/main.c')
+  await ended(id)
+  const { files } = await call().call('changeset.get', { id })
+  const isProtected = Object.fromEntries(files.map((file) => [file.path, file.protected]))
+  expect(isProtected).toMatchObject({ 'deploy/run.yml': true, 'src/main.c': false })
+})

@@ -20,8 +20,8 @@ import { changedFile, Decisions, findFiles, readView, type FileView, type View }
 export type ChangesetsOptions = {
   readonly layout: Layout
   readonly records: ChangesetRecords
-  /** Names and folders the user protects besides the built-in ones. */
-  readonly protectedPaths?: readonly string[]
+  /** Names and folders the user protects on these roots, besides the built-in ones. */
+  readonly protectedPaths?: (roots: readonly string[]) => Promise<readonly string[]>
   /** For the fault suite. */
   readonly disk?: Disk
 }
@@ -143,7 +143,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       const captured = await captureWorkspace(workspace, {
         disk,
         layout,
-        protectedPaths: options.protectedPaths ?? [],
+        protectedPaths: (await options.protectedPaths?.(workspace.roots.map(({ path }) => path))) ?? [],
         through,
         signal,
         final,

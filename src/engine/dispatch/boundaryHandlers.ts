@@ -26,9 +26,9 @@ export function boundaryHandlers(parts: Parts, find: (reference: string) => Disp
   const only = (request: string | undefined) => (request === undefined ? null : [request])
   return {
     'boundary.show': async ({ id }) => boundaries.show(find(id)),
-    'boundary.request': async ({ id, to, hosts, reason, wait_s: seconds }, { by }) => {
+    'boundary.request': async ({ id, to, hosts, reason, source, wait_s: seconds }, { by }) => {
       const dispatch = find(id)
-      const filed = await boundaries.request(dispatch, { to, hosts, source: 'user', by, why: reason })
+      const filed = await boundaries.request(dispatch, { to, hosts, source, by, why: reason })
       if (filed.status === 'denied' && filed.answer?.way === 'policy') {
         throw new OrangeryError('policy.boundary_too_wide', `boundary ${to}: ${filed.answer.message}`, {
           kind: 'refused',

@@ -17,8 +17,11 @@ export const controlRequestSchema = z.discriminatedUnion('op', [
   }),
   /** Look at the records again: the boundary there has changed. */
   z.object({ op: z.literal('boundary'), by: z.string(), why: z.string() }),
-  /** Something for the log that happened outside. */
-  z.object({ op: z.literal('tell'), event: eventBodySchema }),
+  /** A word of the escalation pipeline for the log. */
+  z.object({
+    op: z.literal('tell'),
+    event: eventBodySchema.refine(({ type }) => type === 'BoundaryRequested' || type === 'BoundaryDenied'),
+  }),
 ])
 export type ControlRequest = z.infer<typeof controlRequestSchema>
 export type ControlHandler = (request: ControlRequest) => Promise<void> | void

@@ -1,9 +1,21 @@
+import { isAbsolute, relative } from 'node:path'
 import { layout } from '../base/paths.ts'
 import { ensureRuntimeDir } from '../base/runtime.ts'
 import { createChangesets } from '../changeset/index.ts'
+import { loadConfig } from '../policy/index.ts'
 import { detectHost, type HostFacts } from '../sandbox/index.ts'
 import { openStore } from '../store/index.ts'
 import type { Parts } from './parts.ts'
+
+/** What the user protects, and our own config, which would let an agent widen itself. (escape: config-by-changeset) */
+async function protectedPaths(configDir: string, roots: readonly string[]): Promise<readonly string[]> {
+  const own = roots
+    .map((root) => relative(root, configDir))
+    .filter((path) => path !== '' && !path.startsWith('..') && !isAbsolute(path))
+  const config = await loadConfig({ userConfigDir: configDir, roots }).catch(() => null)
+  // A config that cannot be read may have protected anything.
+  return config === null ? ['**'] : [...config.changesetProtectedPaths, ...own]
+}
 
 /** Opens the stations of one data folder. */
 export async function openParts(places: {
@@ -20,7 +32,11 @@ export async function openParts(places: {
     configDir,
     runtime,
     store,
-    changesets: createChangesets({ layout: paths, records: store.changesets }),
+    changesets: createChangesets({
+      layout: paths,
+      records: store.changesets,
+      protectedPaths: (roots) => protectedPaths(configDir, roots),
+    }),
     host: () => (host ??= detectHost(dataDir)),
     [Symbol.asyncDispose]: () => store.close(),
   }

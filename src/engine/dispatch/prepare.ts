@@ -13,6 +13,7 @@ import { loadConfig, resolveContract } from '../policy/index.ts'
 import {
   checkAuth,
   checkDisk,
+  checkConfigApart,
   checkNoIntegrationMarker,
   checkReachable,
   runChecks,
@@ -106,7 +107,12 @@ async function examine(parts: Parts, { contract, job, invocation }: Worked): Pro
       ]
     },
     'direct write': async () =>
-      contract.strategy === 'none' ? Promise.all(contract.roots.map(checkNoIntegrationMarker)) : [],
+      contract.strategy === 'none'
+        ? [
+            ...(await Promise.all(contract.roots.map(checkNoIntegrationMarker))),
+            ...contract.roots.map((root) => checkConfigApart(root, parts.configDir)),
+          ]
+        : [],
     disk: () => checkDisk(parts.layout.dataDir, contract.limits.disk_mb),
     account: () => checkAuth(job.card),
     sandbox: async () => {

@@ -93,6 +93,8 @@ describe('contradictions and refusals', () => {
     ['an image without a container', { isolation: 'os', software: 'node:24' }, {}],
     ['freebsd without a vm', { isolation: 'container', software: 'freebsd' }, {}],
     ['a container platform without a container', { isolation: 'os', platform: 'container' }, {}],
+    ['readonly that nothing enforces', { isolation: 'none', changeset: 'none', boundary: 'readonly' }, {}],
+    ['hosts that nothing enforces', { isolation: 'none', outputs: { allow: ['a.test'] } }, {}],
     ['hosts with outputs none', { outputs: { mode: 'none', allow: ['a.test'] } }, {}],
     ['a host that is none', { outputs: { allow: ['http://a.test/'] } }, {}],
     ['a pin without a port', { outputs: { pins: { 'a.test': '127.0.0.1' } } }, {}],

@@ -174,6 +174,25 @@ function boundaryOf(input: ContractInput, phase: Phase | null, outputs: Contract
   }
 }
 
+/** At level 0 nothing stands around the agent: a promise that nothing keeps is bad input. */
+function checkEnforceable({ level, strategy, boundary, outputs }: Contract): void {
+  if (level !== 0) return
+  if (strategy === 'none' && boundary === 'readonly') {
+    throw contradiction(
+      'boundary readonly',
+      'at level 0 with changeset none nothing keeps the agent from writing',
+      'Leave the changeset out, or run at level 1.',
+    )
+  }
+  if (outputs.declared && outputs.mode === 'restricted') {
+    throw contradiction(
+      'outputs restricted',
+      'at level 0 the agent has the network of the host',
+      'Run at level 1, or say --outputs open.',
+    )
+  }
+}
+
 /**
  * Works out the one contract a dispatch runs under from what was asked, the agent's card, the phase, the
  * config and the parent. Pure. What contradicts itself is bad input; what the policy or the parent forbids is
@@ -219,5 +238,6 @@ export function resolveContract(input: ContractInput): Contract {
     maxTurns: spec?.max_turns ?? null,
     maxCommands: spec?.max_commands ?? null,
   }
+  checkEnforceable(contract)
   return parent === null ? contract : underParent(contract, parent, spec, card)
 }

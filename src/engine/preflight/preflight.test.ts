@@ -3,7 +3,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { agentCardSchema } from '../../shared/card.ts'
-import { checkAuth, checkDisk, checkNoIntegrationMarker, checkReachable, runChecks } from './index.ts'
+import {
+  checkAuth,
+  checkConfigApart,
+  checkDisk,
+  checkNoIntegrationMarker,
+  checkReachable,
+  runChecks,
+} from './index.ts'
 
 let dir: string
 beforeEach(async () => {
@@ -64,4 +71,10 @@ test('an account that is not signed in fails with the hint of its card', async (
     { ok: false, fix: 'Sign in.' },
   ])
   expect(await checkAuth(card({ check: ['no-such-program-here'] }))).toMatchObject([{ ok: false }])
+})
+
+test('a folder that holds our own config is not written directly', () => {
+  expect(checkConfigApart('/home/ada', '/home/ada/.config/orangery').ok).toBe(false)
+  expect(checkConfigApart('/home/ada/.config/orangery', '/home/ada/.config/orangery').ok).toBe(false)
+  expect(checkConfigApart('/home/ada/project', '/home/ada/.config/orangery').ok).toBe(true)
 })

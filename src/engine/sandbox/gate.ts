@@ -53,15 +53,12 @@ export function gateQuestions(plan: SandboxPlan): readonly GateQuestion[] {
   const roots = request.workspace.roots
   const rootQuestions = roots
     .filter((root) => root.access !== 'hidden')
-    .map((root): GateQuestion => {
-      const isLive = root.mount.kind === 'overlay'
-      return {
-        name: `write ${root.target}`,
-        ask: 'write',
-        path: root.target,
-        expected: root.access === 'rw' && (plan.files === 'rw' || !isLive),
-      }
-    })
+    .map((root): GateQuestion => ({
+      name: `write ${root.target}`,
+      ask: 'write',
+      path: root.target,
+      expected: root.access === 'rw' && plan.files === 'rw',
+    }))
   if (plan.confinement === 'holder') return rootQuestions
   const visible = roots.map((root) => root.target)
   return [

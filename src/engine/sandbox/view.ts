@@ -67,10 +67,11 @@ function etcSteps(request: SandboxRequest, host: HostFacts): readonly ViewStep[]
   return [...[...given, hosts].filter(({ target }) => isPlain(target)), ...masks]
 }
 
-function rootSteps(root: WorkspaceRoot, slot: number): readonly ViewStep[] {
+function rootSteps(root: WorkspaceRoot, slot: number, files: 'ro' | 'rw'): readonly ViewStep[] {
   if (root.access === 'hidden') return []
   if (root.mount.kind === 'bind') {
-    const kind = root.access === 'ro' ? 'read-only' : 'writable'
+    // Nothing can flip a bind later: what starts read-only is bound so. (escape: readonly-direct-root)
+    const kind = root.access === 'ro' || files === 'ro' ? 'read-only' : 'writable'
     return [{ kind, source: root.mount.source, target: root.target }]
   }
   return [{ kind: 'root', slot, target: root.target, access: root.access }]
@@ -101,7 +102,7 @@ export function planView(request: SandboxRequest, host: HostFacts): readonly Vie
     ...[...roots.entries()]
       // Outer targets first: a mount made later on an outer path would cover the inner one.
       .sort(([, a], [, b]) => a.target.length - b.target.length)
-      .flatMap(([slot, root]) => rootSteps(root, slot)),
+      .flatMap(([slot, root]) => rootSteps(root, slot, request.files)),
     ...request.writableFiles.flatMap((path) => writableFileSteps(path, roots)),
     { kind: 'sealed', target: '/' },
   ]

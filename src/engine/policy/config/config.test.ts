@@ -97,7 +97,7 @@ describe('reading', () => {
     expect((await failure(load())).message).toContain('config.json:2: sandboxApprovedEscalations.0')
   })
 
-  test('a fifo, a symlink and a huge file where the config should be are refused without blocking', async () => {
+  test('a fifo, a symlink, a folder, a huge and a deeply nested file in place of the config are refused without blocking', async () => {
     const file = join(project, '.orangery.json')
     execFileSync('mkfifo', [file])
     expect((await failure(load())).message).toContain('not a regular file')
@@ -107,6 +107,11 @@ describe('reading', () => {
     await rm(file)
     await writeFile(file, ' '.repeat(600_000))
     expect((await failure(load())).message).toContain('larger')
+    await writeFile(file, '['.repeat(200_000))
+    expect((await failure(load())).message).toContain('nested deeper')
+    await rm(file)
+    await mkdir(file)
+    expect((await failure(load())).message).toContain('not a regular file')
   })
 
   test('the file at the top of the repository holds for a folder inside it, one above it does not', async () => {
@@ -219,6 +224,10 @@ describe('trust', () => {
       ],
     })
     await trust()
-    expect((await load()).sandboxApprovedEscalations[0]?.covers).toEqual([join(project, 'sub')])
+    const { sandboxApprovedEscalations: approvals, warnings } = await load()
+    expect(approvals[0]?.covers).toEqual([join(project, 'sub')])
+    expect(warnings.map(({ key }) => key)).toEqual(
+      [0, 1, 3].map((at) => `sandboxApprovedEscalations.0.roots.${at}`),
+    )
   })
 })

@@ -98,6 +98,22 @@ function placedApproval(
   }
 }
 
+/** A folder that cannot be placed covers nothing; whoever wrote it should know. */
+function misplacedFolders(layer: ConfigLayer, project: string | null): EffectiveConfig['warnings'] {
+  const message =
+    project === null
+      ? 'covers nothing: write an absolute folder or ~/…'
+      : 'covers nothing: it leaves the project'
+  return (layer.values.sandboxApprovedEscalations ?? []).flatMap(({ roots = [] }, index) =>
+    roots.flatMap((folder, at) => {
+      const placed = project === null ? userFolder(folder) : projectFolder(project, folder)
+      if (placed !== null) return []
+      const path = ['sandboxApprovedEscalations', index, 'roots', at]
+      return [{ file: layer.file, line: layer.lineOf(path), key: path.join('.'), message }]
+    }),
+  )
+}
+
 function overlaidLevel(base: ResolvedLevel, override: LevelOverride): ResolvedLevel {
   return {
     hosts: override.hosts ?? base.hosts,
@@ -158,7 +174,7 @@ function overlay(
     ...base.changesetProtectedPaths,
     ...(values.changesetProtectedPaths ?? []),
   ])
-  merged.warnings = [...base.warnings, ...layer.warnings]
+  merged.warnings = [...base.warnings, ...layer.warnings, ...misplacedFolders(layer, project)]
   for (const key of configKeys) {
     if (valueAt(values, key) === undefined) continue
     const origin: Provenance = {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import {
+  createScanner,
   findNodeAtLocation,
   getNodeValue,
   parseTree,
@@ -69,6 +70,21 @@ export async function readConfigText(
   }
 }
 
+/** Far deeper than any real config; a parser that recurses would run out of stack on a hostile one. */
+const deepestNesting = 32
+
+function isTooDeep(text: string): boolean {
+  const scanner = createScanner(text, true)
+  let depth = 0
+  for (scanner.scan(); scanner.getTokenLength() > 0; scanner.scan()) {
+    const token = text[scanner.getTokenOffset()]
+    if (token === '{' || token === '[') depth += 1
+    if (token === '}' || token === ']') depth -= 1
+    if (depth > deepestNesting) return true
+  }
+  return false
+}
+
 function lineAt(text: string, offset: number): number {
   let line = 1
   for (let index = text.indexOf('\n'); index >= 0 && index < offset; index = text.indexOf('\n', index + 1)) {
@@ -98,6 +114,7 @@ function withoutKeys(value: unknown, path: readonly PropertyKey[], keys: readonl
 export function parseConfig(source: ConfigText): ConfigLayer {
   const { file } = source
   const text = source.text.replace(/^\uFEFF/, ' ')
+  if (isTooDeep(text)) throw unreadable(file, `is nested deeper than ${deepestNesting} levels`, 'Flatten it.')
   const errors: ParseError[] = []
   const tree = parseTree(text, errors, { allowTrailingComma: true, disallowComments: false })
   const first = errors[0]

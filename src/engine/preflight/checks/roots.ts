@@ -1,5 +1,5 @@
 import { access, constants, readFile, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { isAbsolute, join, relative } from 'node:path'
 import type { CheckResult } from '../../../shared/doctor.ts'
 
 /** The roots are there, are folders and can be read. */
@@ -19,6 +19,18 @@ export async function checkReachable(root: string): Promise<CheckResult> {
     if (code === 'EACCES')
       return { name, ok: false, detail: 'you may not read it', fix: `chmod u+rx '${root}'` }
     return { name, ok: false, detail: (error as Error).message, fix: null }
+  }
+}
+
+/** `changeset: none` writes the real files: with our config among them, an agent could widen itself. */
+export function checkConfigApart(root: string, configDir: string): CheckResult {
+  const apart = relative(root, configDir)
+  const holds = apart === '' || !(apart.startsWith('..') || isAbsolute(apart))
+  return {
+    name: `config folder ${root}`,
+    ok: !holds,
+    detail: holds ? `it holds Orangery's own config, ${configDir}` : 'apart',
+    fix: holds ? 'Use --changeset overlay, or name a narrower folder.' : null,
   }
 }
 
