@@ -51,8 +51,10 @@ done
 shift
 if [ -n "$seal" ]; then "$mount" -o remount,bind,ro /dev || fail 'cannot seal /dev'; fi
 children() { read -r kids <"/proc/$1/task/$1/children"; }
+groupOf() { read -r line <"/proc/$1/stat"; set -- ${'$'}{line##*) }; group=$3; }
 orders() {
   read -r self rest </proc/self/stat
+  groupOf self; own=$group
   while read -r id order one two; do
     case $order in
     remount)
@@ -64,7 +66,9 @@ orders() {
         [ "$kid" != "$self" ] || continue
         # Below bubblewrap and the first process it keeps inside stands the agent.
         if [ "$two" = bubblewrap ]; then children "$kid"; children "${'$'}{kids%% *}"; kid=${'$'}{kids%% *}; fi
-        kill -s "$one" "$kid"
+        # As on a terminal, Ctrl-C is for the whole group: a shell waits for the command it started.
+        groupOf "$kid"
+        if [ "$group" != "$own" ]; then kill -s "$one" -- "-$group"; else kill -s "$one" "$kid"; fi
         break
       done
       echo "done $id" ;;
