@@ -1,7 +1,15 @@
-import { spawn } from 'node:child_process'
+import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+
+type StartOptions = {
+  readonly env?: Record<string, string>
+  readonly cwd?: string
+  /** A command that starts ours, e.g. as another user. */
+  readonly through?: readonly string[]
+}
+type RunOptions = StartOptions & { readonly input?: string }
 
 export type Ran = { readonly code: number | null; readonly stdout: string; readonly stderr: string }
 
@@ -11,9 +19,14 @@ export class Place implements Disposable {
   readonly dataDir = join(this.home, 'data')
   readonly folder = join(this.home, 'work')
   readonly env: Record<string, string>
+  readonly command: readonly string[]
 
-  constructor() {
-    for (const name of ['data', 'work', 'config', 'cache', 'run']) {
+  /** From source, or through the launcher that people start. */
+  constructor(form: 'source' | 'launcher' = 'source') {
+    const root = join(import.meta.dirname, '..', '..', '..')
+    this.command =
+      form === 'source' ? [process.execPath, join(root, 'src/cli/index.ts')] : [join(root, 'bin/orangery')]
+    for (const name of ['data', 'work', 'config', 'run']) {
       mkdirSync(join(this.home, name), { mode: 0o700 })
     }
     this.env = {
@@ -21,40 +34,48 @@ export class Place implements Disposable {
       HOME: this.home,
       ORANGERY_DATA_DIR: this.dataDir,
       XDG_CONFIG_HOME: join(this.home, 'config'),
-      XDG_CACHE_HOME: process.env['XDG_CACHE_HOME'] ?? join(tmpdir(), 'orangery-cli-cache'),
+      // Shared between places: compiling our code anew each time would be most of a test's time.
+      XDG_CACHE_HOME: join(root, '.cache'),
       XDG_RUNTIME_DIR: join(this.home, 'run'),
     }
   }
 
-  /** Runs the real command line as a child, from source. */
+  /** Runs the real command line as a child to its end. */
   orangery(...args: string[]): Promise<Ran> {
     return this.orangeryWith({}, ...args)
   }
 
-  orangeryWith(
-    options: { input?: string; env?: Record<string, string>; cwd?: string },
-    ...args: string[]
-  ): Promise<Ran> {
-    const entry = join(import.meta.dirname, '..', 'index.ts')
-    const child = spawn(process.execPath, [entry, ...args], {
+  orangeryWith({ input, ...options }: RunOptions, ...args: string[]): Promise<Ran> {
+    const child = this.start(options, ...args)
+    child.stdin.end(input)
+    return ended(child)
+  }
+
+  /** Starts the real command line as a child. */
+  start(options: StartOptions, ...args: string[]): ChildProcessWithoutNullStreams {
+    const [file = '', ...before] = [...(options.through ?? []), ...this.command]
+    return spawn(file, [...before, ...args], {
       cwd: options.cwd ?? this.folder,
       env: { ...this.env, ...options.env },
       stdio: 'pipe',
-    })
-    const out: Buffer[] = []
-    const err: Buffer[] = []
-    child.stdout.on('data', (chunk: Buffer) => out.push(chunk))
-    child.stderr.on('data', (chunk: Buffer) => err.push(chunk))
-    child.stdin.end(options.input)
-    return new Promise((resolve, reject) => {
-      child.on('error', reject)
-      child.on('close', (code) => {
-        resolve({ code, stdout: Buffer.concat(out).toString(), stderr: Buffer.concat(err).toString() })
-      })
     })
   }
 
   [Symbol.dispose](): void {
     rmSync(this.home, { recursive: true, force: true })
   }
+}
+
+/** What a child said and how it ended. */
+export function ended(child: ChildProcessWithoutNullStreams): Promise<Ran> {
+  const out: Buffer[] = []
+  const err: Buffer[] = []
+  child.stdout.on('data', (chunk: Buffer) => out.push(chunk))
+  child.stderr.on('data', (chunk: Buffer) => err.push(chunk))
+  return new Promise((resolve, reject) => {
+    child.on('error', reject)
+    child.on('close', (code) => {
+      resolve({ code, stdout: Buffer.concat(out).toString(), stderr: Buffer.concat(err).toString() })
+    })
+  })
 }

@@ -1,0 +1,133 @@
+import { createRequire } from 'node:module'
+import { expect, test } from 'vitest'
+import { Place } from '../../src/cli/testing/orangery.ts'
+import { leftovers } from './traces.ts'
+
+type Pty = {
+  write(data: string): void
+  resize(columns: number, rows: number): void
+  onData(listener: (data: string) => void): void
+  onExit(listener: (end: { exitCode: number }) => void): void
+}
+const { spawn } = createRequire(import.meta.url)('@lydell/node-pty') as {
+  spawn(file: string, args: string[], options: object): Pty
+}
+
+/** A person at a terminal: types, and reads until something shows up. */
+class Person {
+  readonly #pty: Pty
+  #screen = ''
+  #wake: () => void = () => {}
+  readonly left: Promise<number>
+
+  constructor(place: Place, ...args: string[]) {
+    const [file = '', ...before] = place.command
+    this.#pty = spawn(file, [...before, ...args], {
+      cwd: place.folder,
+      env: { ...place.env, TERM: 'xterm-256color' },
+      cols: 90,
+      rows: 25,
+    })
+    this.#pty.onData((data) => {
+      this.#screen += data
+      this.#wake()
+    })
+    this.left = new Promise((resolve) => this.#pty.onExit(({ exitCode }) => resolve(exitCode)))
+  }
+
+  type(text: string): void {
+    this.#pty.write(text)
+  }
+
+  resize(columns: number, rows: number): void {
+    this.#pty.resize(columns, rows)
+  }
+
+  /** Gives back what came since the last time, once it matches. */
+  async sees(pattern: RegExp): Promise<string> {
+    const deadline = Date.now() + 30_000
+    for (;;) {
+      const match = pattern.exec(this.#screen)
+      if (match !== null) {
+        const seen = this.#screen.slice(0, match.index + match[0].length)
+        this.#screen = this.#screen.slice(seen.length)
+        return seen
+      }
+      if (Date.now() > deadline) throw new Error(`never saw ${pattern}: ${JSON.stringify(this.#screen)}`)
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, 250)
+        this.#wake = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+    }
+  }
+}
+
+test('a shell in the sandbox has job control, resize, Ctrl-C and its own exit code', async () => {
+  using place = new Place('launcher')
+  const person = new Person(place, 'run', '--', 'bash', '--norc')
+  await person.sees(/\$ /)
+  person.type('stty size\r')
+  await person.sees(/25 90\r/)
+  person.resize(120, 40)
+  person.type('sleep 1; stty size\r')
+  await person.sees(/40 120\r/)
+  person.type('sleep 500\r')
+  await person.sees(/sleep 500\r/)
+  person.type('\u0003')
+  await person.sees(/\^C[^]*\$ /)
+  person.type('echo code=$?\r')
+  await person.sees(/code=130\r/)
+  person.type('sleep 400\r')
+  await person.sees(/sleep 400\r/)
+  person.type('\u001a')
+  await person.sees(/Stopped/)
+  person.type('kill %1; tput setaf 1 | od -c | head -1\r')
+  await person.sees(/033/)
+  person.type('echo kept > kept.txt; exit 5\r')
+  await person.sees(/1 change \(\+1 -0\), waiting for review/)
+  expect(await person.left).toBe(5)
+  expect(await leftovers(place.home)).toEqual([])
+})
+
+test('a person can join a running dispatch, leave it running and come back', async () => {
+  using place = new Place('launcher')
+  const spawned = await place.orangery('dispatch', 'spawn', '--', 'bash', '--norc')
+  const id = spawned.stdout.trim()
+  const first = new Person(place, 'dispatch', 'shell', id)
+  await first.sees(/\$ /)
+  first.type('echo one-$((1 + 1))\r')
+  await first.sees(/one-2\r/)
+  first.type('\u001d')
+  expect(await first.left).toBe(0)
+  const second = new Person(place, 'dispatch', 'shell', id)
+  await second.sees(/one-2\r/)
+  second.type('exit 6\r')
+  expect(await second.left).toBe(6)
+  expect(await leftovers(place.home)).toEqual([])
+})
+
+test('names that would drive a terminal are shown as what they are', async () => {
+  using place = new Place('launcher')
+  await place.orangery(
+    'run',
+    '-q',
+    '--name',
+    'a\u001b]0;owned\u0007b',
+    '--',
+    'bash',
+    '-c',
+    String.raw`> $'x\e[2Jy'`,
+  )
+  const person = new Person(place, 'dispatch', 'list')
+  expect(await person.sees(/a␛\]0;owned␇b/)).not.toContain('\u001b]0')
+  const changes = new Person(place, 'changeset', 'list')
+  const [, id = ''] = /(\d{14}-[0-9a-f]{4})/.exec(await changes.sees(/\d{14}-[0-9a-f]{4}/)) ?? []
+  const shown = new Person(place, 'changeset', 'show', id)
+  expect(await shown.sees(/x␛\[2Jy/)).not.toContain('\u001b[2J')
+  const diff = new Person(place, 'changeset', 'diff', id)
+  expect(await diff.sees(/diff --git/)).not.toContain('\u001b[2J')
+  await Promise.all([person, changes, shown, diff].map(({ left }) => left))
+})

@@ -1,0 +1,40 @@
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+const textOf = (path: string) => {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}
+const targetOf = (path: string) => {
+  try {
+    return readlinkSync(path)
+  } catch {
+    return ''
+  }
+}
+
+/** Processes whose command line or working folder, and mounts whose line, tell of the given folder. */
+function tracesOf(folder: string): string[] {
+  const processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+  const running = processes
+    .map((pid) => ({
+      pid,
+      command: textOf(`/proc/${pid}/cmdline`).replaceAll('\0', ' '),
+      cwd: targetOf(`/proc/${pid}/cwd`),
+    }))
+    .filter(({ command, cwd }) => command.includes(folder) || cwd.startsWith(folder))
+    .map(({ pid, command }) => `process ${pid}: ${command}`)
+  const mounts = textOf('/proc/self/mountinfo')
+    .split('\n')
+    .filter((line) => line.includes(folder))
+  return [...running, ...mounts]
+}
+
+/** What is left of a folder's processes and mounts once what is ending has had a moment to end. */
+export async function leftovers(folder: string): Promise<string[]> {
+  for (let tries = 0; tries < 50 && tracesOf(folder).length > 0; tries++) await sleep(100)
+  return tracesOf(folder)
+}
