@@ -22,6 +22,11 @@ function parentHosts(parent: Contract): readonly string[] | null {
   return parent.outputs.mode === 'open' ? null : [...parent.outputs.always, ...parent.outputs.allow]
 }
 
+/** Hosts it can reach now: those its contract names wait behind the boundary. (escape: child-always-hosts) */
+function reachableNow(parent: Contract): readonly string[] | null {
+  return boundaryRank(parent.boundary) < boundaryRank('network') ? parent.outputs.always : parentHosts(parent)
+}
+
 function outputsUnder(child: Contract, parent: Contract): ContractOutputs {
   const { outputs } = child
   if (Object.keys(outputs.pins).length > 0) {
@@ -32,6 +37,7 @@ function outputsUnder(child: Contract, parent: Contract): ContractOutputs {
     )
   }
   const hosts = parentHosts(parent)
+  const now = reachableNow(parent)
   if (modeRank[outputs.mode] > modeRank[parent.outputs.mode] && outputs.declared) {
     throw refuse(
       'parent_outputs',
@@ -46,7 +52,7 @@ function outputsUnder(child: Contract, parent: Contract): ContractOutputs {
   return {
     ...outputs,
     deny: unique([...outputs.deny, ...parent.outputs.deny]),
-    always: hosts === null ? outputs.always : commonHosts(outputs.always, hosts),
+    always: now === null ? outputs.always : commonHosts(outputs.always, now),
     readOnly: outputs.readOnly || parent.outputs.readOnly,
     declared: true,
   }
