@@ -144,7 +144,8 @@ export async function settle(
       return wanted === null ? { kind: 'there' } : conflict(`it is a ${now.kind} now`, ['mine'])
     }
     if (wanted === null) return now === null ? { kind: 'there' } : step(null)
-    if (now === null) return step(wanted)
+    // A new mode for a folder that is gone asks for nothing.
+    if (now === null) return base === null ? step(wanted) : { kind: 'there' }
     // The user's own mode of a folder wins unless the agent's change was made on it.
     return base !== null && sameSide(now, base) ? step(wanted) : { kind: 'there' }
   }
