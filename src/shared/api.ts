@@ -1,7 +1,16 @@
 import { z } from 'zod'
 import { agentCardSchema } from './card.ts'
 import { boundaryLevelSchema, phaseSchema } from './boundary.ts'
-import { applyResultSchema, changesetSchema, changesetStateSchema, verdictSchema } from './changeset.ts'
+import {
+  applyResultSchema,
+  changesetSchema,
+  changesetStateSchema,
+  choices,
+  conflictsSchema,
+  diffScopes,
+  exportFormats,
+  verdictSchema,
+} from './changeset.ts'
 import { changesetSummarySchema, dispatchDetailSchema, dispatchRowSchema } from './dispatch.ts'
 import { effectiveApprovalSchema, effectiveConfigSchema, trustQuestionSchema } from './config.ts'
 import { diskUseSchema, removedLogSchema } from './disk.ts'
@@ -124,6 +133,8 @@ export const api = {
       root: z.string().optional(),
       stat: z.boolean().default(false),
       include_ignored: z.boolean().default(false),
+      /** Everything, what changed since the caller last decided something, or what the last turn changed. */
+      scope: z.enum(diffScopes).default('all'),
     }),
     /** `text_b64` carries the exact bytes where the diff is not UTF-8. */
     z.object({
@@ -149,8 +160,36 @@ export const api = {
       include_ignored: z.boolean().default(false),
       /** The revision that was reviewed; refused when the changeset has moved since. */
       revision: z.string().optional(),
+      /** Also makes a commit of it, or takes over the agent's own commits, on a branch of the first root. */
+      commit: z
+        .object({
+          branch: z.string().min(1),
+          message: z.string().optional(),
+          own: z.boolean().default(false),
+          hooks: z.boolean().default(false),
+        })
+        .optional(),
     }),
     applyResultSchema,
+  ),
+  /** What an apply of all that may land would run into; reads only. */
+  'changeset.conflicts': procedure(reference, conflictsSchema),
+  'changeset.resolve': procedure(
+    reference.extend({
+      root: z.string().optional(),
+      path: z.string(),
+      choice: z.enum(choices),
+      /** The whole file, for `edit`. */
+      content_b64: z.string().optional(),
+    }),
+    conflictsSchema,
+  ),
+  'changeset.escalate': procedure(reference.extend({ why: z.string().nullable() }), changesetSchema),
+  /** Brings a rejected or abandoned changeset back to review. */
+  'changeset.restore': procedure(reference, z.object({ id: dispatchIdSchema, state: changesetStateSchema })),
+  'changeset.export': procedure(
+    reference.extend({ format: z.enum(exportFormats) }),
+    z.object({ name: z.string(), data_b64: z.string() }),
   ),
   'changeset.undo': procedure(reference, applyResultSchema),
   'changeset.reject': procedure(

@@ -15,6 +15,27 @@ export type Decision = z.infer<typeof decisionSchema>
 export const changeKinds = ['added', 'modified', 'deleted', 'renamed', 'mode', 'type'] as const
 export type ChangeKind = (typeof changeKinds)[number]
 
+/** What wrote it, as far as events and time tell. */
+export const provenanceSchema = z.object({
+  /** Position in the dispatch's event log. */
+  seq: z.number(),
+  at: z.string(),
+  title: z.string(),
+  /** False: it fits in time, but something else may have written it. */
+  certain: z.boolean(),
+})
+export type Provenance = z.infer<typeof provenanceSchema>
+
+export const commentSchema = z.object({
+  hunk: z.string().nullable(),
+  text: z.string(),
+  by: z.string(),
+  at: z.string(),
+  /** The content it was written on has changed since. */
+  outdated: z.boolean(),
+})
+export type ReviewComment = z.infer<typeof commentSchema>
+
 export const hunkSchema = z.object({
   /** Names the hunk by its content, so that it survives the agent's next turn. */
   id: z.string(),
@@ -22,6 +43,7 @@ export const hunkSchema = z.object({
   decision: decisionSchema,
   insertions: z.number(),
   deletions: z.number(),
+  provenance: provenanceSchema.nullable().optional(),
 })
 export type Hunk = z.infer<typeof hunkSchema>
 
@@ -48,6 +70,10 @@ export const changedFileSchema = z.object({
   refused: z.string().nullable(),
   hunks: z.array(hunkSchema),
   decision: decisionSchema,
+  /** It was decided on before and has changed since. */
+  reopened: z.boolean().optional(),
+  comments: z.array(commentSchema).optional(),
+  provenance: provenanceSchema.nullable().optional(),
 })
 export type ChangedFile = z.infer<typeof changedFileSchema>
 
@@ -72,6 +98,14 @@ export const changesetSchema = z.object({
   /** Changes under `.git` and other entries that were seen and dropped, each with a reason. */
   dropped: z.array(z.object({ root: z.string(), path: z.string(), why: z.string() })),
   transitions: z.array(transitionSchema),
+  /** Counts from 1; a rework is the next turn. */
+  turn: z.number().optional(),
+  /** Why a human is asked to look, or null. */
+  escalated: z.string().nullable().optional(),
+  /** Other open changesets of the project that touch the same files. */
+  overlaps: z.array(z.object({ id: dispatchIdSchema, paths: z.array(z.string()) })).optional(),
+  /** Commits the agent made; they are imported to `refs/orangery/<id>/` when the changeset is applied. */
+  commits: z.array(z.object({ root: z.string(), ref: z.string(), oid: z.string() })).optional(),
 })
 export type Changeset = z.infer<typeof changesetSchema>
 
@@ -80,5 +114,32 @@ export const applyResultSchema = z.object({
   state: changesetStateSchema,
   applied: z.array(z.object({ root: z.string(), path: z.string() })),
   skipped: z.array(z.object({ path: z.string(), why: z.string() })),
+  /** Files in which the user's own changes and the agent's were woven together. */
+  merged: z.array(z.string()).optional(),
+  /** The commit that was made of it, where one was asked for. */
+  commit: z.object({ root: z.string(), branch: z.string(), oid: z.string() }).optional(),
+  /** Something beside the files that did not work out. */
+  notes: z.array(z.string()).optional(),
 })
 export type ApplyResult = z.infer<typeof applyResultSchema>
+
+export const choices = ['mine', 'theirs', 'both', 'edit'] as const
+export const conflictSchema = z.object({
+  root: z.string(),
+  path: z.string(),
+  why: z.string(),
+  /** Names both sides as they are now; a choice made for others does not count. */
+  anchor: z.string(),
+  choices: z.array(z.enum(choices)),
+})
+export const conflictsSchema = z.object({
+  revision: z.string(),
+  conflicts: z.array(conflictSchema),
+  merged: z.array(z.string()),
+})
+export type Conflicts = z.infer<typeof conflictsSchema>
+
+export const diffScopes = ['all', 'review', 'turn'] as const
+export type DiffScope = (typeof diffScopes)[number]
+export const exportFormats = ['patch', 'tar', 'json'] as const
+export type ExportFormat = (typeof exportFormats)[number]

@@ -97,6 +97,8 @@ export interface ChangesetRecords {
   resolve(id: DispatchId, resolution: ResolutionRecord): void
   /** What a reviewer has seen last: the revision that "since my last review" compares with. */
   reviewed(id: DispatchId, by: string): string | null
+  /** Revisions that some reviewer has seen last. */
+  reviewedRevisions(id: DispatchId): readonly string[]
   markReviewed(id: DispatchId, by: string, revision: string, at: string): void
   applies(id: DispatchId): readonly ApplyRecord[]
   /** Records a finished apply or undo together with the state it leads to and what remains. */

@@ -25,7 +25,7 @@ export type ApplyContext = {
   readonly records: ChangesetRecords
   readonly disk: Disk
 }
-type Landed = { readonly target: Target; readonly wanted: Side | null }
+export type Landed = { readonly target: Target; readonly wanted: Side | null }
 export type ApplyPlan = {
   readonly steps: readonly Step[]
   readonly landed: readonly Landed[]
@@ -134,11 +134,14 @@ export async function applyChangeset(
   view: View,
   options: SelectOptions,
   by: string,
-): Promise<ApplyResult> {
+): Promise<{ result: ApplyResult; landed: readonly Landed[] }> {
   const plan = await planApply(context, record, view, options)
   refuseConflicts('apply', plan.conflicts)
   if (plan.landed.length === 0) {
-    if (options.all) return { id: record.id, state: record.state, applied: [], skipped: [...plan.skipped] }
+    if (options.all) {
+      const result = { id: record.id, state: record.state, applied: [], skipped: [...plan.skipped] }
+      return { result, landed: [] }
+    }
     throw new OrangeryError(
       'changeset.nothing_approved',
       `changeset ${record.id}: nothing in it is approved`,
@@ -172,7 +175,9 @@ export async function applyChangeset(
   const applied = plan.landed
     .filter(({ target }) => target.file !== null)
     .map(({ target }) => ({ root: target.entry.root, path: toText(target.entry.path) }))
-  return { id: record.id, state: outcome, applied, skipped: [...plan.skipped] }
+  const merged = plan.merged.length === 0 ? {} : { merged: [...plan.merged] }
+  const result = { id: record.id, state: outcome, applied, skipped: [...plan.skipped], ...merged }
+  return { result, landed: plan.landed }
 }
 
 /** Everything decided leaves `applied`; what nobody has said yes or no to keeps it in review. */
@@ -293,7 +298,7 @@ async function carryOut(context: ApplyContext, record: ChangesetRecord, journal:
   } catch (error) {
     if (stage === 'committed') throw error
     try {
-      await landing.back()
+      if (stage === 'committing') await landing.back()
       await landing.clear()
       await journals.remove(journal.transaction)
     } catch (failure) {

@@ -11,6 +11,7 @@ import {
 } from './classify.ts'
 import { nameOf, parentOf, toText, type BytePath } from './bytePath.ts'
 import { readBases, type Bases } from './bases.ts'
+import { captureCommits } from './commits.ts'
 import { storeSide, Unstable, permissionBits } from './content.ts'
 import { unlessMissing, type Disk, type DiskStat } from './disk.ts'
 import { ignoredPaths } from './ignored.ts'
@@ -35,7 +36,11 @@ type Dropped = Manifest['dropped'][number]
 export async function captureWorkspace(
   workspace: Workspace,
   options: CaptureOptions,
-): Promise<{ manifest: Manifest; bases: Bases }> {
+): Promise<{
+  manifest: Manifest
+  bases: Bases
+  writtenMs: (entry: { root: string; path: string }) => number
+}> {
   const { disk, layout } = options
   const gitDir = layout.objects(workspace.repoId)
   await ensureRepository(gitDir)
@@ -70,7 +75,18 @@ export async function captureWorkspace(
     manifest.roots.push({ name: root.name, path: root.path, ...trees })
   }
   await writer.flush()
-  return { manifest, bases }
+  if (options.final) {
+    const { commits, problems } = await captureCommits(workspace, gitDir, disk)
+    manifest.commits.push(...commits)
+    manifest.dropped.push(...problems)
+  }
+  return { manifest, bases, writtenMs: (entry) => writtenMs(bases, entry) }
+}
+
+/** When the agent's version was last written, by the file's own clock; now for what it deleted. */
+function writtenMs(bases: Bases, entry: { root: string; path: string }): number {
+  const identity = bases.seen.get(`result\0${entryKey(entry)}`)?.identity
+  return identity === undefined ? Date.now() : Number(BigInt(identity.split(':').at(-1) ?? 0) / 1_000_000n)
 }
 
 async function compareRoot(

@@ -1,5 +1,12 @@
 import { OrangeryError } from '../../shared/errors.ts'
-import type { ApplyResult, Changeset, ChangesetState, Verdict } from '../../shared/changeset.ts'
+import type {
+  ApplyResult,
+  Changeset,
+  ChangesetState,
+  Conflicts,
+  ExportFormat,
+  Verdict,
+} from '../../shared/changeset.ts'
 import type { ChangesetSummary } from '../../shared/dispatch.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords.ts'
@@ -7,15 +14,18 @@ import { createRepoLock } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
 import type { ThroughHolder } from '../base/throughHolder.ts'
 import type { Workspace } from '../base/workspace.ts'
-import { applyChangeset, recoverChangeset, undoChangeset, type ApplyContext } from './apply.ts'
+import { applyChangeset, planApply, recoverChangeset, undoChangeset, type ApplyContext } from './apply.ts'
 import { writeBases } from './bases.ts'
-import { fromText, type BytePath } from './bytePath.ts'
 import { captureWorkspace } from './capture.ts'
-import { diffText, type DiffText } from './diffText.ts'
+import { decideFiles, approveSelected } from './decide.ts'
+import type { DiffText } from './diffText.ts'
 import { realDisk, type Disk } from './disk.ts'
+import { landCommit, type CommitRequest } from './landCommit.ts'
+import { PackWriter } from './packWriter.ts'
+import { chooseFiles, ChangesetReader, turnOf, type DiffOptions } from './reader.ts'
 import { SavedManifests } from './saved.ts'
-import { selectTargets } from './selection.ts'
-import { changedFile, Decisions, findFiles, readView, type FileView, type View } from './view.ts'
+import { readView } from './view.ts'
+import { noteFirstSeen } from './written.ts'
 
 export type ChangesetsOptions = {
   readonly layout: Layout
@@ -31,7 +41,12 @@ export type Captured = {
   readonly insertions: number
   readonly deletions: number
 }
-type Place = { readonly root?: string | undefined; readonly path: string; readonly hunk?: string | undefined }
+export type Place = {
+  readonly root?: string | undefined
+  readonly path: string
+  readonly hunk?: string | undefined
+}
+type Ended = { id: DispatchId; state: ChangesetState }
 
 export interface Changesets {
   /** Records what the agent left so far; null when it changed nothing. `final` opens the review. */
@@ -41,87 +56,61 @@ export interface Changesets {
   ): Promise<Captured | null>
   list(): Promise<ChangesetSummary[]>
   get(id: DispatchId): Promise<Changeset>
-  diff(
-    id: DispatchId,
-    options: {
-      root?: string | undefined
-      path?: string | undefined
-      stat?: boolean
-      include_ignored?: boolean
-      maxBytes?: number
-    },
-  ): Promise<DiffText & { revision: string }>
+  /** `by` tells whose last review the scope `review` means. */
+  diff(id: DispatchId, options: DiffOptions, by?: string): Promise<DiffText & { revision: string }>
   decide(
     id: DispatchId,
     decision: Place & { verdict: Verdict | null; comment?: string | undefined },
     by: string,
   ): Promise<Changeset>
+  /** What an apply of everything that may land would run into now. */
+  conflicts(id: DispatchId): Promise<Conflicts>
+  resolve(
+    id: DispatchId,
+    resolution: {
+      root?: string | undefined
+      path: string
+      choice: 'mine' | 'theirs' | 'both' | 'edit'
+      content_b64?: string | undefined
+    },
+    by: string,
+  ): Promise<Conflicts>
   apply(
     id: DispatchId,
-    options: { all: boolean; include_ignored: boolean; revision?: string | undefined },
+    options: {
+      all: boolean
+      include_ignored: boolean
+      revision?: string | undefined
+      commit?: CommitRequest | undefined
+    },
     by: string,
   ): Promise<ApplyResult>
   undo(id: DispatchId, by: string): Promise<ApplyResult>
-  reject(id: DispatchId, comment: string, by: string): Promise<{ id: DispatchId; state: ChangesetState }>
-  abandon(id: DispatchId, by: string): Promise<{ id: DispatchId; state: ChangesetState }>
-  reopen(id: DispatchId, by: string): Promise<{ id: DispatchId; state: ChangesetState }>
+  reject(id: DispatchId, comment: string, by: string): Promise<Ended>
+  /** Archived: it can be restored for 30 days. */
+  abandon(id: DispatchId, by: string): Promise<Ended>
+  /** A rejected or abandoned changeset comes back to review. */
+  restore(id: DispatchId, by: string): Promise<Ended>
+  /** The agent goes on working on it: its next turn. */
+  reopen(id: DispatchId, by: string): Promise<Ended>
+  /** The comments of a review as the agent's next prompt. */
+  reworkPrompt(id: DispatchId): string
+  /** Flags it to a human, or takes the flag back. */
+  escalate(id: DispatchId, why: string | null): Promise<Changeset>
+  export(id: DispatchId, format: ExportFormat): Promise<{ name: string; data: Buffer }>
+  /** Brings applies that a crash cut off to their end. */
   recover(): Promise<void>
 }
-
-const largestDiff = 64 * 1024 * 1024
 
 export function createChangesets(options: ChangesetsOptions): Changesets {
   const { layout, records } = options
   const disk = options.disk ?? realDisk
   const context: ApplyContext = { layout, records, disk }
   const locks = createRepoLock(layout)
-  const views = new Map<string, Promise<View>>()
-
-  function find(id: DispatchId): ChangesetRecord {
-    const record = records.find(id)
-    if (record !== null) return record
-    throw new OrangeryError(
-      'changeset.not_found',
-      `no changeset ${id}: the dispatch changed nothing or is unknown`,
-      {
-        kind: 'not_found',
-      },
-    )
-  }
-
-  function view(record: ChangesetRecord, revision = record.revision): Promise<View> {
-    const key = `${record.id} ${revision}`
-    let reading = views.get(key)
-    if (reading === undefined) {
-      reading = new SavedManifests(layout.changeset(record.repoId, record.id), disk)
-        .read(revision)
-        .then((manifest) => readView(layout.objects(record.repoId), revision, manifest))
-      views.set(key, reading)
-      reading.catch(() => views.delete(key))
-      if (views.size > 8) views.delete(views.keys().next().value ?? '')
-    }
-    return reading
-  }
-
+  const reader = new ChangesetReader(context)
+  const find = (id: DispatchId) => reader.find(id)
   const lockOf = (record: { repoId: string }) =>
     locks.acquire(`apply-${record.repoId}`, { timeoutMs: 30_000 })
-
-  async function get(id: DispatchId): Promise<Changeset> {
-    const record = find(id)
-    const { manifest, files, insertions, deletions, revision } = await view(record)
-    const decisions = new Decisions(records.decisions(id))
-    return {
-      id,
-      state: record.state,
-      roots: manifest.roots.map((root) => root.path),
-      revision,
-      files: files.map((file) => changedFile(file, decisions)),
-      insertions,
-      deletions,
-      dropped: manifest.dropped,
-      transitions: [...records.transitions(id)],
-    }
-  }
 
   function move(
     id: DispatchId,
@@ -129,52 +118,76 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     to: ChangesetState,
     by: string,
     why: string,
-  ) {
-    const record = find(id)
+  ): Ended {
+    find(id)
     if (!records.transition(id, from, to, by, why)) throw wrongState(find(id), to)
-    return { id: record.id, state: to }
+    return { id, state: to }
+  }
+
+  async function conflicts(id: DispatchId): Promise<Conflicts> {
+    const record = find(id)
+    const view = await reader.view(record)
+    // Also what still waits for a decision: a reviewer wants to know before, not after.
+    const plan = await planApply(context, record, view, { all: true, includeIgnored: true })
+    return {
+      revision: record.revision,
+      conflicts: plan.conflicts.map((conflict) => ({ ...conflict, choices: [...conflict.choices] })),
+      merged: [...plan.merged],
+    }
+  }
+
+  async function capture(
+    workspace: Workspace,
+    { final, through, signal }: Parameters<Changesets['capture']>[1],
+  ): Promise<Captured | null> {
+    if (workspace.strategy === 'none') return null
+    await using _lock = await locks.acquire(`capture-${workspace.id}`, { timeoutMs: 60_000 })
+    const { id, repoId } = workspace
+    const folder = layout.changeset(repoId, id)
+    const protectedPaths = (await options.protectedPaths?.(workspace.roots.map(({ path }) => path))) ?? []
+    const captured = await captureWorkspace(workspace, {
+      disk,
+      layout,
+      protectedPaths,
+      through,
+      signal,
+      final,
+    })
+    const { manifest, bases } = captured
+    const known = records.find(id)
+    const isEmpty = manifest.entries.length === 0 && manifest.commits.length === 0
+    if (isEmpty && records.applies(id).length === 0) {
+      // Everything was put back: there is nothing to review and nothing to lose.
+      if (final && known !== null) records.forget(id)
+      if (final || known === null) return null
+    }
+    const saved = new SavedManifests(folder, disk)
+    const revision = await saved.write(manifest)
+    await writeBases(folder, bases, disk)
+    const view = await readView(layout.objects(repoId), revision, manifest)
+    await noteFirstSeen(folder, view, (entry) => captured.writtenMs(entry), disk)
+    const { insertions, deletions } = view
+    const counts = { revision, files: view.files.length, insertions, deletions }
+    const at = new Date().toISOString()
+    const turn = turnOf(records.transitions(id))
+    records.capture(
+      { id, repoId, workspace, updatedAt: at, ...counts },
+      { revision, at, final, turn },
+      'agent',
+    )
+    const lastOfTurns = new Map(records.captures(id).map((each) => [each.turn, each.revision]))
+    await saved.keepOnly(new Set([revision, ...lastOfTurns.values(), ...records.reviewedRevisions(id)]))
+    if (final) records.transition(id, ['active'], 'review', 'agent', 'the agent ended')
+    return counts
   }
 
   return {
-    async capture(workspace, { final, through, signal }) {
-      if (workspace.strategy === 'none') return null
-      await using _lock = await locks.acquire(`capture-${workspace.id}`, { timeoutMs: 60_000 })
-      const folder = layout.changeset(workspace.repoId, workspace.id)
-      const captured = await captureWorkspace(workspace, {
-        disk,
-        layout,
-        protectedPaths: (await options.protectedPaths?.(workspace.roots.map(({ path }) => path))) ?? [],
-        through,
-        signal,
-        final,
-      })
-      const known = records.find(workspace.id)
-      if (captured.manifest.entries.length === 0 && records.applies(workspace.id).length === 0) {
-        // Everything was put back: there is nothing to review and nothing to lose.
-        if (final && known !== null) records.forget(workspace.id)
-        if (final || known === null) return null
-      }
-      const saved = new SavedManifests(folder, disk)
-      const revision = await saved.write(captured.manifest)
-      await writeBases(folder, captured.bases, disk)
-      const { files, insertions, deletions } = await readView(
-        layout.objects(workspace.repoId),
-        revision,
-        captured.manifest,
-      )
-      const at = new Date().toISOString()
-      const counts = { revision, files: files.length, insertions, deletions }
-      const turn =
-        1 +
-        records.transitions(workspace.id).filter((each) => each.from !== null && each.to === 'active').length
-      records.capture(
-        { id: workspace.id, repoId: workspace.repoId, workspace, updatedAt: at, ...counts },
-        { revision, at, final, turn },
-        'agent',
-      )
-      if (final) records.transition(workspace.id, ['active'], 'review', 'agent', 'the agent ended')
-      return counts
-    },
+    capture,
+    conflicts,
+    get: (id) => reader.get(id),
+    diff: (id, wanted, by = '') => reader.diff(id, wanted, by),
+    export: (id, format) => reader.export(id, format),
+    reworkPrompt: (id) => reader.reworkPrompt(id),
 
     async list() {
       return records.list().map(({ id, state, files, insertions, deletions }) => ({
@@ -185,95 +198,78 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
         deletions,
       }))
     },
-    get,
-
-    async diff(id, { root, path, stat = false, include_ignored = false, maxBytes = largestDiff }) {
-      const record = find(id)
-      const current = await view(record)
-      const files =
-        path === undefined
-          ? current.files.filter((file) => include_ignored || !file.entry.ignored)
-          : chosen(current, { root, path })
-      const pairs = files.flatMap(({ entry, from }) => (from === null ? [entry] : [from, entry]))
-      const { roots } = current.manifest
-      const text = await diffText(layout.objects(record.repoId), roots, pairs, { stat, maxBytes })
-      return { revision: current.revision, ...text }
-    },
 
     async decide(id, { verdict, comment, ...place }, by) {
       const record = find(id)
-      const current = await view(record)
-      const at = new Date().toISOString()
-      const files = chosen(current, place)
-      for (const file of files) {
-        const { root, path } = file.entry
-        const hunks =
-          place.hunk === undefined ? file.hunks : file.hunks.filter((hunk) => hunk.id === place.hunk)
-        if (place.hunk !== undefined && hunks.length === 0) {
-          throw new OrangeryError('changeset.no_such_hunk', `no hunk ${place.hunk} in ${place.path}`, {
-            kind: 'not_found',
-            hint: 'It may have changed since: look at the changeset again.',
-          })
-        }
-        const common = { root, path, verdict, by, at, anchor: file.anchor }
-        records.decide(id, [
-          ...hunks.map((hunk) => ({ ...common, hunk: hunk.id })),
-          ...(place.hunk === undefined ? [{ ...common, hunk: null }] : []),
-        ])
-        if (comment !== undefined) {
-          records.comment(id, {
-            root,
-            path,
-            hunk: place.hunk ?? null,
-            anchor: file.anchor,
-            text: comment,
-            by,
-            at,
-          })
-        }
-      }
-      records.markReviewed(id, by, current.revision, at)
-      return get(id)
+      if (record.state === 'abandoned') throw wrongState(record, 'review')
+      decideFiles(records, record, await reader.view(record), { verdict, comment, ...place }, by)
+      return reader.get(id)
     },
 
-    async apply(id, { all, include_ignored, revision }, by) {
+    async resolve(id, { root, path, choice, content_b64 }, by) {
+      const record = find(id)
+      const view = await reader.view(record)
+      const [file] = chooseFiles(view, path, root)
+      const open = (await conflicts(id)).conflicts.find(
+        (each) =>
+          each.root === file?.entry.root &&
+          (each.path === path || chooseFiles(view, each.path, each.root)[0] === file),
+      )
+      if (file === undefined || open === undefined || !open.choices.includes(choice)) {
+        throw new OrangeryError(
+          'changeset.no_such_choice',
+          `${path}: there is no conflict to settle with "${choice}"`,
+          {
+            kind: 'input',
+            hint:
+              open === undefined
+                ? 'Look at the conflicts again.'
+                : `Choices are: ${open.choices.join(', ')}.`,
+          },
+        )
+      }
+      let content: string | null = null
+      if (choice === 'edit') {
+        const writer = new PackWriter(layout.objects(record.repoId), disk)
+        content = await writer.add('blob', Buffer.from(content_b64 ?? '', 'base64'))
+        await writer.flush()
+      }
+      const at = new Date().toISOString()
+      const { anchor } = open
+      records.resolve(id, { root: file.entry.root, path: file.entry.path, anchor, choice, content, by, at })
+      return conflicts(id)
+    },
+
+    async apply(id, { all, include_ignored, revision, commit }, by) {
       await using _lock = await lockOf(find(id))
       await recoverChangeset(context, find(id))
       const record = find(id)
       if (record.state !== 'review' && record.state !== 'applied') throw wrongState(record, 'applied')
       if (revision !== undefined && revision !== record.revision) throw movedOn(record)
-      const current = await view(record)
+      const view = await reader.view(record)
       const selection = { all, includeIgnored: include_ignored }
-      if (all) {
-        const at = new Date().toISOString()
-        const { approved } = selectTargets(current, new Decisions(records.decisions(id)), selection)
-        for (const { file, hunks } of approved) {
-          const common = {
-            root: file.entry.root,
-            path: file.entry.path,
-            anchor: file.anchor,
-            verdict: 'approve',
-            by,
-            at,
-          } as const
-          const whole = hunks.length === file.hunks.length ? [{ ...common, hunk: null }] : []
-          records.decide(id, [...hunks.map((hunk) => ({ ...common, hunk: hunk.id })), ...whole])
-        }
-      }
-      return await applyChangeset(context, record, current, selection, by)
+      if (all) approveSelected(records, record, view, selection, by)
+      const result = await applyChangeset(context, record, view, selection, by)
+      return await landCommit(context, record, view.manifest, result, commit)
     },
 
     async undo(id, by) {
       await using _lock = await lockOf(find(id))
       await recoverChangeset(context, find(id))
       const record = find(id)
-      return await undoChangeset(context, record, await view(record), by)
+      return await undoChangeset(context, record, await reader.view(record), by)
     },
 
     reject: async (id, comment, by) => move(id, ['review', 'active'], 'rejected', by, comment),
     abandon: async (id, by) => move(id, ['review', 'active', 'rejected'], 'abandoned', by, 'abandoned'),
-    reopen: async (id, by) =>
-      move(id, ['rejected', 'abandoned', 'review', 'applied'], 'active', by, 'rework'),
+    restore: async (id, by) => move(id, ['rejected', 'abandoned'], 'review', by, 'brought back'),
+    reopen: async (id, by) => move(id, ['rejected', 'review', 'applied'], 'active', by, 'rework'),
+
+    async escalate(id, why) {
+      find(id)
+      records.escalate(id, why)
+      return reader.get(id)
+    },
 
     async recover() {
       for (const record of records.list()) {
@@ -284,21 +280,10 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
   }
 }
 
-function chosen(view: View, { root, path }: Place): readonly FileView[] {
-  const files = findFiles(view, pathOf(path), root)
-  if (files.length > 0) return files
-  throw new OrangeryError('changeset.no_such_path', `no change at ${path} in this changeset`, {
-    kind: 'not_found',
-  })
-}
-function pathOf(text: string): BytePath {
-  return fromText(text.replace(/^\.\//, '').replace(/\/$/, ''))
-}
-
 function wrongState(record: ChangesetRecord, to: ChangesetState): OrangeryError {
   const hints: Partial<Record<ChangesetState, string>> = {
     active: 'Its agent still works on it: wait for it or stop it.',
-    rejected: 'It was sent back: let the agent rework it first.',
+    rejected: 'It was sent back: let the agent rework it, or restore it.',
     abandoned: 'It was abandoned: restore it first.',
   }
   const hint = hints[record.state]

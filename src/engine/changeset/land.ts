@@ -164,16 +164,20 @@ export class Landing implements AsyncDisposable {
     const kept = (await tree.lstat(`${this.#staging}/o${index}` as BytePath)) !== null
     switch (kind) {
       case 'put': {
-        // Still waiting: the original was never replaced.
-        if ((await tree.lstat(`${this.#staging}/n${index}` as BytePath)) !== null) return
-        if (kept) {
-          return this.#both(tree, path, (parent, staging) =>
-            disk.rename(staging.at(`o${index}`), parent.at(name)),
+        // The new content goes back to where it waited: a rollback that is cut off can still turn forward.
+        const waits = (await tree.lstat(`${this.#staging}/n${index}` as BytePath)) !== null
+        const there = await tree.lstat(path)
+        if (waits && (there !== null || !kept)) return
+        if (!waits && there !== null) {
+          if (!(await isAt(tree, path, after))) throw neither(operation)
+          await this.#both(tree, path, (parent, staging) =>
+            disk.rename(parent.at(name), staging.at(`n${index}`)),
           )
         }
-        if (before !== null || (await tree.lstat(path)) === null) return
-        if (!(await isAt(tree, path, after))) throw neither(operation)
-        return tree.within(parentOf(path), (parent) => disk.unlink(parent.at(name)))
+        if (!kept) return
+        return this.#both(tree, path, (parent, staging) =>
+          disk.rename(staging.at(`o${index}`), parent.at(name)),
+        )
       }
       case 'remove':
         if (!kept) return

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
-import type { ChangedFile, ChangeKind, Decision } from '../../shared/changeset.ts'
+import type { ChangedFile, ChangeKind, Decision, Provenance, ReviewComment } from '../../shared/changeset.ts'
 import type { DecisionRecord } from '../base/changesetRecords.ts'
-import { isBelow, isUtf8, parentOf, toBytes, toText, type BytePath } from './bytePath.ts'
-import { sameContent, type Entry, type Manifest, type Side } from './manifest.ts'
+import { fromText, isBelow, isUtf8, parentOf, toBytes, toText, type BytePath } from './bytePath.ts'
+import { entryKey, sameContent, type Entry, type Manifest, type Side } from './manifest.ts'
 import { readPatch, type PatchFile, type PatchHunk } from './patch.ts'
 
 /** One file as a reviewer sees it: an entry, the entry it was renamed from, and its hunks. */
@@ -117,9 +117,14 @@ function largestWithin(entries: readonly Entry[], budget: number): number {
 /** A decision counts for the content it was made on; whatever changed since is open again. */
 export class Decisions {
   readonly #byPlace = new Map<string, DecisionRecord>()
+  readonly #byPath: ReadonlyMap<string, DecisionRecord[]>
 
   constructor(records: readonly DecisionRecord[]) {
     for (const record of records) this.#byPlace.set(placeKey(record.root, record.path, record.hunk), record)
+    this.#byPath = Map.groupBy(records, (record) => entryKey(record))
+  }
+  #ofPath({ entry }: FileView): readonly DecisionRecord[] {
+    return this.#byPath.get(entryKey(entry)) ?? []
   }
   ofHunk(file: FileView, hunk: PatchHunk): Decision {
     return this.#byPlace.get(placeKey(file.entry.root, file.entry.path, hunk.id))?.verdict ?? null
@@ -128,6 +133,13 @@ export class Decisions {
   ofWhole(file: FileView): Decision {
     const record = this.#byPlace.get(placeKey(file.entry.root, file.entry.path, null))
     return record?.anchor === file.anchor ? record.verdict : null
+  }
+  /** Something of it was decided that is not there any more: it has changed since. */
+  isReopened(file: FileView): boolean {
+    const hunks = new Set(file.hunks.map((hunk) => hunk.id))
+    return this.#ofPath(file).some(({ hunk, anchor }) =>
+      hunk === null ? file.hunks.length === 0 && anchor !== file.anchor : !hunks.has(hunk),
+    )
   }
   /** A file's decision is that of all its hunks, if they agree. */
   ofFile(file: FileView): Decision {
@@ -140,7 +152,13 @@ function placeKey(root: string, path: string, hunk: string | null): string {
   return `${root}\0${path}\0${hunk ?? ''}`
 }
 
-export function changedFile(file: FileView, decisions: Decisions): ChangedFile {
+/** What is known about a file beside its content. */
+export type Notes = {
+  readonly comments: (file: FileView) => ReviewComment[]
+  readonly provenance: (file: FileView, hunk: string) => Provenance | null
+}
+
+export function changedFile(file: FileView, decisions: Decisions, notes: Notes): ChangedFile {
   const { entry, from } = file
   const base = from?.base ?? entry.base
   const shown = entry.result ?? entry.base
@@ -169,8 +187,12 @@ export function changedFile(file: FileView, decisions: Decisions): ChangedFile {
       decision: decisions.ofHunk(file, hunk),
       insertions: hunk.insertions,
       deletions: hunk.deletions,
+      provenance: notes.provenance(file, hunk.id),
     })),
     decision: decisions.ofFile(file),
+    reopened: decisions.isReopened(file),
+    comments: notes.comments(file),
+    provenance: notes.provenance(file, ''),
   }
 }
 
@@ -187,12 +209,27 @@ function sizeOf(side: Side | null): number | null {
   return side !== null && 'size' in side ? side.size : null
 }
 
-/** The file a caller means; the root may be its path, its name in the changeset, or left out where one fits. */
-export function findFiles(view: View, path: BytePath, root: string | undefined): readonly FileView[] {
-  const names = new Map(view.manifest.roots.map((each) => [each.path, each.name]))
-  return view.files.filter(
-    ({ entry }) =>
-      (root === undefined || entry.root === root || names.get(entry.root) === root) &&
-      (entry.path === path || isBelow(entry.path, path) || path === ''),
+/** The files a caller means: one by its path, or all in a folder. The root may be its path or its name. */
+export function findFiles(
+  view: View,
+  text: string,
+  root: string | undefined,
+): { readonly exact: readonly FileView[]; readonly inside: readonly FileView[] } {
+  const path = fromText(
+    text
+      .replace(/^(\.\/)+/, '')
+      .replace(/\/+$/, '')
+      .replace(/^\.$/, ''),
   )
+  const names = new Map(view.manifest.roots.map((each) => [each.path, each.name]))
+  const own = view.files.filter(
+    ({ entry }) => root === undefined || entry.root === root || names.get(entry.root) === root,
+  )
+  // A name that is not UTF-8 is also known by what it looks like, if only one looks so.
+  const alike = own.filter(({ entry }) => toText(entry.path) === text)
+  const exact = own.filter(({ entry }) => entry.path === path)
+  return {
+    exact: exact.length > 0 || alike.length !== 1 ? exact : alike,
+    inside: own.filter(({ entry }) => isBelow(entry.path, path)),
+  }
 }

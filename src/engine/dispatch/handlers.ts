@@ -15,6 +15,7 @@ import type { Parts } from './parts.ts'
 import { preflight, prepare } from './prepare.ts'
 import { recordHandlers } from './recordHandlers.ts'
 import { recover } from './recover.ts'
+import { reviewHandlers } from './reviewHandlers.ts'
 import type { Supervisors } from './supervisors.ts'
 import { version } from './version.ts'
 import { whileLanding, workspaceHandlers } from './workspaceHandlers.ts'
@@ -141,7 +142,7 @@ export function createHandlers(parts: Parts, supervisors: Supervisors, host: Hos
 
     'changeset.list': () => changesets.list(),
     'changeset.get': ({ id }) => changesets.get(find(id)),
-    'changeset.diff': ({ id, ...options }) => changesets.diff(find(id), options),
+    'changeset.diff': ({ id, ...options }, { by }) => changesets.diff(find(id), options, by),
     'changeset.decide': ({ id, ...decision }, { by }) => changesets.decide(find(id), decision, by),
     'changeset.apply': ({ id: reference, ...options }, { by }) => {
       const id = find(reference)
@@ -155,6 +156,7 @@ export function createHandlers(parts: Parts, supervisors: Supervisors, host: Hos
     'changeset.abandon': ({ id }, { by }) => changesets.abandon(find(id), by),
 
     ...boundaryHandlers(parts, find),
+    ...reviewHandlers(parts, find),
 
     changes: async function* (_input, signal) {
       let pending: string[] = []

@@ -186,6 +186,11 @@ export class StoredChangesets implements ChangesetRecords {
     return (row as { revision: string } | undefined)?.revision ?? null
   }
 
+  reviewedRevisions(id: DispatchId): readonly string[] {
+    const rows = this.#sql('SELECT revision FROM changeset_reviews WHERE changeset_id = ?').all(id)
+    return (rows as { revision: string }[]).map((row) => row.revision)
+  }
+
   markReviewed(id: DispatchId, by: string, revision: string, at: string): void {
     this.#sql(
       'INSERT OR REPLACE INTO changeset_reviews (changeset_id, by, revision, at) VALUES (?, ?, ?, ?)',

@@ -1,0 +1,201 @@
+import { lstat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { inflate } from 'node:zlib'
+import { git, tryGit } from '../base/git.ts'
+import type { Workspace } from '../base/workspace.ts'
+import { fromBytes, fromText, joinPath, type BytePath } from './bytePath.ts'
+import { contentOf } from './content.ts'
+import { unlessMissing, type Disk } from './disk.ts'
+import type { Manifest } from './manifest.ts'
+import { PackWriter, type ObjectType } from './packWriter.ts'
+import { sidesOf } from './scan.ts'
+import { Tree } from './tree.ts'
+
+type Commit = Manifest['commits'][number]
+type Repository = { readonly root: string; readonly agentGit: string; readonly realGit: string }
+
+const inflated = promisify(inflate)
+const largestLoose = 128 * 1024 * 1024
+const largestPack = 2 * 1024 ** 3
+const mostObjects = 200_000
+
+/** The repositories of a workspace that the agent may have committed to, ours and its side by side. */
+async function repositoriesOf(workspace: Workspace): Promise<Repository[]> {
+  const found: Repository[] = []
+  for (const root of workspace.roots) {
+    const { result, base } = sidesOf(root)
+    const inside = root.role === 'git' ? '' : '.git'
+    const [agentGit, realGit] = [join(result, inside), join(base, inside)]
+    const [hasAgent, hasReal] = await Promise.all([agentGit, realGit].map(isFolder))
+    if (hasAgent === true && hasReal === true) found.push({ root: root.path, agentGit, realGit })
+  }
+  return found
+}
+const isFolder = (path: string) =>
+  lstat(path).then(
+    (stat) => stat.isDirectory(),
+    () => false,
+  )
+
+/**
+ * Brings the commits an agent made into our own repository. Nothing of its repository is run or believed: no
+ * configuration, hook, index or alternate is read. Loose objects are unpacked here and named anew by their
+ * content, packs go through `index-pack` as from a hostile remote, and tips count only if all they need is there.
+ */
+export async function captureCommits(
+  workspace: Workspace,
+  gitDir: string,
+  disk: Disk,
+): Promise<{ commits: Commit[]; problems: { root: string; path: string; why: string }[] }> {
+  const commits: Commit[] = []
+  const problems: { root: string; path: string; why: string }[] = []
+  for (const repository of await repositoriesOf(workspace)) {
+    const tips = await changedTips(repository, disk)
+    if (tips.length === 0) continue
+    try {
+      const env = { GIT_ALTERNATE_OBJECT_DIRECTORIES: join(repository.realGit, 'objects') }
+      await takeObjects(repository, gitDir, disk, env)
+      for (const tip of tips) {
+        const not = tip.base === null ? [] : [`^${tip.base}`]
+        const walk = await tryGit(['rev-list', '--objects', '--quiet', tip.oid, ...not, '--'], {
+          gitDir,
+          env,
+        })
+        const isCommit = await tryGit(['cat-file', '-e', `${tip.oid}^{commit}`], { gitDir, env })
+        if (walk.code === 0 && isCommit.code === 0) commits.push(tip)
+        else
+          problems.push({
+            root: tip.root,
+            path: `.git/${tip.ref}`,
+            why: 'its commits are incomplete and were not imported',
+          })
+      }
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error)
+      problems.push({ root: repository.root, path: '.git', why: `its commits could not be imported: ${why}` })
+    }
+  }
+  return { commits, problems }
+}
+
+/** Branches (and a detached HEAD) that point elsewhere than in the user's repository. */
+async function changedTips({ root, agentGit, realGit }: Repository, disk: Disk): Promise<Commit[]> {
+  await using tree = new Tree(agentGit, disk)
+  const tips = new Map<string, string>()
+  for (const line of ((await readSmall(tree, fromText('packed-refs'))) ?? '').split('\n')) {
+    const match = /^([0-9a-f]{40}) (refs\/heads\/.+)$/.exec(line)
+    if (match?.[1] !== undefined && match[2] !== undefined) tips.set(match[2], match[1])
+  }
+  for (const path of await filesBelow(tree, fromText('refs/heads'), 6)) {
+    const value = (await readSmall(tree, path))?.trim() ?? ''
+    if (/^[0-9a-f]{40}$/.test(value)) tips.set(path, value)
+  }
+  const head = (await readSmall(tree, fromText('HEAD')))?.trim() ?? ''
+  if (/^[0-9a-f]{40}$/.test(head)) tips.set('HEAD', head)
+  const changed: Commit[] = []
+  for (const [ref, oid] of tips) {
+    const isSafe = ref === 'HEAD' || (await tryGit(['check-ref-format', ref])).code === 0
+    if (!isSafe || !/^[\x21-\x7e]+$/.test(ref)) continue
+    const known = await tryGit(['rev-parse', '--verify', '--quiet', '--end-of-options', ref], {
+      gitDir: realGit,
+    })
+    const base = known.code === 0 ? known.stdout.toString().trim() : await headOf(realGit)
+    if (base !== oid) changed.push({ root, ref, oid, base })
+  }
+  return changed
+}
+
+async function headOf(realGit: string): Promise<string | null> {
+  const head = await tryGit(['rev-parse', '--verify', '--quiet', 'HEAD'], { gitDir: realGit })
+  return head.code === 0 ? head.stdout.toString().trim() : null
+}
+
+async function takeObjects(
+  repository: Repository,
+  gitDir: string,
+  disk: Disk,
+  env: Record<string, string>,
+): Promise<void> {
+  await using tree = new Tree(repository.agentGit, disk)
+  const writer = new PackWriter(gitDir, disk)
+  const objects = fromText('objects')
+  let count = 0
+  for (const folder of (await unlessMissing(tree.list(objects))) ?? []) {
+    const name = fromBytes(folder)
+    if (!/^[0-9a-f]{2}$/.test(name)) continue
+    for (const file of (await unlessMissing(tree.list(joinPath(objects, name)))) ?? []) {
+      count += 1
+      if (count > mostObjects) throw new Error(`more than ${mostObjects} objects`)
+      const raw = await readBytes(tree, joinPath(joinPath(objects, name), fromBytes(file)), largestLoose)
+      if (raw === null) continue
+      const whole = await inflated(raw, { maxOutputLength: largestLoose }).catch(() => null)
+      const match =
+        whole === null
+          ? null
+          : /^(commit|tree|blob|tag) (\d+)\0/.exec(whole.subarray(0, 64).toString('latin1'))
+      if (whole === null || match === null) continue
+      await writer.add(match[1] as ObjectType, whole.subarray(match[0].length))
+    }
+  }
+  await writer.flush()
+  const packs = joinPath(objects, 'pack')
+  for (const file of (await unlessMissing(tree.list(packs))) ?? []) {
+    const name = fromBytes(file)
+    if (!name.endsWith('.pack')) continue
+    const pack = await readBytes(tree, joinPath(packs, name), 512 * 1024 * 1024)
+    if (pack === null) throw new Error(`${name} is too large`)
+    await git(['index-pack', '--stdin', '--fix-thin', '--fsck-objects', `--max-input-size=${largestPack}`], {
+      gitDir,
+      env,
+      input: pack,
+    })
+  }
+}
+
+async function readSmall(tree: Tree, path: BytePath): Promise<string | null> {
+  return (await readBytes(tree, path, 4 * 1024 * 1024))?.toString('latin1') ?? null
+}
+async function readBytes(tree: Tree, path: BytePath, limit: number): Promise<Buffer | null> {
+  const stat = await tree.lstat(path)
+  if (stat === null || !stat.isFile() || stat.size > limit) return null
+  const chunks: Buffer[] = []
+  for await (const chunk of contentOf(tree, path)) chunks.push(chunk)
+  return Buffer.concat(chunks)
+}
+async function filesBelow(tree: Tree, path: BytePath, depth: number): Promise<BytePath[]> {
+  const found: BytePath[] = []
+  for (const name of (await unlessMissing(tree.list(path))) ?? []) {
+    const at = joinPath(path, fromBytes(name))
+    const stat = await tree.lstat(at)
+    if (stat?.isFile() === true) found.push(at)
+    else if (stat?.isDirectory() === true && depth > 0) found.push(...(await filesBelow(tree, at, depth - 1)))
+  }
+  return found
+}
+
+/** Hands the agent's commits over to the user's repository, under `refs/orangery/<id>/`, and nothing else with them. */
+export async function importCommits(
+  manifest: Manifest,
+  workspace: Workspace,
+  gitDir: string,
+): Promise<string[]> {
+  const notes: string[] = []
+  for (const { root, ref, oid, base } of manifest.commits) {
+    const repository = (await repositoriesOf(workspace)).find((each) => each.root === root)
+    const realGit = repository?.realGit ?? join(root, '.git')
+    try {
+      const env = { GIT_ALTERNATE_OBJECT_DIRECTORIES: join(realGit, 'objects') }
+      const input = `${oid}\n${base === null ? '' : `^${base}\n`}`
+      const pack = await git(['pack-objects', '--revs', '--thin', '--stdout', '-q'], { gitDir, env, input })
+      await git(['index-pack', '--stdin', '--fix-thin', '--strict'], { gitDir: realGit, input: pack })
+      const name = ref === 'HEAD' ? 'HEAD' : ref.replace(/^refs\//, '')
+      await git(['update-ref', `refs/orangery/${manifest.id}/${name}`, oid], { gitDir: realGit })
+    } catch (error) {
+      notes.push(
+        `commits of ${ref} were not imported: ${error instanceof Error ? error.message : String(error)}`,
+      )
+    }
+  }
+  return notes
+}

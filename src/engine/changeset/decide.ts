@@ -1,0 +1,96 @@
+import type { Verdict } from '../../shared/changeset.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords.ts'
+import { selectTargets, type SelectOptions } from './selection.ts'
+import { Decisions, findFiles, type FileView, type View } from './view.ts'
+
+export type DecisionInput = {
+  readonly root?: string | undefined
+  readonly path: string
+  readonly hunk?: string | undefined
+  readonly verdict: Verdict | null
+  readonly comment?: string | undefined
+}
+
+/** Decides on a file, a hunk of it, or everything in a folder that one may decide on together. */
+export function decideFiles(
+  records: ChangesetRecords,
+  record: ChangesetRecord,
+  view: View,
+  input: DecisionInput,
+  by: string,
+): void {
+  const { path, hunk, verdict, comment } = input
+  const at = new Date().toISOString()
+  for (const file of filesFor(view, input)) {
+    const hunks = hunk === undefined ? file.hunks : file.hunks.filter((each) => each.id === hunk)
+    if (hunk !== undefined && hunks.length === 0) {
+      throw new OrangeryError('changeset.no_such_hunk', `no hunk ${hunk} in ${path}`, {
+        kind: 'not_found',
+        hint: 'It may have changed since: look at the changeset again.',
+      })
+    }
+    const place = { root: file.entry.root, path: file.entry.path, anchor: file.anchor }
+    records.decide(record.id, [
+      ...hunks.map((each) => ({ ...place, hunk: each.id, verdict, by, at })),
+      ...(hunk === undefined ? [{ ...place, hunk: null, verdict, by, at }] : []),
+    ])
+    if (comment !== undefined && comment !== '') {
+      records.comment(record.id, { ...place, hunk: hunk ?? null, text: comment, by, at })
+    }
+  }
+  records.markReviewed(record.id, by, view.revision, at)
+}
+
+function filesFor(view: View, { path, root, verdict }: DecisionInput): readonly FileView[] {
+  const { exact, inside } = findFiles(view, path, root)
+  if (exact.length > 1) {
+    throw new OrangeryError('changeset.ambiguous_path', `${path} changed in several roots`, {
+      kind: 'not_found',
+      hint: `Name the root: ${exact.map((file) => file.entry.root).join(', ')}.`,
+    })
+  }
+  if (exact.length === 1) return exact
+  // Approving a folder is a small "approve all": what needs a decision of its own is not in it.
+  const files =
+    verdict === 'approve'
+      ? inside.filter(({ entry, from }) => !entry.protected && from?.protected !== true)
+      : inside
+  if (files.length > 0) return files
+  if (inside.length > 0) {
+    throw new OrangeryError('changeset.protected', `${path}: everything in it is protected`, {
+      kind: 'refused',
+      hint: 'Decide on each protected file by its own path.',
+    })
+  }
+  throw new OrangeryError('changeset.no_such_path', `no change at ${path} in this changeset`, {
+    kind: 'not_found',
+  })
+}
+
+/** Writes down what "approve all" approves, in the name of whoever said it. */
+export function approveSelected(
+  records: ChangesetRecords,
+  record: ChangesetRecord,
+  view: View,
+  selection: SelectOptions,
+  by: string,
+): void {
+  const at = new Date().toISOString()
+  const { approved } = selectTargets(view, new Decisions(records.decisions(record.id)), selection)
+  records.decide(
+    record.id,
+    approved.flatMap(({ file, hunks }) => {
+      const place = {
+        root: file.entry.root,
+        path: file.entry.path,
+        anchor: file.anchor,
+        verdict: 'approve',
+        by,
+        at,
+      } as const
+      const whole = hunks.length === file.hunks.length ? [{ ...place, hunk: null }] : []
+      return [...hunks.map((hunk) => ({ ...place, hunk: hunk.id })), ...whole]
+    }),
+  )
+}

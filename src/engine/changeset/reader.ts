@@ -1,0 +1,259 @@
+import { readFile } from 'node:fs/promises'
+import type { Changeset, DiffScope, ExportFormat, ReviewComment } from '../../shared/changeset.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import { loggedEventSchema, type LoggedEvent } from '../../shared/events.ts'
+import type { DispatchId } from '../../shared/ids.ts'
+import type { ChangesetRecord } from '../base/changesetRecords.ts'
+import type { ApplyContext } from './apply.ts'
+import { readBases } from './bases.ts'
+import { toText } from './bytePath.ts'
+import { diffText, type DiffPair, type DiffText } from './diffText.ts'
+import { asMail, asTar } from './exports.ts'
+import { entryKey } from './manifest.ts'
+import { BlobReader } from './objects.ts'
+import { callsOf, provenanceOf } from './provenance.ts'
+import { SavedManifests } from './saved.ts'
+import { pairsBetween } from './scope.ts'
+import { changedFile, Decisions, findFiles, readView, type FileView, type Notes, type View } from './view.ts'
+import { readFirstSeen, seenKey } from './written.ts'
+
+export type DiffOptions = {
+  readonly root?: string | undefined
+  readonly path?: string | undefined
+  readonly stat?: boolean | undefined
+  readonly include_ignored?: boolean | undefined
+  readonly scope?: DiffScope | undefined
+  readonly maxBytes?: number | undefined
+}
+const largestDiff = 64 * 1024 * 1024
+const largestExport = 256 * 1024 * 1024
+const largestLog = 32 * 1024 * 1024
+
+/** Everything about changesets that changes nothing. */
+export class ChangesetReader {
+  readonly #context: ApplyContext
+  /** A revision never changes, so neither does what is shown of it. */
+  readonly #views = new Map<string, Promise<View>>()
+
+  constructor(context: ApplyContext) {
+    this.#context = context
+  }
+
+  find(id: DispatchId): ChangesetRecord {
+    const record = this.#context.records.find(id)
+    if (record !== null) return record
+    const why = 'the dispatch changed nothing or is unknown'
+    throw new OrangeryError('changeset.not_found', `no changeset ${id}: ${why}`, { kind: 'not_found' })
+  }
+
+  view(record: ChangesetRecord, revision: string = record.revision): Promise<View> {
+    const key = `${record.id} ${revision}`
+    const known = this.#views.get(key)
+    if (known !== undefined) return known
+    const reading = this.#saved(record)
+      .read(revision)
+      .then((manifest) => readView(this.#gitDir(record), revision, manifest))
+    this.#views.set(key, reading)
+    reading.catch(() => this.#views.delete(key))
+    if (this.#views.size > 8) this.#views.delete(this.#views.keys().next().value ?? '')
+    return reading
+  }
+
+  async get(id: DispatchId): Promise<Changeset> {
+    const record = this.find(id)
+    const { manifest, files, insertions, deletions, revision } = await this.view(record)
+    const { records } = this.#context
+    const decisions = new Decisions(records.decisions(id))
+    const notes = await this.#notes(record)
+    const transitions = [...records.transitions(id)]
+    return {
+      id,
+      state: record.state,
+      roots: manifest.roots.map((root) => root.path),
+      revision,
+      files: files.map((file) => changedFile(file, decisions, notes)),
+      insertions,
+      deletions,
+      dropped: manifest.dropped,
+      transitions,
+      turn: turnOf(transitions),
+      escalated: record.escalated,
+      overlaps: await this.#overlaps(record),
+      commits: manifest.commits.map(({ root, ref, oid }) => ({ root, ref, oid })),
+    }
+  }
+
+  async diff(id: DispatchId, options: DiffOptions, by: string): Promise<DiffText & { revision: string }> {
+    const record = this.find(id)
+    const current = await this.view(record)
+    const { stat = false, include_ignored = false, scope = 'all', maxBytes = largestDiff } = options
+    const chosen =
+      options.path === undefined
+        ? current.files.filter((file) => include_ignored || !file.entry.ignored)
+        : chooseFiles(current, options.path, options.root)
+    const entries = chosen.flatMap(({ entry, from }) => (from === null ? [entry] : [from, entry]))
+    const earlier = scope === 'all' ? null : this.#earlier(record, scope, by)
+    let shown: readonly DiffPair[] = entries
+    if (earlier !== null) {
+      const bases = await readBases(this.#folder(record))
+      const between = pairsBetween((await this.view(record, earlier)).manifest, current.manifest, bases)
+      const keys = new Set(entries.map(entryKey))
+      shown = options.path === undefined ? between : between.filter((pair) => keys.has(entryKey(pair)))
+    }
+    const text = await diffText(this.#gitDir(record), current.manifest.roots, shown, { stat, maxBytes })
+    return { revision: current.revision, ...text }
+  }
+
+  async export(id: DispatchId, format: ExportFormat): Promise<{ name: string; data: Buffer }> {
+    const record = this.find(id)
+    const changeset = await this.get(id)
+    if (format === 'tar') {
+      const { manifest } = await this.view(record)
+      const landable = manifest.entries.filter((entry) => entry.refused === null)
+      const size = landable.reduce(
+        (sum, { result }) => sum + (result !== null && 'size' in result ? result.size : 0),
+        0,
+      )
+      if (size > largestExport) throw tooLarge(id, size)
+      const names = new Map(manifest.roots.map((root) => [root.path, root.name]))
+      await using blobs = new BlobReader(this.#gitDir(record))
+      const data = await asTar(landable, (root) => (names.size > 1 ? (names.get(root) ?? '') : ''), blobs)
+      return { name: `${id}.tar`, data }
+    }
+    const diff = await this.diff(id, { maxBytes: largestExport }, '')
+    if (diff.truncated) throw tooLarge(id, largestExport)
+    const bytes = diff.text_b64 === undefined ? Buffer.from(diff.text) : Buffer.from(diff.text_b64, 'base64')
+    if (format === 'patch') return { name: `${id}.patch`, data: asMail(changeset, bytes) }
+    const document = {
+      version: 1,
+      changeset,
+      diff: diff.text,
+      ...(diff.text_b64 === undefined ? {} : { diff_b64: diff.text_b64 }),
+    }
+    return { name: `${id}.json`, data: Buffer.from(`${JSON.stringify(document, null, 2)}\n`) }
+  }
+
+  /** What the agent is told when its work is sent back: every comment with the place it is about. */
+  reworkPrompt(id: DispatchId): string {
+    const record = this.find(id)
+    const { records } = this.#context
+    const rejection = records.transitions(id).findLast((each) => each.to === 'rejected')
+    const asked = new Map(
+      records.decisions(id).map((each) => [`${entryKey(each)}\0${each.hunk ?? ''}`, each.verdict]),
+    )
+    const comments = records.comments(id).map((comment) => {
+      const verdict = asked.get(`${entryKey(comment)}\0${comment.hunk ?? ''}`)
+      const place = toText(comment.path as Parameters<typeof toText>[0])
+      const hunk = comment.hunk === null ? '' : ` (hunk ${comment.hunk})`
+      return `- ${place}${hunk}${verdict === undefined ? '' : ` [${verdict}]`}: ${comment.text}`
+    })
+    return [
+      `Your changes were reviewed and need rework (changeset ${record.id}).`,
+      ...(rejection === undefined || rejection.why === '' ? [] : ['', rejection.why]),
+      ...(comments.length === 0 ? [] : ['', 'Comments:', ...comments]),
+    ].join('\n')
+  }
+
+  async #notes(record: ChangesetRecord): Promise<Notes> {
+    const comments = this.#context.records.comments(record.id)
+    const calls = callsOf(await this.#events(record))
+    const firstSeen = await readFirstSeen(this.#folder(record))
+    return {
+      comments: (file) =>
+        comments
+          .filter((comment) => entryKey(comment) === entryKey(file.entry))
+          .map(({ hunk, text, by, at, anchor }): ReviewComment => {
+            const isThere =
+              hunk === null ? anchor === file.anchor : file.hunks.some((each) => each.id === hunk)
+            return { hunk, text, by, at, outdated: !isThere }
+          }),
+      provenance: (file, hunk) => {
+        const writtenMs = firstSeen.get(seenKey(file.entry, hunk))
+        return writtenMs === undefined ? null : provenanceOf(calls, file.entry.path, writtenMs)
+      },
+    }
+  }
+
+  async #events(record: ChangesetRecord): Promise<LoggedEvent[]> {
+    const text = await readFile(this.#context.layout.events(record.repoId, record.id), 'utf8').catch(() => '')
+    if (text.length > largestLog) return []
+    return text.split('\n').flatMap((line) => {
+      if (
+        !line.includes('"ToolCall"') &&
+        !line.includes('"ToolResult"') &&
+        !line.includes('"DispatchStarting"')
+      )
+        return []
+      try {
+        const parsed = loggedEventSchema.safeParse(JSON.parse(line))
+        return parsed.success ? [parsed.data] : []
+      } catch {
+        return []
+      }
+    })
+  }
+
+  /** Warns of files that another open changeset of the project touches, be its agent running or done. */
+  async #overlaps(record: ChangesetRecord): Promise<{ id: DispatchId; paths: string[] }[]> {
+    const open = this.#context.records
+      .list()
+      .filter(({ id, repoId, state }) => id !== record.id && repoId === record.repoId && isOpen(state))
+    if (open.length === 0 || !isOpen(record.state)) return []
+    const own = new Set((await this.view(record)).manifest.entries.filter(isNoFolder).map(entryKey))
+    const found: { id: DispatchId; paths: string[] }[] = []
+    for (const other of open.slice(0, 32)) {
+      const manifest = await this.#saved(other)
+        .read(other.revision)
+        .catch(() => null)
+      const shared = (manifest?.entries ?? []).filter(
+        (entry) => isNoFolder(entry) && own.has(entryKey(entry)),
+      )
+      if (shared.length > 0)
+        found.push({ id: other.id, paths: shared.slice(0, 100).map((entry) => toText(entry.path)) })
+    }
+    return found
+  }
+
+  #earlier(record: ChangesetRecord, scope: DiffScope, by: string): string | null {
+    const { records } = this.#context
+    if (scope === 'review') return records.reviewed(record.id, by)
+    const turn = turnOf(records.transitions(record.id))
+    return records.captures(record.id).findLast((capture) => capture.turn < turn)?.revision ?? null
+  }
+
+  #saved(record: ChangesetRecord): SavedManifests {
+    return new SavedManifests(this.#folder(record), this.#context.disk)
+  }
+  #folder(record: ChangesetRecord): string {
+    return this.#context.layout.changeset(record.repoId, record.id)
+  }
+  #gitDir(record: ChangesetRecord): string {
+    return this.#context.layout.objects(record.repoId)
+  }
+}
+
+export function turnOf(transitions: readonly { from: string | null; to: string }[]): number {
+  return 1 + transitions.filter((each) => each.from !== null && each.to === 'active').length
+}
+
+/** One file by its path, or all that lie in a folder. */
+export function chooseFiles(view: View, path: string, root: string | undefined): readonly FileView[] {
+  const { exact, inside } = findFiles(view, path, root)
+  const files = exact.length > 0 ? exact : inside
+  if (files.length > 0) return files
+  throw new OrangeryError('changeset.no_such_path', `no change at ${path} in this changeset`, {
+    kind: 'not_found',
+  })
+}
+
+const isOpen = (state: string) => state === 'active' || state === 'review'
+const isNoFolder = ({ base, result }: { base: { kind: string } | null; result: { kind: string } | null }) =>
+  (result ?? base)?.kind !== 'directory'
+
+function tooLarge(id: DispatchId, size: number): OrangeryError {
+  const why = `it is larger than ${Math.round(size / 1024 ** 2)} MB`
+  return new OrangeryError('changeset.too_large', `cannot export changeset ${id}: ${why}`, {
+    kind: 'cannot_create',
+    hint: 'Export single files with `changeset diff --path`, or apply it.',
+  })
+}

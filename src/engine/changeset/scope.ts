@@ -1,0 +1,22 @@
+import type { Bases } from './bases.ts'
+import type { DiffPair } from './diffText.ts'
+import { entryKey, sameSide, type Manifest } from './manifest.ts'
+
+/** What became different between two captures of one changeset: the inter-diff a reviewer reads. */
+export function pairsBetween(before: Manifest, now: Manifest, bases: Bases): DiffPair[] {
+  const earlier = new Map(before.entries.map((entry) => [entryKey(entry), entry]))
+  const pairs: DiffPair[] = now.entries.map((entry) => ({
+    root: entry.root,
+    path: entry.path,
+    base: earlier.has(entryKey(entry)) ? (earlier.get(entryKey(entry))?.result ?? null) : entry.base,
+    result: entry.result,
+  }))
+  const present = new Set(now.entries.map(entryKey))
+  for (const entry of before.entries) {
+    if (present.has(entryKey(entry))) continue
+    // No difference any more: it was put back, or it has landed.
+    const base = bases.recorded.get(entryKey(entry))
+    pairs.push({ root: entry.root, path: entry.path, base: entry.result, result: base?.side ?? entry.base })
+  }
+  return pairs.filter((pair) => !sameSide(pair.base, pair.result))
+}

@@ -1,0 +1,27 @@
+import type { Handlers } from '../../shared/api.ts'
+import type { DispatchId } from '../../shared/ids.ts'
+import type { Parts } from './parts.ts'
+
+type Review =
+  | 'changeset.conflicts'
+  | 'changeset.resolve'
+  | 'changeset.escalate'
+  | 'changeset.restore'
+  | 'changeset.export'
+
+/** The part of a review that goes beyond reading, deciding and landing. */
+export function reviewHandlers(
+  { changesets }: Parts,
+  find: (reference: string) => DispatchId,
+): Pick<Handlers, Review> {
+  return {
+    'changeset.conflicts': ({ id }) => changesets.conflicts(find(id)),
+    'changeset.resolve': ({ id, ...resolution }, { by }) => changesets.resolve(find(id), resolution, by),
+    'changeset.escalate': ({ id, why }) => changesets.escalate(find(id), why),
+    'changeset.restore': ({ id }, { by }) => changesets.restore(find(id), by),
+    'changeset.export': async ({ id, format }) => {
+      const { name, data } = await changesets.export(find(id), format)
+      return { name, data_b64: data.toString('base64') }
+    },
+  }
+}
