@@ -39,10 +39,9 @@ function bubblewrapChecks(host: HostFacts): readonly CheckResult[] {
 }
 
 /** The first step of the ladder this host can do. */
-export function workspaceOf(host: HostFacts): string | null {
+export function workspaceOf(host: HostFacts): string {
   if (host.overlay.ok) return 'kernel-overlay'
-  if (host.userNamespaces.ok && host.tools['fuse-overlayfs'] !== null) return 'fuse-overlayfs'
-  return null
+  return host.fuseOverlay.ok ? 'fuse-overlayfs' : 'copy'
 }
 
 function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
@@ -51,16 +50,19 @@ function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
     ...(['sh', 'unshare', 'setpriv', 'setsid', 'mount'] as const).map((name) => toolCheck(host, name)),
   ]
   const overlay = check('kernel overlay', host.overlay, `works on ${host.filesystem}`)
+  const workspace = host.overlay.ok
+    ? [overlay]
+    : [overlay, check('fuse-overlayfs', host.fuseOverlay, 'works')]
   const confined = level === 0 ? [] : [...bubblewrapChecks(host), toolCheck(host, 'nsenter')]
   const required = [...common, ...confined]
   return {
     level,
     name: levelNames[level],
-    available: required.every(({ ok }) => ok) && workspaceOf(host) !== null,
+    available: required.every(({ ok }) => ok),
     driver:
       level === 0 ? 'bare-cli' : host.bubblewrap === null ? null : `bubblewrap ${host.bubblewrap.version}`,
     workspace: workspaceOf(host),
-    checks: [...required, overlay],
+    checks: [...required, ...workspace],
   }
 }
 

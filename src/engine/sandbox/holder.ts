@@ -37,11 +37,15 @@ while [ "$1" != -- ]; do
   slot=$1 lower=$2 layers=$3 upper=$4 work=$5 where=$6; shift 6
   # Options of a mount cannot carry every character a path may hold: such folders are named by descriptor.
   if [ -n "$layers" ]; then
-    "$mount" -t overlay -o "lowerdir=/proc/self/fd/4,upperdir=/proc/self/fd/5/$upper,workdir=/proc/self/fd/5/$work,userxattr,index=off,xino=off" overlay "$where" 4<"$lower" 5<"$layers"
-  elif [ -n "$fuse" ]; then
-    "$fuse" -o "lowerdir=$lower,upperdir=$upper,workdir=$work" "$where"
+    bottom=$lower lower=/proc/self/fd/4 upper=/proc/self/fd/5/$upper work=/proc/self/fd/5/$work
   else
-    "$mount" -t overlay -o "lowerdir=$lower,upperdir=$upper,workdir=$work,userxattr,index=off,xino=off" overlay "$where"
+    bottom=/ layers=/
+  fi
+  options="lowerdir=$lower,upperdir=$upper,workdir=$work"
+  if [ -n "$fuse" ]; then
+    "$fuse" -o "$options" "$where" 4<"$bottom" 5<"$layers"
+  else
+    "$mount" -i -t overlay -o "$options,userxattr,index=off,xino=off" overlay "$where" 4<"$bottom" 5<"$layers"
   fi || fail 'cannot mount the workspace'
   eval "where$slot=\$where"
   # Opening a file to append to it brings it into the writable layer, unchanged.
@@ -59,7 +63,7 @@ orders() {
     case $order in
     remount)
       eval "where=\$where$two"
-      said=$("$mount" -o "remount,$one" "$where" 2>&1) && echo "done $id" || echo "failed $id" $said ;;
+      said=$("$mount" -i -o "remount,$one" "$where" 2>&1) && echo "done $id" || echo "failed $id" $said ;;
     signal)
       children 1
       for kid in $kids; do

@@ -44,6 +44,8 @@ export type HostFacts = {
   readonly userNamespaces: Ability
   /** Kernel overlay with its writable layer in the data folder. */
   readonly overlay: Ability
+  /** fuse-overlayfs in its place; looked at only where there is no kernel overlay. */
+  readonly fuseOverlay: Ability
   readonly filesystem: string
   /** Docker, Podman or another container around us; null on a plain host. */
   readonly insideContainer: string | null
@@ -99,17 +101,25 @@ async function detectContainer(): Promise<string | null> {
   return /docker|containerd|kubepods|lxc/.exec(lines)?.[0] ?? null
 }
 
-/** Why an unprivileged user namespace cannot be made here. The order is from the surest sign to the vaguest. */
-async function explainNoUserNamespaces(said: string, inside: string | null): Promise<Ability> {
-  const limit = await readText('/proc/sys/user/max_user_namespaces')
-  if (limit?.trim() === '0') {
+/** What the host shows when it refuses user namespaces. */
+export type RefusalSigns = {
+  /** user.max_user_namespaces, kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns */
+  readonly most: string | null
+  readonly clone: string | null
+  readonly apparmor: string | null
+  readonly inside: string | null
+  readonly said: string
+}
+
+/** Why a user namespace cannot be made here, from the surest sign to the vaguest, and what helps. */
+export function explainRefusal({ most, clone, apparmor, inside, said }: RefusalSigns): Ability {
+  if (most?.trim() === '0') {
     return {
       ok: false,
       why: 'user namespaces are switched off (user.max_user_namespaces is 0)',
       fix: 'sudo sysctl -w user.max_user_namespaces=15000',
     }
   }
-  const clone = await readText('/proc/sys/kernel/unprivileged_userns_clone')
   if (clone?.trim() === '0') {
     return {
       ok: false,
@@ -117,7 +127,6 @@ async function explainNoUserNamespaces(said: string, inside: string | null): Pro
       fix: 'sudo sysctl -w kernel.unprivileged_userns_clone=1',
     }
   }
-  const apparmor = await readText('/proc/sys/kernel/apparmor_restrict_unprivileged_userns')
   if (apparmor?.trim() === '1') {
     return {
       ok: false,
@@ -129,7 +138,7 @@ async function explainNoUserNamespaces(said: string, inside: string | null): Pro
     return {
       ok: false,
       why: `${inside} around us refuses user namespaces (${said})`,
-      fix: 'Start the container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined.',
+      fix: 'docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined …',
     }
   }
   return {
@@ -139,8 +148,8 @@ async function explainNoUserNamespaces(said: string, inside: string | null): Pro
   }
 }
 
-function lastLine(text: Buffer): string {
-  return text.toString().trim().split('\n').at(-1) ?? ''
+function firstLine(text: Buffer): string {
+  return text.toString().trim().split('\n')[0] ?? ''
 }
 
 async function detectUserNamespaces(tools: HostFacts['tools'], inside: string | null): Promise<Ability> {
@@ -151,7 +160,21 @@ async function detectUserNamespaces(tools: HostFacts['tools'], inside: string | 
   const tried = await run(tools.unshare, ['-Urmnpf', '--kill-child=KILL', '--mount-proc', 'true'], {
     timeoutMs: 5000,
   })
-  return tried.code === 0 ? { ok: true } : explainNoUserNamespaces(lastLine(tried.stderr), inside)
+  if (tried.code === 0) return { ok: true }
+  const [most, clone, apparmor] = await Promise.all(
+    [
+      '/proc/sys/user/max_user_namespaces',
+      '/proc/sys/kernel/unprivileged_userns_clone',
+      '/proc/sys/kernel/apparmor_restrict_unprivileged_userns',
+    ].map(readText),
+  )
+  return explainRefusal({
+    most: most ?? null,
+    clone: clone ?? null,
+    apparmor: apparmor ?? null,
+    inside,
+    said: firstLine(tried.stderr),
+  })
 }
 
 const filesystems: Readonly<Record<number, string>> = {
@@ -167,34 +190,60 @@ const filesystems: Readonly<Record<number, string>> = {
   0xf2f52010: 'f2fs',
 }
 
+// A kernel that mounts an overlay may still refuse to write through it (nfs, ecryptfs): so write once.
+const layers = 'lowerdir=lower,upperdir=upper,workdir=work'
+const useMerged = ': >merged/written && mkdir merged/folder && rm merged/written'
+const tryKernelOverlay = `cd "$1" && "$2" -i -t overlay -o ${layers},userxattr,index=off,xino=off overlay merged && ${useMerged}`
+const tryFuseOverlay = `cd "$1" && "$2" -o ${layers} merged && ${useMerged}`
+
+/** Mounts an overlay with its writable layer in the data folder, as the holder will, and throws it away. */
+async function tryOverlay(tools: HostFacts['tools'], dataDir: string, script: string, program: string) {
+  const folder = await mkdtemp(join(dataDir, '.overlay-'))
+  try {
+    for (const name of ['lower', 'upper', 'work', 'merged']) await mkdir(join(folder, name))
+    const inside = [tools.sh ?? 'sh', '-c', script, 'sh', folder, program]
+    return await run(tools.unshare ?? 'unshare', ['-Urmpf', '--kill-child=KILL', ...inside], {
+      timeoutMs: 5000,
+    })
+  } finally {
+    await rm(join(folder, 'work', 'work'), { recursive: true, force: true }).catch(() => {})
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
 async function detectOverlay(
   tools: HostFacts['tools'],
   dataDir: string,
   filesystem: string,
 ): Promise<Ability> {
-  if (tools.unshare === null || tools.mount === null || tools.sh === null) {
-    return { ok: false, why: 'mount or unshare is not installed', fix: 'sudo apt install util-linux mount' }
-  }
-  await ensurePrivateDir(dataDir)
-  const folder = await mkdtemp(join(dataDir, '.overlay-'))
-  try {
-    for (const name of ['lower', 'upper', 'work', 'merged']) await mkdir(join(folder, name))
-    // A kernel that mounts it may still refuse to write through it (nfs, ecryptfs): so write once.
-    const script =
-      'cd "$1" && "$2" -t overlay -o lowerdir=lower,upperdir=upper,workdir=work,userxattr,index=off,xino=off overlay merged && : >merged/written && mkdir merged/folder'
-    const tried = await run(tools.unshare, ['-Urm', tools.sh, '-c', script, 'sh', folder, tools.mount], {
-      timeoutMs: 5000,
-    })
-    if (tried.code === 0) return { ok: true }
+  if (tools.mount === null) return { ok: false, why: 'mount is not installed', fix: 'sudo apt install mount' }
+  const tried = await tryOverlay(tools, dataDir, tryKernelOverlay, tools.mount)
+  if (tried.code === 0) return { ok: true }
+  const [major = 0, minor = 0] = release().split('.').map(Number)
+  if (major < 5 || (major === 5 && minor < 11)) {
     return {
       ok: false,
-      why: `the kernel cannot mount an overlay with its writable layer on ${filesystem} (${lastLine(tried.stderr)})`,
-      fix: 'Put the data folder on ext4, xfs or btrfs: ORANGERY_DATA_DIR=/path/on/such/a/disk',
+      why: `Linux ${release()} is older than 5.11, the first that lets ordinary users mount an overlay`,
+      fix: 'sudo apt install fuse-overlayfs',
     }
-  } finally {
-    // `work/work` has mode 000 and belongs to us.
-    await rm(join(folder, 'work', 'work'), { recursive: true, force: true }).catch(() => {})
-    await rm(folder, { recursive: true, force: true })
+  }
+  return {
+    ok: false,
+    why: `the kernel cannot mount an overlay with its writable layer on ${filesystem} (${firstLine(tried.stderr)})`,
+    fix: 'Put the data folder on ext4, xfs or btrfs: ORANGERY_DATA_DIR=/path/on/such/a/disk',
+  }
+}
+
+async function detectFuseOverlay(tools: HostFacts['tools'], dataDir: string): Promise<Ability> {
+  const program = tools['fuse-overlayfs']
+  const fix = 'sudo apt install fuse-overlayfs'
+  if (program === null) return { ok: false, why: 'fuse-overlayfs is not installed', fix }
+  const tried = await tryOverlay(tools, dataDir, tryFuseOverlay, program)
+  if (tried.code === 0) return { ok: true }
+  return {
+    ok: false,
+    why: `fuse-overlayfs does not work here (${firstLine(tried.stderr)})`,
+    fix: 'sudo chmod 666 /dev/fuse',
   }
 }
 
@@ -271,6 +320,11 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     detectEtcFiles(),
     detectSecretEtc(tools.find),
   ])
+  const fuseOverlay: Ability = overlay.ok
+    ? { ok: false, why: 'not needed: the kernel overlay works', fix: '' }
+    : userNamespaces.ok
+      ? await detectFuseOverlay(tools, dataDir)
+      : userNamespaces
   const architecture = arch()
   return {
     platform: platform(),
@@ -282,6 +336,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     bubblewrap,
     userNamespaces,
     overlay,
+    fuseOverlay,
     filesystem,
     insideContainer,
     cgroups,

@@ -1,0 +1,100 @@
+import { chmod, copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { CheckResult, DoctorReport } from '../../src/shared/doctor.ts'
+import { run } from '../../src/engine/base/process.ts'
+import { explainRefusal } from '../../src/engine/sandbox/host.ts'
+
+let folder: string
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'orangery-hosts-'))
+  await mkdir(join(folder, 'data'))
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+const door = join(import.meta.dirname, '../../src/engine/sandbox/index.ts')
+
+/** Asks the doctor on a host that was made so: in namespaces of its own, where a host can be changed at will. */
+async function doctorOn(setUp: string, dataDir = join(folder, 'data')): Promise<DoctorReport> {
+  const ask = `const { doctor } = await import(${JSON.stringify(door)}); console.log(JSON.stringify(await doctor(process.argv[1])))`
+  const script = `${setUp}\nexec "$1" --disable-warning=ExperimentalWarning --input-type=module -e "$2" "$3"`
+  const args = ['-Urmpf', '--mount-proc', 'sh', '-ec', script, 'sh', process.execPath, ask, dataDir]
+  const result = await run('unshare', args, { cwd: folder })
+  if (result.code !== 0) throw new Error(result.stderr.toString())
+  return JSON.parse(result.stdout.toString()) as DoctorReport
+}
+
+const levelOne = (report: DoctorReport) => report.levels.find(({ level }) => level === 1)
+const failed = (report: DoctorReport): readonly CheckResult[] =>
+  levelOne(report)?.checks.filter(({ ok }) => !ok) ?? []
+
+describe('the doctor names the cause and the one command that helps where', () => {
+  test('nothing is wrong: there is nothing to help with', async () => {
+    const report = await doctorOn(':')
+    expect(failed(report)).toEqual([])
+    expect(levelOne(report)).toMatchObject({ available: true, workspace: 'kernel-overlay' })
+  })
+
+  test('there is no bubblewrap', async () => {
+    const report = await doctorOn('mount --bind /dev/null "$(command -v bwrap)"')
+    expect(levelOne(report)?.available).toBe(false)
+    expect(failed(report)).toEqual([
+      { name: 'bwrap', ok: false, detail: 'not installed', fix: 'sudo apt install bubblewrap' },
+    ])
+  })
+
+  test('bubblewrap is set-uid', async () => {
+    const path = join(folder, 'setuid')
+    await copyFile((await run('sh', ['-c', 'command -v bwrap'])).stdout.toString().trim(), path)
+    await chmod(path, 0o4755)
+    const report = await doctorOn(`mount --bind ${path} "$(command -v bwrap)"`)
+    expect(levelOne(report)?.available).toBe(false)
+    expect(failed(report)[0]?.detail).toContain('set-uid')
+    expect(failed(report)[0]?.fix).toMatch(/^sudo chmod u-s \//)
+  })
+
+  test('bubblewrap is too old', async () => {
+    const path = join(folder, 'old')
+    await writeFile(path, '#!/bin/sh\necho bubblewrap 0.4.1\n', { mode: 0o755 })
+    const report = await doctorOn(`mount --bind ${path} "$(command -v bwrap)"`)
+    expect(failed(report)).toMatchObject([{ detail: '0.4.1 is older than 0.8' }])
+  })
+
+  test('user namespaces are switched off', async () => {
+    const report = await doctorOn('echo 0 >/proc/sys/user/max_user_namespaces')
+    expect(report.levels.map(({ available }) => available)).toEqual([false, false])
+    expect(failed(report)[0]).toMatchObject({
+      name: 'user namespaces',
+      detail: 'user namespaces are switched off (user.max_user_namespaces is 0)',
+      fix: 'sudo sysctl -w user.max_user_namespaces=15000',
+    })
+  })
+
+  test('the data folder lies on an overlay itself: the next step of the ladder is shown', async () => {
+    for (const name of ['l', 'u', 'w', 'm']) await mkdir(join(folder, name))
+    const report = await doctorOn(
+      'mount -t overlay -o lowerdir=l,upperdir=u,workdir=w,userxattr overlay m; mkdir m/data',
+      join(folder, 'm', 'data'),
+    )
+    expect(failed(report)[0]).toMatchObject({ name: 'kernel overlay' })
+    expect(failed(report)[0]?.detail).toContain('on overlay')
+    expect(failed(report)[0]?.fix).toContain('ORANGERY_DATA_DIR')
+    expect(levelOne(report)?.available).toBe(true)
+    expect(levelOne(report)?.workspace).toMatch(/fuse-overlayfs|copy/)
+  })
+})
+
+describe('a refusal of user namespaces is explained', () => {
+  const signs = { most: '15000', clone: '1', apparmor: null, inside: null, said: 'Operation not permitted' }
+
+  test.each([
+    ['by AppArmor', { apparmor: '1\n' }, 'sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0'],
+    ["by Debian's switch", { clone: '0\n' }, 'sudo sysctl -w kernel.unprivileged_userns_clone=1'],
+    ['by the container around us', { inside: 'Docker' }, 'docker run --security-opt seccomp=unconfined'],
+    ['by the kernel', {}, 'CONFIG_USER_NS'],
+  ])('%s', (_, changes, fix) => {
+    const answer = explainRefusal({ ...signs, ...changes })
+    expect(answer).toMatchObject({ ok: false, fix: expect.stringContaining(fix) as string })
+  })
+})
