@@ -1,0 +1,264 @@
+import { lookup } from 'node:dns/promises'
+import { copyFile, mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { OrangeryError } from '../../../shared/errors.ts'
+import type { Outputs } from '../../../shared/spec.ts'
+import { tryGit } from '../../base/git.ts'
+import { run } from '../../base/process.ts'
+import { refusedAddress } from '../addresses.ts'
+import { parseAuthority, showTarget } from '../names.ts'
+import { parseAllowHost } from '../policy.ts'
+import { overhear } from './overhear.ts'
+
+export const presetNames = ['npm', 'pip', 'cargo', 'go', 'maven', 'git', 'model'] as const
+export type PresetName = (typeof presetNames)[number]
+
+/** Whose tools are asked, and about what. */
+export type PresetContext = {
+  readonly home: string
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly roots: readonly string[]
+  /** Hosts that the agent's card names. */
+  readonly cardHosts: readonly string[]
+  /** Reads a text from the network, to follow an index to where its files lie. Null where that fails. */
+  readonly fetchText?: (url: string) => Promise<string | null>
+  readonly resolve?: (host: string) => Promise<readonly string[]>
+}
+
+/**
+ * The hosts a preset stands for on this machine, as `--allow-host` takes them. They are derived from what the
+ * user's own tools are configured for, so a company's mirror works and no registry is named in our code.
+ */
+export async function expandPreset(name: PresetName, context: PresetContext): Promise<string[]> {
+  const found = await presets[name](context)
+  if (found.length === 0) {
+    throw new OrangeryError('egress.empty_preset', `@${name}: no host could be found for it`, {
+      kind: 'input',
+      hint: hints[name],
+    })
+  }
+  const unique = [...new Set(found)].sort()
+  return Promise.all(unique.map((host) => pinnedWherePrivate(host, context)))
+}
+
+/** `@npm` in a list of hosts stands for the preset. */
+export const presetOf = (rule: string): PresetName | null =>
+  presetNames.find((name) => rule === `@${name}`) ?? null
+
+export type Expansion = { readonly preset: PresetName; readonly hosts: readonly string[] }
+
+/** Puts hosts in the place of presets, and says which: the user sees them before anything is granted. */
+export async function expandOutputs(
+  outputs: Outputs,
+  context: PresetContext,
+): Promise<{ readonly outputs: Outputs; readonly expansions: readonly Expansion[] }> {
+  const wanted = (outputs.allow ?? []).map((rule) => ({ rule, preset: presetOf(rule) }))
+  if (wanted.every(({ preset }) => preset === null)) return { outputs, expansions: [] }
+  const expansions = await Promise.all(
+    wanted.flatMap(({ preset }) =>
+      preset === null ? [] : [expandPreset(preset, context).then((hosts) => ({ preset, hosts }))],
+    ),
+  )
+  const granted = expansions.flatMap(({ hosts }) => hosts).map(parseAllowHost)
+  const plain = wanted.filter(({ preset }) => preset === null).map(({ rule }) => rule)
+  const pins = Object.fromEntries(granted.flatMap(({ pin }) => (pin === undefined ? [] : [pin])))
+  return {
+    outputs: {
+      ...outputs,
+      allow: [...new Set([...plain, ...granted.map(({ allow }) => allow)])],
+      ...(Object.keys(pins).length > 0 ? { pins: { ...pins, ...outputs.pins } } : {}),
+    },
+    expansions,
+  }
+}
+
+const hints: Readonly<Record<PresetName, string>> = {
+  npm: 'Install npm, or name the registry with --allow-host.',
+  pip: 'Install pip, or name the index with --allow-host.',
+  cargo: 'Install cargo, or name the registry with --allow-host.',
+  go: 'Install go and set GOPROXY, or name the proxy with --allow-host.',
+  maven: 'Install mvn, or name the repository with --allow-host.',
+  git: 'The roots have no remote that is reached over a network.',
+  model: "The agent's card names no hosts.",
+}
+
+const presets: Readonly<Record<PresetName, (context: PresetContext) => Promise<string[]>>> = {
+  npm: async (context) => {
+    const config = await output(context, ['npm', 'config', 'list', '--json'])
+    const values = parseJson(config)
+    return hostsOf(
+      Object.entries(values)
+        .filter(([key]) => key === 'registry' || key.endsWith(':registry'))
+        .map(([, value]) => String(value)),
+    )
+  },
+
+  pip: async (context) => {
+    const asked = 'pip'
+    const hosts = await overhear({
+      command: (folder) => [
+        'pip',
+        'download',
+        asked,
+        ...'--no-deps --no-cache-dir --retries 0 --no-input --disable-pip-version-check --dest'.split(' '),
+        folder,
+      ],
+      env: () => toolEnv(context),
+    }).catch(() => [])
+    const indexes = hostsAndUrls(await output(context, ['pip', 'config', 'list']))
+    const pages = indexes.length > 0 ? indexes : hosts.map((host) => `${urlOf(host)}simple`)
+    const files = await Promise.all(
+      pages.map(async (url) =>
+        hostsOf(hostsAndUrls((await read(context, `${url.replace(/\/$/, '')}/${asked}/`)) ?? '')),
+      ),
+    )
+    return [...hosts, ...files.flat()]
+  },
+
+  cargo: async (context) => {
+    const home = context.env['CARGO_HOME'] ?? join(context.home, '.cargo')
+    const hosts = await overhear({
+      prepare: async (folder) => {
+        await mkdir(join(folder, 'home'))
+        await mkdir(join(folder, 'src'))
+        for (const name of ['config.toml', 'config']) {
+          await copyFile(join(home, name), join(folder, 'home', name)).catch(() => {})
+        }
+        await writeFile(join(folder, 'src/lib.rs'), '')
+        await writeFile(
+          join(folder, 'Cargo.toml'),
+          '[package]\nname = "preset"\nversion = "0.0.0"\nedition = "2021"\n[dependencies]\nserde = "*"\n',
+        )
+      },
+      command: () => ['cargo', 'fetch', '-q'],
+      env: (folder) => ({
+        ...toolEnv(context),
+        RUSTUP_HOME: context.env['RUSTUP_HOME'] ?? join(context.home, '.rustup'),
+        CARGO_HOME: join(folder, 'home'),
+        CARGO_NET_RETRY: '0',
+      }),
+    }).catch(() => [])
+    const files = await Promise.all(
+      hosts.map(async (host) => {
+        const { dl } = parseJson((await read(context, `${urlOf(host)}config.json`)) ?? '')
+        return typeof dl === 'string' ? hostsOf([dl]) : []
+      }),
+    )
+    return [...hosts, ...files.flat()]
+  },
+
+  go: async (context) => {
+    const { GOPROXY, GOSUMDB } = parseJson(
+      await output(context, ['go', 'env', '-json', 'GOPROXY', 'GOSUMDB']),
+    )
+    const proxies = String(GOPROXY ?? '').split(/[,|]/)
+    // "name", "name+key" or "name+key url": without a url the name is the host.
+    const [name = '', url] = String(GOSUMDB ?? '').split(' ')
+    const checksums = url ?? (name === '' || name === 'off' ? '' : `https://${name.split('+')[0] ?? ''}`)
+    return hostsOf([...proxies, checksums])
+  },
+
+  maven: (context) =>
+    overhear({
+      command: (folder, port) => [
+        'mvn',
+        '-B',
+        '-q',
+        `-Dmaven.repo.local=${join(folder, 'repository')}`,
+        `-Duser.home=${context.home}`,
+        ...['http', 'https'].flatMap((scheme) => [
+          `-D${scheme}.proxyHost=127.0.0.1`,
+          `-D${scheme}.proxyPort=${port}`,
+        ]),
+        'help:help',
+      ],
+      env: () => toolEnv(context),
+    }).catch(() => []),
+
+  git: async (context) => {
+    const urls = await Promise.all(
+      context.roots.map(async (root) => {
+        const listed = await tryGit(['config', '--get-regexp', '^remote\\..*\\.(push)?url$'], {
+          cwd: root,
+        }).catch(() => null)
+        return listed?.code === 0
+          ? listed.stdout
+              .toString()
+              .split('\n')
+              .map((line) => line.replace(/^\S+ /, ''))
+          : []
+      }),
+    )
+    return hostsOf(urls.flat())
+  },
+
+  model: async (context) => [...context.cardHosts],
+}
+
+const ports: Readonly<Record<string, number>> = { http: 80, https: 443, ssh: 22, 'git+ssh': 22, git: 9418 }
+
+/** `host:port` of every url that leads over a network; `user@host:path` is git's way of saying ssh. */
+export function hostsOf(urls: readonly string[]): string[] {
+  return urls.flatMap((text) => {
+    const url = text.trim().replace(/^(sparse|registry)\+/, '')
+    const full = /^([a-z+]+):\/\/(?:[^/@]*@)?(\[[^\]]*\](?::\d+)?|[^/?#]+)/i.exec(url)
+    const short = /^(?:[^@/:]+@)([^@/:]+):(?!\/\/)/.exec(url)
+    const target =
+      full === null
+        ? short === null
+          ? null
+          : parseAuthority(short[1] ?? '', 22)
+        : parseAuthority(full[2] ?? '', ports[(full[1] ?? '').toLowerCase()] ?? null)
+    return target === null ? [] : [showTarget(target)]
+  })
+}
+
+const hostsAndUrls = (text: string): string[] => text.match(/https?:\/\/[^\s'"<>]+/g) ?? []
+const urlOf = (host: string) =>
+  host.endsWith(':80') ? `http://${host.slice(0, -3)}/` : `https://${host.replace(/:443$/, '')}/`
+
+/** A mirror in the user's own network is reached because the user's own tools are configured for it. */
+async function pinnedWherePrivate(host: string, context: PresetContext): Promise<string> {
+  const target = parseAuthority(host, null)
+  if (target === null) return host
+  const resolve =
+    context.resolve ?? (async (name) => (await lookup(name, { all: true })).map(({ address }) => address))
+  const addresses = await resolve(target.host).catch(() => [])
+  const [first] = addresses
+  if (first === undefined || addresses.some((address) => refusedAddress(address) === null)) return host
+  return `${host}=${showTarget({ host: first, port: target.port })}`
+}
+
+function toolEnv(context: PresetContext): Record<string, string> {
+  const known = Object.entries(context.env).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined,
+  )
+  return { ...Object.fromEntries(known), HOME: context.home }
+}
+
+/** From an empty place: a repository's own files must not say what the user's tools are configured for. */
+async function output(
+  context: PresetContext,
+  [file, ...args]: readonly [string, ...string[]],
+): Promise<string> {
+  const ran = await run(file, args, { cwd: '/', env: toolEnv(context), timeoutMs: 15_000 }).catch(() => null)
+  return ran?.code === 0 ? ran.stdout.toString() : ''
+}
+
+function parseJson(text: string): Record<string, unknown> {
+  try {
+    return JSON.parse(text) as Record<string, unknown>
+  } catch {
+    return {}
+  }
+}
+
+async function read(context: PresetContext, url: string): Promise<string | null> {
+  if (context.fetchText !== undefined) return context.fetchText(url)
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(5000) })
+    return response.ok ? (await response.text()).slice(0, 2_000_000) : null
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,110 @@
+import { execFile } from 'node:child_process'
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expandOutputs, expandPreset, hostsOf, type PresetContext } from './index.ts'
+
+const execute = promisify(execFile)
+let home: string
+beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), 'egress-preset-'))
+  await mkdir(join(home, 'bin'))
+})
+afterAll(() => rm(home, { recursive: true, force: true }))
+
+/** A tool that answers as the real one does. */
+async function fakeTool(name: string, script: string): Promise<void> {
+  await writeFile(join(home, 'bin', name), `#!/bin/sh\n${script}\n`)
+  await chmod(join(home, 'bin', name), 0o755)
+}
+const context = (more: Partial<PresetContext> = {}): PresetContext => ({
+  home,
+  env: { PATH: `${join(home, 'bin')}:/usr/bin:/bin` },
+  roots: [],
+  cardHosts: [],
+  fetchText: async () => null,
+  resolve: async () => ['1.1.1.1'],
+  ...more,
+})
+
+test('npm means the registries of its configuration, scoped ones too', async () => {
+  await fakeTool(
+    'npm',
+    `echo '{"registry":"https://mirror.test/npm/","@corp:registry":"http://npm.corp.test:4873/","replace-registry-host":"npmjs"}'`,
+  )
+  expect(await expandPreset('npm', context())).toEqual(['mirror.test:443', 'npm.corp.test:4873'])
+})
+
+test('go means its module proxies and checksum database', async () => {
+  await fakeTool('go', `echo '{"GOPROXY":"https://goproxy.test,direct","GOSUMDB":"sum.test+033de0ae+Ac4"}'`)
+  expect(await expandPreset('go', context())).toEqual(['goproxy.test:443', 'sum.test:443'])
+})
+
+test('a tool that cannot be asked is overheard: what it wants from the proxy is what it is configured for', async () => {
+  await fakeTool(
+    'pip',
+    'case $1 in download) curl -s -o /dev/null https://index.test/simple/pip/; curl -s -o /dev/null http://extra.test:8080/simple/ ;; *) echo "global.index-url=\'https://index.test/simple\'" ;; esac; exit 1',
+  )
+  const fetchText = async (url: string) =>
+    url === 'https://index.test/simple/pip/' ? '<a href="https://files.test/pip.whl">' : null
+  expect(await expandPreset('pip', context())).toEqual(['extra.test:8080', 'index.test:443'])
+  await fakeTool('pip', 'case $1 in download) curl -s -o /dev/null https://index.test/simple/pip/ ;; esac')
+  expect(await expandPreset('pip', context({ fetchText }))).toEqual(['files.test:443', 'index.test:443'])
+})
+
+test('cargo is asked with the configuration of its own home, and its index says where crates lie', async () => {
+  await mkdir(join(home, '.cargo'), { recursive: true })
+  await writeFile(join(home, '.cargo/config.toml'), 'index-host = "crates.test"\n')
+  await fakeTool(
+    'cargo',
+    `curl -s -o /dev/null "https://$(sed -n 's/.*"\\(.*\\)"/\\1/p' "$CARGO_HOME/config.toml")/config.json"`,
+  )
+  const fetchText = async (url: string) =>
+    url === 'https://crates.test/config.json' ? '{"dl":"https://static.test/crates"}' : null
+  expect(await expandPreset('cargo', context({ fetchText }))).toEqual(['crates.test:443', 'static.test:443'])
+})
+
+test('git means the remotes of the roots, model what the card names', async () => {
+  const root = join(home, 'repo')
+  await execute('git', ['init', '-q', root])
+  await execute('git', ['-C', root, 'remote', 'add', 'origin', 'git@git.test:team/project.git'])
+  await execute('git', ['-C', root, 'remote', 'add', 'mirror', 'https://mirror.test/project.git'])
+  await execute('git', ['-C', root, 'remote', 'add', 'local', '/srv/project.git'])
+  expect(await expandPreset('git', context({ roots: [root] }))).toEqual(['git.test:22', 'mirror.test:443'])
+  expect(await expandPreset('model', context({ cardHosts: ['model.test:443'] }))).toEqual(['model.test:443'])
+  await expect(expandPreset('git', context({ roots: [home] }))).rejects.toThrowError('@git: no host')
+})
+
+test("a mirror in the user's own network is pinned to the address it has", async () => {
+  const private_ = context({ cardHosts: ['mirror.test:443'], resolve: async () => ['10.1.2.3'] })
+  expect(await expandPreset('model', private_)).toEqual(['mirror.test:443=10.1.2.3:443'])
+})
+
+test('urls of every kind give their host and port', () => {
+  expect(
+    hostsOf([
+      'https://user:pass@a.test/x',
+      'ssh://git@b.test:2222/x',
+      'git@c.test:x/y',
+      'sparse+https://d.test/i/',
+      'file:///x',
+      '/x',
+      'direct',
+      'https://[2606:4700::1]/x',
+      'git://e.test/x',
+      '',
+    ]),
+  ).toEqual(['a.test:443', 'b.test:2222', 'c.test:22', 'd.test:443', '[2606:4700::1]:443', 'e.test:9418'])
+})
+
+test('presets among the allowed hosts become hosts and pins, and everything else stays', async () => {
+  const given = { mode: 'restricted', allow: ['a.test', '@model'], deny: ['b.test'] } as const
+  const outputs = { ...given, allow: [...given.allow], deny: [...given.deny] }
+  const asked = context({ cardHosts: ['m.test:443'], resolve: async () => ['192.168.0.9'] })
+  expect(await expandOutputs(outputs, asked)).toEqual({
+    outputs: { ...outputs, allow: ['a.test', 'm.test:443'], pins: { 'm.test:443': '192.168.0.9:443' } },
+    expansions: [{ preset: 'model', hosts: ['m.test:443=192.168.0.9:443'] }],
+  })
+})
