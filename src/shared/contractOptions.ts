@@ -1,6 +1,6 @@
 import { boundaryLevels } from './boundary.ts'
 import { OrangeryError } from './errors.ts'
-import { formatHostPattern, parseHostPattern, parsePinAddress } from './hosts.ts'
+import { formatHostPattern, parseHostPattern, parsePinAddress, presetNames, presetOf } from './hosts.ts'
 import { isolationOfLevel, isolations, parseLevel, type Isolation } from './level.ts'
 import {
   outputModes,
@@ -85,6 +85,13 @@ function outputsOf(options: ContractOptions): Outputs | undefined {
   const allow: string[] = []
   const pins: Record<string, string> = {}
   for (const text of given) {
+    if (presetOf(text) !== null) {
+      if (!allow.includes(text)) allow.push(text)
+      continue
+    }
+    if (text.startsWith('@')) {
+      throw badValue('--allow-host', text, presetNames.map((name) => `@${name}`).join(', '))
+    }
     const equals = text.indexOf('=')
     const pattern = parseHostPattern(equals < 0 ? text : text.slice(0, equals))
     const shape = 'HOST[:PORT][=ADDR:PORT]'

@@ -9,6 +9,13 @@ export type HostPattern = {
   readonly port: number | null
 }
 
+/** `@npm` among allowed hosts stands for what the user's own npm is configured for, and so on. */
+export const presetNames = ['npm', 'pip', 'cargo', 'go', 'maven', 'git', 'model'] as const
+export type PresetName = (typeof presetNames)[number]
+
+export const presetOf = (rule: string): PresetName | null =>
+  presetNames.find((name) => rule === `@${name}`) ?? null
+
 const label = '[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?'
 const namePattern = new RegExp(`^(?:\\*|(?:\\*\\.)?${label}(?:\\.${label})*)$`)
 const addressPattern = /^\[([0-9a-f:.]+)\]$/

@@ -8,6 +8,7 @@ import { makeDispatchId, type DispatchId } from '../../shared/ids.ts'
 import { parseSandboxSpec } from '../../shared/spec.ts'
 import { commandLine, findCard } from '../agents/index.ts'
 import type { Contract } from '../base/contract.ts'
+import type { Expansion } from '../egress/index.ts'
 import { ensurePrivateDir } from '../base/files.ts'
 import { loadConfig, resolveContract } from '../policy/index.ts'
 import {
@@ -33,6 +34,7 @@ import type { WorkspaceDriver } from '../base/workspace.ts'
 import type { Job } from './job.ts'
 import type { Parts } from './parts.ts'
 import { placeOf } from './place.ts'
+import { presetChecks, withPresets } from './presets.ts'
 import { sandboxRequest } from './request.ts'
 import { refuseRootsBeyond, rightsOf } from './childRights.ts'
 
@@ -40,6 +42,7 @@ type Worked = {
   readonly request: SpawnRequest
   readonly job: Omit<Job, 'id' | 'project' | 'driver'>
   readonly contract: Contract
+  readonly expansions: readonly Expansion[]
   readonly parentId: DispatchId | null
   readonly invocation: InvocationMeta | null
 }
@@ -52,9 +55,10 @@ async function workOut(parts: Parts, request: SpawnRequest): Promise<Worked> {
     prompt: request.prompt ?? null,
     systemPrompt: request.system_prompt ?? null,
   })
-  const spec = request.sandbox_spec === undefined ? null : parseSandboxSpec(request.sandbox_spec)
-  const place = await placeOf(parts, request, spec)
+  const written = request.sandbox_spec === undefined ? null : parseSandboxSpec(request.sandbox_spec)
+  const place = await placeOf(parts, request, written)
   const roots = place.roots.map((root) => resolve(root))
+  const { spec, expansions } = await withPresets(written, card, roots)
   const parentId = request.parent === undefined ? null : parts.store.dispatches.resolve(request.parent)
   const config = await loadConfig({ userConfigDir: parts.configDir, roots: spec?.roots ?? roots })
   const parent = parentId === null ? null : await rightsOf(parts, parentId)
@@ -81,7 +85,7 @@ async function workOut(parts: Parts, request: SpawnRequest): Promise<Worked> {
     size,
     entersInvocation,
   }
-  return { request, job, contract, parentId, invocation: place.invocation }
+  return { request, job, contract, expansions, parentId, invocation: place.invocation }
 }
 
 type Examined = {
@@ -91,12 +95,13 @@ type Examined = {
 }
 
 /** Every check before anything starts. What the checks found out on the way is handed on. */
-async function examine(parts: Parts, { contract, job, invocation }: Worked): Promise<Examined> {
+async function examine(parts: Parts, { contract, job, invocation, expansions }: Worked): Promise<Examined> {
   let project: Project | null = null
   let driver: WorkspaceDriver | null = null
   await ensurePrivateDir(parts.layout.dataDir)
   const reachable = await Promise.all(contract.roots.map((root) => checkReachable(root)))
   const report = await runChecks({
+    outputs: async () => presetChecks(expansions),
     roots: async () => {
       if (reachable.some((result) => !result.ok)) return reachable
       project = await identifyProject(contract.roots)

@@ -2,6 +2,7 @@ import { lookup } from 'node:dns/promises'
 import { copyFile, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { OrangeryError } from '../../../shared/errors.ts'
+import { presetOf, type PresetName } from '../../../shared/hosts.ts'
 import type { Outputs } from '../../../shared/spec.ts'
 import { tryGit } from '../../base/git.ts'
 import { run } from '../../base/process.ts'
@@ -9,9 +10,6 @@ import { refusedAddress } from '../addresses.ts'
 import { parseAuthority, showTarget } from '../names.ts'
 import { parseAllowHost } from '../policy.ts'
 import { overhear } from './overhear.ts'
-
-export const presetNames = ['npm', 'pip', 'cargo', 'go', 'maven', 'git', 'model'] as const
-export type PresetName = (typeof presetNames)[number]
 
 /** Whose tools are asked, and about what. */
 export type PresetContext = {
@@ -40,10 +38,6 @@ export async function expandPreset(name: PresetName, context: PresetContext): Pr
   const unique = [...new Set(found)].sort()
   return Promise.all(unique.map((host) => pinnedWherePrivate(host, context)))
 }
-
-/** `@npm` in a list of hosts stands for the preset. */
-export const presetOf = (rule: string): PresetName | null =>
-  presetNames.find((name) => rule === `@${name}`) ?? null
 
 export type Expansion = { readonly preset: PresetName; readonly hosts: readonly string[] }
 
