@@ -136,6 +136,37 @@ test('before each step a copy of the database as it was is kept beside it', asyn
   expect(inspect(first, (database) => database.pragma('integrity_check', { simple: true }))).toBe('ok')
 })
 
+test.each([2, 17, 18])('a database that only claims to be v%d is made what it claims', async (claimed) => {
+  using database = disposable(new Sqlite(path))
+  database.exec(`CREATE TABLE elsewhere (x); PRAGMA user_version = ${claimed}`)
+  await using store = await openStore(dataDir)
+  store.dispatches.create(aDispatch({ sandboxSpec: '{}' }))
+  expect(store.dispatches.list({ limit: 9 })).toHaveLength(1)
+})
+
+test('rows of another program, with other types and ids, are listed, found and guarded', async () => {
+  using database = disposable(new Sqlite(path))
+  database.exec(`CREATE TABLE dispatches (id TEXT PRIMARY KEY, agent TEXT NOT NULL, status TEXT NOT NULL,
+      sandbox TEXT, created_at INTEGER NOT NULL, completed_at INTEGER);
+    INSERT INTO dispatches VALUES ('k3j9x2m1', 'codex', 'completed', 'workspace-write', 1700000000, 1700000100);
+    PRAGMA user_version = 17`)
+  await using store = await openStore(dataDir)
+  const id = store.dispatches.resolve('k3j9')
+  expect(store.dispatches.get(id)).toMatchObject({
+    id: 'k3j9x2m1',
+    status: 'completed',
+    sandbox: 'workspace-write',
+    created_at: '2023-11-14T22:13:20.000Z',
+    sandbox_spec: null,
+  })
+  expect(() => store.database.sqlite.exec('DELETE FROM dispatches')).toThrow(/never deleted/)
+  expect(store.database.sqlite.prepare('SELECT completed_at FROM dispatches').get()).toEqual({
+    completed_at: 1700000100,
+  })
+  store.dispatches.create(aDispatch())
+  expect(store.dispatches.list({ limit: 9 }).map((row) => row.agent)).toEqual(['command', 'codex'])
+})
+
 test('opening once more migrates nothing and keeps no further copy', async () => {
   await lay('v17')
   await (await openStore(dataDir)).close()

@@ -1,3 +1,4 @@
+import { ensureDispatches } from './002-dispatches.ts'
 import { addColumns, type Migration } from './migration.ts'
 
 /** The life of a dispatch: who asked, under which name and legacy sandbox word, when it ran, how it ended. */
@@ -5,6 +6,7 @@ export const dispatchLifeMigration: Migration = {
   version: 17,
   name: 'dispatch life',
   up: (database) => {
+    ensureDispatches(database)
     addColumns(database, 'dispatches', [
       'parent_id TEXT',
       'name TEXT',

@@ -1,3 +1,4 @@
+import { ensureDispatches } from './002-dispatches.ts'
 import { addColumns, type Migration } from './migration.ts'
 
 const terminal = `('preflight_failed','completed','failed','timeout','cancelled','interrupted')`
@@ -49,6 +50,7 @@ export const dispatchRecordsMigration: Migration = {
   version: 19,
   name: 'dispatch records',
   up: (database) => {
+    ensureDispatches(database)
     // Also what older versions should have had: a database from elsewhere may lack some of it.
     addColumns(database, 'dispatches', [
       'agent TEXT',
