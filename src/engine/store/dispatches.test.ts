@@ -224,7 +224,16 @@ test('no query walks the whole table, so that 100,000 dispatches cost what ten d
       }
     },
   })
-  void new DispatchRecords({ ...store.database, sqlite: watched }, () => {})
+  const records = new DispatchRecords({ ...store.database, sqlite: watched }, () => {})
+  const dispatch = aDispatch()
+  records.create(dispatch)
+  records.markRunning(dispatch.id, supervisor)
+  records.setBoundary(dispatch.id, 'full')
+  records.finish(dispatch.id, anOutcome())
+  records.get(records.resolve(dispatch.id.slice(0, -1)))
+  records.list({ limit: 1, before: records.list({ limit: 1 })[0]?.id })
+  records.children(dispatch.id)
+  records.unfinished()
   const plans = queries
     .filter((text) => !text.startsWith('insert'))
     .map((text) => {

@@ -1,4 +1,3 @@
-import { and, asc, desc, eq, gte, lt, sql, type SQL } from 'drizzle-orm'
 import type { BoundaryLevel } from '../../shared/boundary.ts'
 import type { DispatchRow, DispatchStatus } from '../../shared/dispatch.ts'
 import type { SandboxEffective } from '../../shared/effective.ts'
@@ -6,9 +5,8 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { SandboxLevel } from '../../shared/level.ts'
 import type { StoreDatabase } from './database.ts'
-import { compile } from './compile.ts'
-import { detailColumns, rowColumns, toRow, toStored, type Found, type StoredDispatch } from './rows.ts'
-import { changesets, dispatches } from './schema.ts'
+import { dispatchQueries } from './dispatchQueries.ts'
+import { toRow, toStored, type StoredDispatch } from './rows.ts'
 
 export type NewDispatch = {
   readonly id: DispatchId
@@ -43,127 +41,14 @@ export type Outcome = {
   readonly lastEventHash: string | null
 }
 
-const parameter = sql.placeholder
-
-type RowFound = Found<typeof rowColumns>
-type DetailFound = Found<typeof detailColumns>
-
-function prepareStatements({ orm, sqlite }: StoreDatabase) {
-  const rows = () =>
-    orm.select(rowColumns).from(dispatches).leftJoin(changesets, eq(changesets.id, dispatches.id)).$dynamic()
-  const details = () =>
-    orm
-      .select(detailColumns)
-      .from(dispatches)
-      .leftJoin(changesets, eq(changesets.id, dispatches.id))
-      .$dynamic()
-  const ids = () => orm.select({ id: dispatches.id }).from(dispatches).$dynamic()
-  // Spelled out as in the partial index, which SQLite does not recognise behind parameters.
-  const unfinished = sql`${dispatches.status} IN ('starting','running')`
-  const thisOne = eq(dispatches.id, parameter('id'))
-  const newestFirst = [desc(dispatches.createdAt), desc(dispatches.id)]
-  const oldestFirst = [asc(dispatches.createdAt), asc(dispatches.id)]
-  const before = orm
-    .select({ createdAt: dispatches.createdAt })
-    .from(dispatches)
-    .where(eq(dispatches.id, parameter('before')))
-  const olderThanBefore = sql`(${dispatches.createdAt}, ${dispatches.id}) < (${before}, ${parameter('before')})`
-  const given = <Name extends string>(...names: readonly Name[]) =>
-    Object.fromEntries(names.map((name) => [name, sql`${parameter(name)}`])) as Record<Name, SQL>
-  return {
-    insert: compile(
-      sqlite,
-      orm
-        .insert(dispatches)
-        .values(
-          given(
-            'id',
-            'repoId',
-            'parentId',
-            'name',
-            'agent',
-            'role',
-            'phase',
-            'prompt',
-            'sandbox',
-            'sandboxSpec',
-            'level',
-            'boundary',
-            'roots',
-            'command',
-            'status',
-            'error',
-            'createdAt',
-            'endedAt',
-          ),
-        ),
-    ),
-    run: compile(
-      sqlite,
-      orm
-        .update(dispatches)
-        .set({ status: 'running', ...given('startedAt', 'supervisorPid', 'supervisorStartTicks') })
-        .where(and(thisOne, eq(dispatches.status, 'starting'))),
-    ),
-    setBoundary: compile(
-      sqlite,
-      orm.update(dispatches).set(given('boundary')).where(and(thisOne, unfinished)),
-    ),
-    finish: compile(
-      sqlite,
-      orm
-        .update(dispatches)
-        .set(given('status', 'exitCode', 'error', 'sandboxEffective', 'endedAt', 'lastEventHash'))
-        .where(and(thisOne, unfinished)),
-    ),
-    status: compile<{ status: DispatchStatus }>(
-      sqlite,
-      orm.select({ status: dispatches.status }).from(dispatches).where(thisOne),
-    ),
-    get: compile<DetailFound>(sqlite, details().where(thisOne)),
-    newest: compile<RowFound>(
-      sqlite,
-      rows()
-        .orderBy(...newestFirst)
-        .limit(parameter('limit')),
-    ),
-    older: compile<RowFound>(
-      sqlite,
-      rows()
-        .where(olderThanBefore)
-        .orderBy(...newestFirst)
-        .limit(parameter('limit')),
-    ),
-    byPrefix: compile<{ id: DispatchId }>(
-      sqlite,
-      ids()
-        .where(and(gte(dispatches.id, parameter('from')), lt(dispatches.id, parameter('to'))))
-        .orderBy(asc(dispatches.id))
-        .limit(6),
-    ),
-    children: compile<{ id: DispatchId }>(
-      sqlite,
-      ids()
-        .where(eq(dispatches.parentId, parameter('id')))
-        .orderBy(...oldestFirst),
-    ),
-    unfinished: compile<DetailFound>(
-      sqlite,
-      details()
-        .where(unfinished)
-        .orderBy(...oldestFirst),
-    ),
-  }
-}
-
 /** Dispatches as rows of the audit record. What was asked is written once, what happened is written once. */
 export class DispatchRecords {
-  readonly #statements: ReturnType<typeof prepareStatements>
+  readonly #queries: ReturnType<typeof dispatchQueries>
   readonly #attempt: StoreDatabase['attempt']
   readonly #wrote: (id: string) => void
 
   constructor(database: StoreDatabase, wrote: (id: string) => void) {
-    this.#statements = database.attempt(() => prepareStatements(database))
+    this.#queries = dispatchQueries(database)
     this.#attempt = database.attempt
     this.#wrote = wrote
   }
@@ -177,7 +62,7 @@ export class DispatchRecords {
       endedAt: dispatch.status === 'preflight_failed' ? dispatch.createdAt : null,
     }
     try {
-      this.#attempt(() => this.#statements.insert.run(row))
+      this.#attempt(() => this.#queries.insert.run(row))
     } catch (error) {
       if (this.#status(dispatch.id) === undefined) throw error
       throw new OrangeryError('dispatch.exists', `${dispatch.id}: a dispatch of this id exists`, {
@@ -198,7 +83,7 @@ export class DispatchRecords {
       readonly supervisorStartTicks: number
     },
   ): void {
-    if (this.#changed(id, () => this.#statements.run.run({ id, ...supervisor }))) return
+    if (this.#changed(id, () => this.#queries.run.run({ id, ...supervisor }))) return
     throw new OrangeryError('dispatch.not_starting', `${id}: is ${this.#status(id)}, not starting`, {
       kind: 'busy',
     })
@@ -206,7 +91,7 @@ export class DispatchRecords {
 
   /** What a running dispatch may do now; has no effect on one that has ended. */
   setBoundary(id: DispatchId, boundary: BoundaryLevel): void {
-    this.#changed(id, () => this.#statements.setBoundary.run({ id, boundary }))
+    this.#changed(id, () => this.#queries.setBoundary.run({ id, boundary }))
   }
 
   /** Outcome and terminal status in one statement. False when someone else had ended it already. */
@@ -218,7 +103,7 @@ export class DispatchRecords {
       )
     }
     const sandboxEffective = outcome.effective === null ? null : JSON.stringify(outcome.effective)
-    return this.#changed(id, () => this.#statements.finish.run({ ...outcome, id, sandboxEffective }))
+    return this.#changed(id, () => this.#queries.finish.run({ ...outcome, id, sandboxEffective }))
   }
 
   get(id: DispatchId): StoredDispatch {
@@ -229,7 +114,7 @@ export class DispatchRecords {
 
   /** Undefined where there is no row: a sandbox that nothing was ever run in has none. */
   find(id: DispatchId): StoredDispatch | undefined {
-    const found = this.#attempt(() => this.#statements.get.get({ id }))
+    const found = this.#attempt(() => this.#queries.get.get({ id }))
     return found === undefined ? undefined : toStored(found)
   }
 
@@ -238,7 +123,7 @@ export class DispatchRecords {
     if (reference === '') throw notFound(reference)
     if (this.#status(reference) !== undefined) return reference as DispatchId
     const range = { from: reference, to: `${reference}\u{10ffff}` }
-    const matches = this.#attempt(() => this.#statements.byPrefix.all(range))
+    const matches = this.#attempt(() => this.#queries.byPrefix.all(range))
     const [only, ...others] = matches
     if (only === undefined) throw notFound(reference)
     if (others.length === 0) return only.id
@@ -252,19 +137,19 @@ export class DispatchRecords {
 
   /** Newest first; `before` is the id the previous page ended with. */
   list({ limit, before }: { readonly limit: number; readonly before?: string | undefined }): DispatchRow[] {
-    const { newest, older } = this.#statements
+    const { newest, older } = this.#queries
     return this.#attempt(() =>
       before === undefined ? newest.all({ limit }) : older.all({ limit, before }),
     ).map(toRow)
   }
 
   children(id: DispatchId): DispatchId[] {
-    return this.#attempt(() => this.#statements.children.all({ id })).map((child) => child.id)
+    return this.#attempt(() => this.#queries.children.all({ id })).map((child) => child.id)
   }
 
   /** What has not ended: after a crash, whoever starts next looks whether their supervisors still live. */
   unfinished(): StoredDispatch[] {
-    return this.#attempt(() => this.#statements.unfinished.all({})).map(toStored)
+    return this.#attempt(() => this.#queries.unfinished.all({})).map(toStored)
   }
 
   /** Runs a write of one row and tells listeners. False when the row is not in a state for it. */
@@ -278,7 +163,7 @@ export class DispatchRecords {
   }
 
   #status(id: string): DispatchStatus | undefined {
-    return this.#attempt(() => this.#statements.status.get({ id }))?.status
+    return this.#attempt(() => this.#queries.status.get({ id }))?.status
   }
 }
 
