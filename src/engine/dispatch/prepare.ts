@@ -19,7 +19,7 @@ import {
   checkReachable,
   runChecks,
 } from '../preflight/index.ts'
-import { planSandbox, type HostFacts } from '../sandbox/index.ts'
+import type { HostFacts } from '../sandbox/index.ts'
 import type { NewDispatch } from '../store/index.ts'
 import {
   checkRoots,
@@ -35,6 +35,7 @@ import type { Job } from './job.ts'
 import type { Parts } from './parts.ts'
 import { placeOf } from './place.ts'
 import { presetChecks, withPresets } from './presets.ts'
+import { resolveAgent } from './provider.ts'
 import { sandboxRequest } from './request.ts'
 import { refuseRootsBeyond, rightsOf } from './childRights.ts'
 
@@ -131,8 +132,8 @@ async function examine(parts: Parts, { contract, job, invocation, expansions }: 
         project: found,
         driver,
       })
-      planSandbox(trial, host)
-      return { name: 'sandbox', ok: true, detail: `level ${contract.level}, ${driver}`, fix: null }
+      const available = resolveAgent(job.card, contract, host).isAvailable(trial)
+      return available.ok ? { ...available, detail: `${available.detail}, ${driver}` } : available
     },
   })
   return { report, project, driver }

@@ -40,7 +40,7 @@ export function sandboxRequest(
     grants: job.card.sandboxRequirements.read,
     home: homeOf(parts, job, workspace.dir),
     hide: contract.hide,
-    secretDirs: [parts.layout.dataDir, parts.runtime],
+    secretDirs: [parts.layout.dataDir, parts.runtime, parts.configDir],
     terminal,
   }
 }

@@ -4,7 +4,7 @@ import { ensurePrivateDir } from '../base/files.ts'
 import type { RunningSandbox, SandboxEnd } from '../base/sandbox.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { guardRules, Guards, loadConfig, type Finding } from '../policy/index.ts'
-import { describePlan, planSandbox, startSandbox } from '../sandbox/index.ts'
+import { describePlan } from '../sandbox/index.ts'
 import { createEventLog, type EventLog } from '../store/index.ts'
 import {
   claimWorkspace,
@@ -24,6 +24,7 @@ import { LiveBoundary } from './liveBoundary.ts'
 import { followChanges } from './liveCapture.ts'
 import { OutputLog } from './output.ts'
 import type { Parts } from './parts.ts'
+import { resolveAgent } from './provider.ts'
 import { startTicks } from './processes.ts'
 import { homeOf, sandboxRequest } from './request.ts'
 
@@ -124,10 +125,11 @@ async function runAgent(
   const { id, project } = job
   const { io } = options
   await ensurePrivateDir(homeOf(parts, job, workspace.dir))
-  const plan = planSandbox(sandboxRequest(parts, job, workspace, io.terminal), await parts.host())
+  const agent = resolveAgent(job.card, job.contract, await parts.host())
+  const plan = agent.plan(sandboxRequest(parts, job, workspace, io.terminal))
 
   await using output = await OutputLog.create(layout.output(project.repoId, id))
-  await using sandbox = await startSandbox(plan, io.sandbox)
+  await using sandbox = await agent.invoke(plan, io.sandbox)
   seen.driver = sandbox.driver
   note({ type: 'SandboxReady', driver: sandbox.driver, plan: describePlan(plan) })
   note({ type: 'SelfProbe', result: sandbox.probe })

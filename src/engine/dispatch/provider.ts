@@ -1,0 +1,49 @@
+import type { AgentCard } from '../../shared/card.ts'
+import type { CheckResult } from '../../shared/doctor.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import { levelNames, type SandboxLevel } from '../../shared/level.ts'
+import type { Contract } from '../base/contract.ts'
+import type { RunningSandbox, SandboxIo, SandboxRequest } from '../base/sandbox.ts'
+import { planSandbox, startSandbox, type HostFacts, type SandboxPlan } from '../sandbox/index.ts'
+
+/** An agent as the corridor runs it, whoever made it: bare, or wrapped in a sandbox that it knows nothing of. */
+export interface AgentProvider {
+  readonly id: string
+  readonly level: SandboxLevel
+  readonly isWrapped: boolean
+  /** Whether this host has what the level needs for this request. */
+  isAvailable(request: SandboxRequest): CheckResult
+  plan(request: SandboxRequest): SandboxPlan
+  /** Up to the agent's first instruction. Disposing of what it gives ends everything inside, on every path. */
+  invoke(plan: SandboxPlan, io: SandboxIo): Promise<RunningSandbox>
+}
+
+function providerAt(card: AgentCard, level: SandboxLevel, host: HostFacts): AgentProvider {
+  const plan = (request: SandboxRequest) => planSandbox({ ...request, level }, host)
+  return {
+    id: card.id,
+    level,
+    isWrapped: level > 0,
+    plan,
+    isAvailable(request) {
+      const name = 'sandbox'
+      try {
+        const { driver } = plan(request)
+        return { name, ok: true, detail: `level ${level} (${levelNames[level]}), ${driver}`, fix: null }
+      } catch (error) {
+        if (!(error instanceof OrangeryError)) throw error
+        return { name, ok: false, detail: error.message, fix: error.hint ?? null }
+      }
+    },
+    invoke: (made, io) => startSandbox(made, io),
+  }
+}
+
+/** The agent of a card under a contract: the wrapped one where sandboxing is on, the bare one where it is off. */
+export function resolveAgent(
+  card: AgentCard,
+  contract: Pick<Contract, 'level'>,
+  host: HostFacts,
+): AgentProvider {
+  return providerAt(card, contract.level, host)
+}

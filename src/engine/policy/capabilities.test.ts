@@ -1,0 +1,60 @@
+import { describe, expect, test } from 'vitest'
+import { boundaryLevels } from '../../shared/boundary.ts'
+import { capabilitiesOf, filesAt } from './capabilities.ts'
+import { defaultConfig } from './config/merge.ts'
+
+const anything = { allow: null, deny: [] }
+
+describe('the capabilities of a boundary', () => {
+  test.each([
+    ['readonly', 'none', 'none'],
+    ['readwrite', 'workspace', 'none'],
+    ['network', 'workspace', 'named'],
+    ['full', 'workspace', 'open'],
+  ] as const)('%s writes %s and reaches %s', (level, write, reach) => {
+    expect(capabilitiesOf(level, defaultConfig())).toEqual({
+      level,
+      files: { write, writable: [], hide: [] },
+      network: { reach, hosts: [], deniedHosts: [] },
+      tools: anything,
+      commands: anything,
+    })
+    expect(filesAt(level)).toBe(write === 'none' ? 'ro' : 'rw')
+  })
+
+  test('are what the config says for that level, and for no other', () => {
+    const config = defaultConfig()
+    config.sandboxLevels.readonly = {
+      hosts: ['docs.test'],
+      deniedHosts: [],
+      writable: ['NOTES.md'],
+      hide: ['.env*'],
+      tools: { allow: ['Read', 'Grep'], deny: [] },
+      commands: { allow: null, deny: ['git push'] },
+    }
+    expect(capabilitiesOf('readonly', config)).toMatchObject({
+      files: { writable: ['NOTES.md'], hide: ['.env*'] },
+      network: { reach: 'named', hosts: ['docs.test'] },
+      tools: { allow: ['Read', 'Grep'] },
+      commands: { deny: ['git push'] },
+    })
+    expect(capabilitiesOf('readwrite', config)).toMatchObject({
+      files: { writable: [], hide: [] },
+      network: { reach: 'none', hosts: [] },
+      tools: anything,
+    })
+  })
+
+  test('a host denied at one level is denied at every wider one', () => {
+    const config = defaultConfig()
+    config.sandboxLevels.readwrite = { ...config.sandboxLevels.readwrite, deniedHosts: ['evil.test'] }
+    const denied = boundaryLevels.map((level) => capabilitiesOf(level, config).network.deniedHosts.length)
+    expect(denied).toEqual([0, 1, 1, 1])
+  })
+
+  test('full with a list of hosts is held to it', () => {
+    const config = defaultConfig()
+    config.sandboxLevels.full = { ...config.sandboxLevels.full, hosts: ['a.test'] }
+    expect(capabilitiesOf('full', config).network).toMatchObject({ reach: 'named', hosts: ['a.test'] })
+  })
+})

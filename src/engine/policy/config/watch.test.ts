@@ -1,0 +1,38 @@
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { watchConfig } from './watch.ts'
+
+let home: string
+beforeEach(async () => {
+  home = await mkdtemp(join(tmpdir(), 'orangery-watch-'))
+  await mkdir(join(home, 'project'))
+  await mkdir(join(home, 'config'))
+})
+afterEach(() => rm(home, { recursive: true, force: true }))
+
+test('a change of either file is told once, a touched neighbour or the same bytes are not', async () => {
+  const project = join(home, 'project')
+  const config = join(home, 'config', 'config.json')
+  let told = 0
+  let wake = () => {}
+  const next = () => new Promise<void>((resolve) => (wake = resolve))
+  await using _watch = await watchConfig({ userConfigDir: join(home, 'config'), roots: [project] }, () => {
+    told += 1
+    wake()
+  })
+  let change = next()
+  // As editors do it: a new file beside, then renamed over.
+  await writeFile(`${config}.new`, '{}')
+  await rename(`${config}.new`, config)
+  await change
+  change = next()
+  await writeFile(join(project, '.orangery.json'), '{ "sandboxEnabled": true }')
+  await change
+  await writeFile(config, '{}')
+  await writeFile(join(project, 'main.c'), 'int main;')
+  await sleep(400)
+  expect(told).toBe(2)
+})
