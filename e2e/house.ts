@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
-import { _electron, expect, test as base, type Page } from '@playwright/test'
+import { _electron, expect, test as base, type Locator, type Page } from '@playwright/test'
 import { removeTree } from '../test/dispatch/removeTree.ts'
 import { electronProgram } from './electron.ts'
 
@@ -17,7 +17,7 @@ export type House = {
   readonly project: string
   write(files: Readonly<Record<string, string>>): Promise<void>
   /** Fills in the form and starts; the page of the dispatch is open afterwards. */
-  dispatch(command: string): Promise<void>
+  dispatch(command: string, more?: More): Promise<void>
   /** The host alone, as after a crash; the page stays. */
   killHost(): Promise<void>
 }
@@ -76,11 +76,14 @@ async function startHost(env: Record<string, string>): Promise<{ child: ChildPro
   throw new Error('orangery serve ended without an address')
 }
 
-async function spawnIn(page: Page, project: string, command: string): Promise<void> {
+type More = (dialog: Locator) => Promise<void>
+
+async function spawnIn(page: Page, project: string, command: string, more?: More): Promise<void> {
   await page.getByRole('button', { name: 'New dispatch' }).first().click()
   const dialog = page.getByRole('dialog', { name: 'New dispatch' })
   await dialog.getByRole('combobox', { name: 'Folder' }).fill(project)
   await dialog.getByRole('textbox', { name: 'Command', exact: true }).fill(command)
+  await more?.(dialog)
   await expect(dialog.getByText('Ready to start')).toBeVisible()
   await dialog.getByRole('button', { name: /^Start/ }).click()
   await expect(dialog).toBeHidden()
@@ -126,7 +129,7 @@ export const test = base.extend<{ house: House }>({
       page,
       project: folders.project,
       write: (files) => folders.write(files),
-      dispatch: (command) => spawnIn(page, folders.project, command),
+      dispatch: (command, more) => spawnIn(page, folders.project, command, more),
       killHost: async () => {
         await kill()
         // A browser says of itself that it cannot connect.

@@ -24,7 +24,7 @@ const test = base.extend<{ demo: Demo & { page: Page; idOf(name: string): Promis
 test('dispatches stand by what needs a person, and search narrows them', async ({ demo }) => {
   const { page } = demo
   const list = page.getByRole('navigation', { name: 'Dispatches' })
-  await expect(list.getByRole('heading')).toHaveText(['Waiting for you2', 'Running2', 'Earlier6'])
+  await expect(list.getByRole('heading')).toHaveText(['Waiting for you3', 'Running1', 'Earlier6'])
   await page.keyboard.press('/')
   await page.keyboard.type('importer')
   await expect(list.getByRole('button')).toHaveCount(1)
@@ -117,4 +117,20 @@ test('the theme follows the system until a person chooses', async ({ demo }) => 
   await page.reload()
   await expect(page.getByRole('button', { name: 'Theme: light' })).toBeVisible()
   expect(await ground()).toBe(light)
+})
+
+test('an agent that asks for more is answered from the inbox by keyboard', async ({ demo }) => {
+  const { page } = demo
+  await page.getByRole('button', { name: /Asking for more/ }).click()
+  const card = page.getByRole('article')
+  await expect(card).toContainText('Reach registry.npmjs.org:443')
+  await expect(card).toContainText('Port the importer to streams')
+  await page.keyboard.press('x')
+  await expect(page.getByRole('textbox', { name: 'Message to the agent' })).toBeFocused()
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('t')
+  await expect(page.getByText('Nobody asks for more.')).toBeVisible()
+  await expect(page.getByRole('button', { name: /Asking for more/ })).toBeHidden()
+  await page.getByRole('button', { name: /Port the importer/ }).click()
+  await expect(page.getByRole('button', { name: 'Boundary: Network' })).toBeVisible()
 })

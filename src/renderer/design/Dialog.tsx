@@ -27,6 +27,14 @@ export function Dialog({
       <Radix.Portal>
         <Radix.Overlay className="fade fixed inset-0 z-40 bg-veil" />
         <Radix.Content
+          onOpenAutoFocus={(event) => {
+            const wanted = (event.currentTarget as HTMLElement | null)?.querySelector<HTMLElement>(
+              '[data-autofocus]',
+            )
+            if (wanted == null) return
+            event.preventDefault()
+            wanted.focus()
+          }}
           {...(description === undefined ? { 'aria-describedby': undefined } : {})}
           className={`appear fixed top-1/2 left-1/2 z-40 flex max-h-[calc(100vh-2rem)] w-[calc(100vw-2rem)] -translate-x-1/2 -translate-y-1/2 flex-col overflow-hidden rounded-xl bg-pane shadow-pop outline-none ${width}`}
         >

@@ -103,6 +103,7 @@ export function Counts({
   deletions: number
   className?: string
 }) {
+  if (insertions === 0 && deletions === 0) return null
   return (
     <span className={`tabular inline-flex shrink-0 gap-1 font-mono text-micro ${className}`}>
       <span className="text-good">+{insertions}</span>

@@ -22,3 +22,10 @@ test('colours stay, characters that reorder text are named', () => {
   const reader = new OutputReader()
   expect(reader.read(0, base64(utf8('\u001b[31mred\u202eder\r\n')))).toBe('\u001b[31mred‹U+202E›der\r\n')
 })
+
+test('lines written to a pipe start at the left, those of a terminal are left alone', () => {
+  const pipe = new OutputReader()
+  expect(pipe.read(0, base64(utf8('one\ntwo\n')))).toBe('one\r\ntwo\r\n')
+  const terminal = new OutputReader()
+  expect(terminal.read(0, base64(utf8('one\r\ndown\nhere')))).toBe('one\r\ndown\nhere')
+})

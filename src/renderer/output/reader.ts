@@ -7,12 +7,24 @@ import { showHidden } from '../text/visible.ts'
 export class OutputReader {
   readonly #decoder = new TextDecoder('utf-8')
   #next = 0
+  #lineEnds: 'terminal' | 'pipe' | null = null
 
   read(offset: number, base64: string): string {
     const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))
     const seen = Math.max(0, this.#next - offset)
     if (seen >= bytes.length) return ''
     this.#next = offset + bytes.length
-    return showHidden(this.#decoder.decode(bytes.subarray(seen), { stream: true }))
+    return showHidden(this.#returning(this.#decoder.decode(bytes.subarray(seen), { stream: true })))
+  }
+
+  /**
+   * A terminal returns the carriage at a line's end, a pipe leaves that to its reader. The first line end tells which
+   * of them was written to; later ones would mislead, as programs on a terminal also move down without returning.
+   */
+  #returning(text: string): string {
+    const first = text.indexOf('\n')
+    if (this.#lineEnds === null && first !== -1)
+      this.#lineEnds = text[first - 1] === '\r' ? 'terminal' : 'pipe'
+    return this.#lineEnds === 'pipe' ? text.replaceAll(/(?<!\r)\n/g, '\r\n') : text
   }
 }

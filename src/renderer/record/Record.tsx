@@ -1,6 +1,6 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { CircleCheck, Equal, EqualNot, TriangleAlert } from 'lucide-react'
-import { useMemo, useRef } from 'react'
+import { useMemo, useRef, useState } from 'react'
 import { compareSandbox } from '../../shared/compare.ts'
 import { isTerminal, type DispatchDetail } from '../../shared/dispatch.ts'
 import { useEvents } from '../client/useEvents.ts'
@@ -11,6 +11,26 @@ import { Boundaries } from './Boundaries.tsx'
 import { Proof } from './Proof.tsx'
 import { fieldWords } from './fields.ts'
 import { timelineOf, type Entry } from './timeline.ts'
+
+const longText = 240
+
+/** A command may be a whole program; its beginning says which. */
+function Long({ text }: { text: string }) {
+  const [whole, setWhole] = useState(false)
+  if (text.length <= longText || whole) return <Plain>{text}</Plain>
+  return (
+    <>
+      <Plain>{`${text.slice(0, longText)}…`}</Plain>{' '}
+      <button
+        type="button"
+        onClick={() => setWhole(true)}
+        className="rounded-sm font-sans text-accent-ink hover:underline"
+      >
+        show all
+      </button>
+    </>
+  )
+}
 
 function Facts({ detail }: { detail: DispatchDetail }) {
   const facts: readonly (readonly [string, string])[] = [
@@ -29,7 +49,7 @@ function Facts({ detail }: { detail: DispatchDetail }) {
         <div key={name + value} className="contents">
           <dt className="text-ink-faint">{name}</dt>
           <dd className="min-w-0 font-mono text-small [overflow-wrap:anywhere]">
-            <Plain>{value}</Plain>
+            <Long text={value} />
           </dd>
         </div>
       ))}

@@ -151,7 +151,8 @@ export function DiffView({
     const item = made.current.get(target.key)?.item
     if (item === undefined) return
     const hunk = item.type === 'diff' && target.hunk !== null ? item.fileDiff.hunks[target.hunk] : undefined
-    if (hunk === undefined || item.collapsed) {
+    // The first hunk is at the top of its file, and with it the file's name.
+    if (hunk === undefined || target.hunk === 0 || item.collapsed) {
       view.current?.scrollTo({ type: 'item', id: target.key, align: 'start', behavior: 'instant' })
       return
     }

@@ -43,8 +43,7 @@ export function FolderField({ value, home, label, autoFocus = false, onChange, o
       <div className="flex h-9 items-center gap-2 rounded-lg bg-raised pr-1 pl-3 shadow-[0_0_0_1px_var(--line-strong)] focus-within:shadow-[0_0_0_1.5px_var(--accent-line)]">
         <Folder size={15} className="shrink-0 text-ink-faint" />
         <input
-          // oxlint-disable-next-line jsx-a11y/no-autofocus -- the first thing to fill in of a dialog the person opened
-          autoFocus={autoFocus}
+          data-autofocus={autoFocus ? '' : undefined}
           role="combobox"
           aria-label={label}
           aria-expanded={open}

@@ -50,7 +50,9 @@ export function LevelCards({ value, doctor, onChange }: LevelCardsProps) {
       {sandboxLevels.map((level) => {
         const report = doctor?.levels.find((entry) => entry.level === level)
         const missing = report?.checks.find((check) => !check.ok)
-        const available = report?.available ?? true
+        const driver = level === 0 ? 'Always there' : (report?.driver ?? 'Ready')
+        const available = report?.available ?? doctor === undefined
+        const availability = available ? driver : (missing?.detail ?? 'Not available here')
         return (
           <RadioGroup.Item
             key={level}
@@ -75,18 +77,13 @@ export function LevelCards({ value, doctor, onChange }: LevelCardsProps) {
               ))}
             </span>
             <span className="mt-auto flex items-center gap-1.5 pt-0.5 text-micro">
-              {report === undefined ? (
+              {doctor === undefined ? (
                 <span className="text-ink-faint">Looking…</span>
               ) : (
                 <>
                   <span className={`size-1.5 shrink-0 rounded-full ${available ? 'bg-good' : 'bg-bad'}`} />
-                  <span
-                    className="truncate text-ink-faint"
-                    title={available ? (report.driver ?? '') : (missing?.detail ?? '')}
-                  >
-                    <Plain>
-                      {available ? (report.driver ?? 'Ready') : (missing?.detail ?? 'Not available here')}
-                    </Plain>
+                  <span className="truncate text-ink-faint" title={availability}>
+                    <Plain>{availability}</Plain>
                   </span>
                 </>
               )}

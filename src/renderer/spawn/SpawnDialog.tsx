@@ -173,7 +173,7 @@ export function SpawnDialog({
                 value={root}
                 home={info.data?.home ?? ''}
                 label={at === 0 ? 'Folder' : `Folder ${at + 1}`}
-                autoFocus={at === 0 && root === ''}
+                autoFocus={at === 0 && root === '' && startAt === null}
                 onChange={(path) => set({ roots: form.roots.with(at, path) })}
                 onRemove={at === 0 ? undefined : () => set({ roots: form.roots.toSpliced(at, 1) })}
               />
@@ -219,6 +219,7 @@ export function SpawnDialog({
             {form.agent === 'command' ? (
               <input
                 aria-label="Command"
+                data-autofocus={form.roots[0] !== '' || startAt !== null ? '' : undefined}
                 value={form.command}
                 onChange={(event) => set({ command: event.target.value })}
                 placeholder="npm test"

@@ -15,6 +15,7 @@ test('durations keep the precision a person can use', () => {
   expect(duration(-4)).toBe('0 ms')
   expect(duration(640)).toBe('640 ms')
   expect(duration(8_240)).toBe('8.2 s')
+  expect(duration(12_000)).toBe('12 s')
   expect(duration(184_000)).toBe('3m 04s')
   expect(duration(7_860_000)).toBe('2h 11m')
 })

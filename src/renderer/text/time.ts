@@ -16,7 +16,7 @@ export function ago(at: string, now: number): string {
 /** `640 ms`, `8.2 s`, `3m 04s`, `2h 11m`. */
 export function duration(milliseconds: number): string {
   if (milliseconds < 1000) return `${Math.max(0, Math.round(milliseconds))} ms`
-  if (milliseconds < minute) return `${(milliseconds / 1000).toFixed(1)} s`
+  if (milliseconds < minute) return `${(milliseconds / 1000).toFixed(milliseconds % 1000 === 0 ? 0 : 1)} s`
   if (milliseconds < hour) {
     const seconds = String(Math.floor((milliseconds % minute) / 1000)).padStart(2, '0')
     return `${Math.floor(milliseconds / minute)}m ${seconds}s`
