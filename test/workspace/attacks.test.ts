@@ -82,23 +82,26 @@ describe.each(Object.entries(attacks))('an attack on %s', (_name, script) => {
 })
 
 test('the control: the same attacks do change a repository that the agent may write directly', async () => {
-  await using open = await Bench.create({ 'a.txt': 'one\n' })
-  await makeRepository(open.project)
-  await execute('git', ['-C', open.project, 'worktree', 'add', '-q', join(open.base, 'other')])
-  const at = join(open.project, '.git')
-  const saved = join(open.base, 'saved')
-  await execute('cp', ['-a', at, saved])
-  for (const [name, script] of Object.entries(attacks)) {
-    // In a plain checkout that one is no file.
-    if (name === 'its own gitdir file') continue
-    const before = await fingerprint(at)
-    const id = await open.spawn(prelude().replaceAll(gitDir(), at) + script, {
-      sandbox_spec: JSON.stringify({ changeset: 'none' }),
-    })
-    await open.ended(id)
-    expect(await fingerprint(at), name).not.toBe(before)
-    await execute('rm', ['-rf', at])
-    await execute('cp', ['-a', saved, at])
+  await using open = await Bench.create({})
+  // In a plain checkout the gitdir file is a folder.
+  const chosen = Object.entries(attacks).filter(([name]) => name !== 'its own gitdir file')
+  const folders = chosen.map((_, index) => join(open.project, String(index)))
+  for (const folder of folders) {
+    await mkdir(folder)
+    await writeFile(join(folder, 'a.txt'), 'one\n')
+    await makeRepository(folder)
+    await execute('git', ['-C', folder, 'worktree', 'add', '-q', `${folder}-other`])
+  }
+  const before = await Promise.all(folders.map((folder) => fingerprint(join(folder, '.git'))))
+  const script = chosen.map(
+    ([, attack], index) => `(cd ${folders[index]}; GIT=$PWD/.git; ${attack.replaceAll(gitDir(), '$GIT')})`,
+  )
+  const id = await open.spawn(`${prelude()}${script.join('; ')}`, {
+    sandbox_spec: JSON.stringify({ changeset: 'none' }),
+  })
+  await open.ended(id)
+  for (const [index, [name]] of chosen.entries()) {
+    expect(await fingerprint(join(folders[index]!, '.git')), name).not.toBe(before[index])
   }
 })
 
