@@ -16,6 +16,8 @@ import {
   type Parts,
 } from './dispatch/index.ts'
 
+import { expireArchive } from './workspace/index.ts'
+
 export { defaultDataDir } from './base/paths.ts'
 export { version } from './dispatch/index.ts'
 
@@ -51,6 +53,7 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     await recover(parts)
     await parts.changesets.recover()
     if (stays) resources.use(watchOverSupervisors(parts, onUnexpected))
+    if (stays) expireArchive(parts.layout).catch(onUnexpected)
     const [near, far] = channelPair()
     serveChannel(handlers, far, { by: 'you' }, onUnexpected)
     const client = connectClient(near)

@@ -18,7 +18,7 @@ import { recover } from './recover.ts'
 import { reviewHandlers } from './reviewHandlers.ts'
 import type { Supervisors } from './supervisors.ts'
 import { version } from './version.ts'
-import { whileLanding, workspaceHandlers } from './workspaceHandlers.ts'
+import { abandonChangeset, whileLanding, workspaceHandlers } from './workspaceHandlers.ts'
 
 export type HostKind = 'desktop' | 'browser' | 'command-line'
 
@@ -153,7 +153,7 @@ export function createHandlers(parts: Parts, supervisors: Supervisors, host: Hos
       return whileLanding(parts, id, () => changesets.undo(id, by))
     },
     'changeset.reject': ({ id, comment }, { by }) => changesets.reject(find(id), comment, by),
-    'changeset.abandon': ({ id }, { by }) => changesets.abandon(find(id), by),
+    'changeset.abandon': ({ id }, { by }) => abandonChangeset(parts, find(id), by),
 
     ...boundaryHandlers(parts, find),
     ...reviewHandlers(parts, find),

@@ -19,6 +19,8 @@ export type Job = {
   readonly driver: WorkspaceDriver
   /** The sandbox was made before (`agent start`) and is entered, not made. */
   readonly entersInvocation: boolean
+  /** The user trusts the repository a worktree sandbox is made from. */
+  readonly trusted: boolean
   readonly env: Readonly<Record<string, string>>
   readonly size: Size
 }

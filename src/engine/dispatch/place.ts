@@ -4,6 +4,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { SandboxSpec, WorkspaceStrategy } from '../../shared/spec.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import type { Workspace } from '../base/workspace.ts'
+import { trustQuestion } from '../policy/index.ts'
 import { integrationTree, resolveInvocation } from '../workspace/index.ts'
 import type { Parts } from './parts.ts'
 
@@ -14,6 +15,8 @@ export type Place = {
   readonly strategy: WorkspaceStrategy | null
   /** A sandbox that exists already; the dispatch takes its id. */
   readonly invocation: InvocationMeta | null
+  /** The user trusts the worktree's repository. */
+  readonly trusted: boolean
 }
 
 export async function placeOf(parts: Parts, request: SpawnRequest, spec: SandboxSpec | null): Promise<Place> {
@@ -31,15 +34,22 @@ export async function placeOf(parts: Parts, request: SpawnRequest, spec: Sandbox
     if (asked !== undefined && asked !== invocation.strategy) throw contradiction(asked, invocation.strategy)
     const projects = invocation.roots.filter((root) => root.role === 'project')
     const roots = projects.map((root) => (invocation.strategy === 'worktree' ? root.path : root.target))
-    return { roots, strategy: invocation.strategy, invocation }
+    return { roots, strategy: invocation.strategy, invocation, trusted: false }
   }
-  if (!named && asked !== 'worktree') return { roots: request.roots, strategy: null, invocation: null }
+  if (!named && asked !== 'worktree')
+    return { roots: request.roots, strategy: null, invocation: null, trusted: false }
   if (asked !== undefined && asked !== 'worktree') throw contradiction(asked, 'worktree')
   // Without a name the folder itself must be an integration tree.
   const reference = request.worktree ?? request.roots[0] ?? ''
   const near = request.roots[0] !== undefined && isAbsolute(request.roots[0]) ? request.roots[0] : null
   const worktree = await integrationTree(layout, reference, near)
-  return { roots: [worktree.tree_path], strategy: 'worktree', invocation: null }
+  const trusted = await isTrusted(parts, worktree.repo_path)
+  return { roots: [worktree.tree_path], strategy: 'worktree', invocation: null, trusted }
+}
+
+export async function isTrusted(parts: Pick<Parts, 'configDir'>, folder: string): Promise<boolean> {
+  const { trust } = await trustQuestion(parts.configDir, folder)
+  return trust === 'trusted'
 }
 
 async function unusedInvocation(parts: Parts, reference: string): Promise<InvocationMeta> {

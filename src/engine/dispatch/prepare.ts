@@ -77,6 +77,7 @@ async function workOut(parts: Parts, request: SpawnRequest): Promise<Worked> {
   if (parent !== null) await refuseRootsBeyond(parent, contract)
   const size = request.size ?? { columns: 120, rows: 40 }
   const entersInvocation = place.invocation !== null
+  const { trusted } = place
   const job = {
     name: request.name ?? null,
     card,
@@ -85,6 +86,7 @@ async function workOut(parts: Parts, request: SpawnRequest): Promise<Worked> {
     env: request.env,
     size,
     entersInvocation,
+    trusted,
   }
   return { request, job, contract, expansions, parentId, invocation: place.invocation }
 }

@@ -70,6 +70,7 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
           name: job.name,
           runner: job.card.id,
           mode: options.io.terminal ? 'headed' : 'headless',
+          trusted: job.trusted,
         })
     claims.use(await claimWorkspace(layout, workspace))
     await writeContract(layout, project.repoId, id, contract)

@@ -5,14 +5,19 @@ import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { InvocationMeta } from '../../shared/invocation.ts'
 import {
   claimLanding,
+  claimWorkspace,
   commitLanding,
   createWorktree,
   discardAgent,
+  disposeWorkspace,
+  expireArchive,
   findOrphans,
+  integrationTree,
   listAgents,
   listArchive,
   listCommits,
   listWorktrees,
+  loadWorkspace,
   publishCommits,
   removeIntegration,
   repoIdNear,
@@ -25,6 +30,7 @@ import {
   startAgent,
 } from '../workspace/index.ts'
 import type { Parts } from './parts.ts'
+import { isTrusted } from './place.ts'
 
 type Names = Extract<keyof Handlers, `worktree.${string}` | `archive.${string}` | `workspace.${string}`>
 type AgentNames = 'agent.start' | 'agent.list' | 'agent.get' | 'agent.commit' | 'agent.land' | 'agent.discard'
@@ -50,7 +56,8 @@ export function workspaceHandlers(parts: Parts): Pick<Handlers, Names | AgentNam
   }
 
   return {
-    'worktree.create': ({ repo, name, base }) => createWorktree({ layout, repo, name, base }),
+    'worktree.create': async ({ repo, name, base }) =>
+      createWorktree({ layout, repo, name, base, trusted: await isTrusted(parts, repo) }),
     'worktree.list': ({ all }) => listWorktrees(layout, { all }),
     'worktree.get': async ({ id, near: folder }) => {
       const entry = await resolveWorktree(layout, id, await near(folder))
@@ -60,8 +67,19 @@ export function workspaceHandlers(parts: Parts): Pick<Handlers, Names | AgentNam
     'worktree.remove': async ({ id, near: folder, force }) =>
       removeIntegration(layout, id, { force, near: await near(folder) }),
 
-    'agent.start': ({ worktree, near: folder, name, runner, mode }) =>
-      startAgent({ layout, worktree, near: folder ?? null, name: name ?? null, runner: runner ?? '', mode }),
+    'agent.start': async ({ worktree, near: folder, name, runner, mode }) => {
+      const { repo_path } = await integrationTree(layout, worktree, folder ?? null)
+      const trusted = await isTrusted(parts, repo_path)
+      return startAgent({
+        layout,
+        worktree,
+        near: folder ?? null,
+        name: name ?? null,
+        runner: runner ?? '',
+        mode,
+        trusted,
+      })
+    },
     'agent.list': ({ all }) => listAgents(layout, { all }),
     'agent.get': async ({ id }) => {
       const entry = await resolveInvocation(layout, id)
@@ -83,7 +101,10 @@ export function workspaceHandlers(parts: Parts): Pick<Handlers, Names | AgentNam
     },
     'agent.discard': ({ id }) => discardAgent(layout, id),
 
-    'archive.list': () => listArchive(layout),
+    'archive.list': async () => {
+      await expireArchive(layout)
+      return listArchive(layout)
+    },
     'archive.restore': ({ id }) => restoreArchived(layout, id),
     'workspace.orphans': async () => {
       const rows = parts.store.dispatches.unfinished()
@@ -137,4 +158,16 @@ async function commonDirOf(parts: Parts, id: DispatchId): Promise<string | null>
     ({ meta }) => meta?.common_dir ?? null,
     () => null,
   )
+}
+
+/** Gives a changeset up: nothing runs there any more, and what was written goes to the archive for 30 days. */
+export async function abandonChangeset(parts: Parts, id: DispatchId, by: string) {
+  const { layout, store, changesets } = parts
+  const repoId = store.changesets.find(id)?.repoId
+  const workspace = repoId === undefined ? null : await loadWorkspace(layout, repoId, id).catch(() => null)
+  if (workspace === null) return changesets.abandon(id, by)
+  await using _claim = await claimWorkspace(layout, workspace, { timeoutMs: 0 })
+  const abandoned = await changesets.abandon(id, by)
+  await disposeWorkspace(workspace, { archive: true })
+  return abandoned
 }

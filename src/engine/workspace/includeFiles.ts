@@ -9,10 +9,17 @@ import type { Repository } from './repository.ts'
  * that git ignores *and* the list names are copied, so that nothing of it can ever be committed by accident.
  * Gives back what was copied, as a note.
  */
-export async function includeFiles(repository: Repository, from: string, to: string): Promise<string[]> {
+export async function includeFiles(
+  repository: Repository,
+  from: string,
+  to: string,
+  trusted: boolean,
+): Promise<string[]> {
   const list = join(from, '.worktreeinclude')
   const info = await lstat(list).catch(() => null)
   if (info === null || !info.isFile()) return []
+  // The list is the repository's word, and what it names are the user's secrets.
+  if (!trusted) return ['.worktreeinclude is not honoured until you trust this repository']
   const ignored = await listOthers(repository, from, ['--exclude-standard'])
   const named = new Set(await listOthers(repository, from, [`--exclude-from=${list}`]))
   const copied: string[] = []

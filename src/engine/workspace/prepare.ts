@@ -28,6 +28,8 @@ export type PrepareOptions = {
   readonly name: string | null
   readonly runner: string
   readonly mode: 'headed' | 'headless'
+  /** The user trusts the repository: a worktree honours its `.worktreeinclude`. */
+  readonly trusted?: boolean
 }
 
 /** Where each root lies in a workspace of this driver. Pure. */
@@ -137,7 +139,8 @@ async function prepareWorktree(options: PrepareOptions): Promise<Workspace> {
       },
     )
   }
-  await startAgent({ layout, worktree: root.path, id, name, runner, mode, driver })
+  const trusted = options.trusted === true
+  await startAgent({ layout, worktree: root.path, id, name, runner, mode, driver, trusted })
   return enterInvocation(layout, project.repoId, id, { access })
 }
 

@@ -102,7 +102,9 @@ function systemReason(path: string, home: string): string | null {
   if (path === '/') return 'is the whole system'
   if (isInside(home, path)) return path === home ? 'is your home folder' : 'contains your home folder'
   if (systemDirs.some((dir) => isInside(dir, path))) return 'is a folder of the system'
-  if (sealedDirs.some((dir) => isInside(path, dir))) return 'lies in a folder of the system'
+  // Shared memory is a place for files like any other.
+  const isSealed = sealedDirs.some((dir) => isInside(path, dir)) && !path.startsWith('/dev/shm/')
+  if (isSealed) return 'lies in a folder of the system'
   return null
 }
 

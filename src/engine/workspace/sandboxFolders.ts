@@ -31,8 +31,9 @@ export async function makeRoot(root: WorkspaceRoot, driver: WorkspaceDriver): Pr
       mkdir(work, { recursive: true, mode: 0o700 }),
       mkdir(upper, { recursive: true, mode: 0o700 }),
     ])
-    // The upper folder shows through as the root itself, so it carries the root's mode.
-    if ((mode & 0o777) !== 0o700) await chmod(upper, mode & 0o777)
+    // The upper folder shows through as the root itself, so it carries the root's mode; the agent may write
+    // there also where the user may not, since nothing of it lands by itself.
+    if ((mode & 0o777) !== 0o700) await chmod(upper, (mode & 0o777) | 0o700)
   } else if (root.mount.source !== root.path) {
     await copyTree(root.path, root.mount.source, driver)
   }

@@ -82,7 +82,7 @@ export async function startAgent(options: StartAgentOptions): Promise<Invocation
   await step('worktree_add')
   await writeMarker(tree, sandboxMarker)
   await step('marker')
-  if (options.trusted === true) notes.push(...(await includeFiles(repository, worktree.tree_path, tree)))
+  notes.push(...(await includeFiles(repository, worktree.tree_path, tree, options.trusted === true)))
   await step('include')
   const createdAtMs = Date.now()
   const meta: InvocationMeta = {

@@ -71,7 +71,7 @@ export async function createWorktree(options: CreateWorktreeOptions): Promise<Wo
   await writeMarker(tree, integrationMarker)
   await step('marker')
   const from = project.roots[0].git?.top ?? null
-  if (options.trusted === true && from !== null) notes.push(...(await includeFiles(repository, from, tree)))
+  if (from !== null) notes.push(...(await includeFiles(repository, from, tree, options.trusted === true)))
   await step('include')
   const meta: WorktreeMeta = {
     schema_version: '1.0',
