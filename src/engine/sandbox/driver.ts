@@ -116,6 +116,9 @@ class LinuxSandbox implements RunningSandbox {
     // Bubblewrap must bind the workspace while it is writable, or its bind would stay read-only for good: so
     // narrow only now, after all binds.
     if (this.#plan.files === 'ro') await this.setFiles('ro')
+    if (this.#plan.confinement === 'holder') {
+      for (const root of this.#plan.roots) if (root.access === 'ro') await this.#remount(root, 'ro')
+    }
     this.#chain.step()
     const { holder } = this.#chain
     const gate = this.#chain.gate(this.#plan)

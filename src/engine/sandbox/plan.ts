@@ -107,6 +107,26 @@ function planRoots({ workspace, writableFiles }: SandboxRequest): readonly HeldR
   })
 }
 
+/** What only a view of one's own can give, asked for where the agent sees everything. */
+function refuseAtLevelZero({ hide, workspace, files }: SandboxRequest): void {
+  const hidden = workspace.roots.find((root) => root.access === 'hidden')
+  if (hide.length > 0 || hidden !== undefined) {
+    throw cannot(
+      'sandbox.level_hides_nothing',
+      'hide: level 0 hides nothing',
+      'Choose level 1, or leave it out.',
+    )
+  }
+  const direct = workspace.roots.find((root) => root.mount.kind === 'bind')
+  if (direct !== undefined && (files === 'ro' || direct.access === 'ro')) {
+    throw cannot(
+      'sandbox.level_cannot_narrow',
+      `${direct.target}: level 0 cannot keep the real files read-only`,
+      'Choose level 1, or the overlay workspace.',
+    )
+  }
+}
+
 const systemPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 function planEnvironment(request: SandboxRequest): Readonly<Record<string, string>> {
@@ -174,6 +194,7 @@ export function planSandbox(request: SandboxRequest, host: HostFacts): SandboxPl
     shell,
   } as const
   if (request.level === 0) {
+    refuseAtLevelZero(request)
     return {
       ...common,
       driver: 'bare-cli',

@@ -1,8 +1,9 @@
-import { readlinkSync } from 'node:fs'
+import { readlinkSync, realpathSync } from 'node:fs'
 import type { ProbeCheck } from '../../shared/effective.ts'
 import { readProcess } from './chain.ts'
 import { gateQuestions } from './gate.ts'
 import type { SandboxPlan } from './plan.ts'
+import { unescapeMount } from './tree.ts'
 
 const say = (isTrue: boolean) => (isTrue ? 'yes' : 'no')
 
@@ -40,6 +41,20 @@ function readNamespace(who: number | 'self', file: string): string | null {
   }
 }
 
+const workspaceType = { kernel: 'overlay', 'fuse-overlayfs': 'fuse.fuse-overlayfs' } as const
+
+// At level 0 the host's own symlinks are in the way, and a mount stands where they lead.
+const placeOf = (plan: SandboxPlan, target: string) =>
+  plan.confinement === 'holder' ? realpathSync(target) : target
+
+/** What file system is mounted last on a path, as that process sees it. */
+function mountTypeAt(pid: number, path: string): string {
+  const line = readProcess(pid, 'mountinfo')
+    .split('\n')
+    .findLast((candidate) => unescapeMount(candidate.split(' ')[4] ?? '') === path)
+  return line?.split(' - ')[1]?.split(' ')[0] ?? 'nothing'
+}
+
 /** What the kernel says of the gate's process, read from outside, where nothing inside can answer for it. */
 export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeCheck[] {
   const namespaces = plan.namespaces
@@ -49,7 +64,14 @@ export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeChec
       const actual = inside === null ? 'unknown' : inside === ours ? "the host's" : 'own'
       return equal(`namespace ${file}`, 'own', actual)
     })
-  if (plan.confinement === 'holder') return namespaces
+  const mounts = plan.roots.map((root) =>
+    equal(
+      `workspace ${root.target}`,
+      workspaceType[plan.workspaceBy],
+      mountTypeAt(pid, placeOf(plan, root.target)),
+    ),
+  )
+  if (plan.confinement === 'holder') return [...namespaces, ...mounts]
   const status = readProcess(pid, 'status')
   const interfaces = readProcess(pid, 'net/dev')
   const environ = readProcess(pid, 'environ')
@@ -62,6 +84,7 @@ export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeChec
   ].sort()
   return [
     ...namespaces,
+    ...mounts,
     equal('capabilities', '0000000000000000', statusField(status, 'CapEff')),
     equal('capability bounding set', '0000000000000000', statusField(status, 'CapBnd')),
     equal('no new privileges', '1', statusField(status, 'NoNewPrivs')),

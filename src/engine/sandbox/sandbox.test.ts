@@ -1,4 +1,4 @@
-import { access, readFile, writeFile } from 'node:fs/promises'
+import { access, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { makeGround, runIn, startOn } from './fixture.ts'
@@ -106,4 +106,61 @@ test('a plan reads the same each time it is described', async () => {
   await using ground = await makeGround()
   const request = ground.request(['true'])
   expect(describePlan(planSandbox(request, host))).toBe(describePlan(planSandbox(request, host)))
+})
+
+test('a root named through a symlink is there by both names, and both are the workspace', async () => {
+  await using ground = await makeGround()
+  const link = join(ground.folder, 'link')
+  await symlink(ground.root, link)
+  const request = ground.request(['true'])
+  const [first] = request.workspace.roots
+  if (first === undefined) throw new Error('no root')
+  const workspace = { ...request.workspace, roots: [{ ...first, target: link }] }
+  const script = `pwd; echo by link >README.md; cat '${ground.root}/README.md'`
+  const outcome = await runIn(ground, host, script, { workspace, cwd: link })
+  expect(outcome.stdout).toBe(`${link}\nby link\n`)
+  const bare = await runIn(ground, host, script, { workspace, cwd: link, level: 0, network: 'host' })
+  expect(bare.stdout).toBe(`${link}\nby link\n`)
+  expect(await readFile(join(ground.root, 'README.md'), 'utf8')).toBe('original\n')
+})
+
+describe('a plan is refused before anything starts', () => {
+  test.each<[string, (facts: HostFacts) => HostFacts, string]>([
+    [
+      'without user namespaces',
+      (facts) => ({ ...facts, userNamespaces: { ok: false, why: 'switched off', fix: 'x' } }),
+      'user namespaces: switched off',
+    ],
+    [
+      'without bubblewrap',
+      (facts) => ({ ...facts, tools: { ...facts.tools, bwrap: null } }),
+      'bwrap: not installed',
+    ],
+    [
+      'with a set-uid bubblewrap',
+      (facts) => ({ ...facts, bubblewrap: { version: '0.8.0', isSetuid: true } }),
+      'set-uid',
+    ],
+    [
+      'with an old bubblewrap',
+      (facts) => ({ ...facts, bubblewrap: { version: '0.6.2', isSetuid: false } }),
+      'older than 0.8',
+    ],
+    [
+      'without an overlay',
+      (facts) => ({ ...facts, overlay: { ok: false, why: 'nfs', fix: 'x' } }),
+      'workspace: nfs',
+    ],
+    ['on another processor', (facts) => ({ ...facts, architecture: null }), 'no filter for this processor'],
+  ])('%s', async (_, change, message) => {
+    await using ground = await makeGround()
+    expect(() => planSandbox(ground.request(['true']), change(host))).toThrow(message)
+  })
+
+  test('at level 0 that is to hide something', async () => {
+    await using ground = await makeGround()
+    expect(() => planSandbox(ground.request(['true'], { level: 0, hide: ['.env'] }), host)).toThrow(
+      'level 0 hides nothing',
+    )
+  })
 })

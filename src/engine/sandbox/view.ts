@@ -22,7 +22,13 @@ export type ViewStep =
   | { readonly kind: 'link'; readonly target: string; readonly to: string }
   | { readonly kind: 'devices' | 'processes'; readonly target: string }
   /** Root number `slot` of the workspace, as the holder mounted it. */
-  | { readonly kind: 'root'; readonly slot: number; readonly target: string; readonly access: 'ro' | 'rw' }
+  | {
+      readonly kind: 'root'
+      readonly slot: number
+      readonly source: string
+      readonly target: string
+      readonly access: 'ro' | 'rw'
+    }
   | { readonly kind: 'sealed'; readonly target: string }
 
 export type GivenFile = 'passwd' | 'group' | 'resolv'
@@ -67,14 +73,29 @@ function etcSteps(request: SandboxRequest, host: HostFacts): readonly ViewStep[]
   return [...[...given, hosts].filter(({ target }) => isPlain(target)), ...masks]
 }
 
-function rootSteps(root: WorkspaceRoot, slot: number, files: 'ro' | 'rw'): readonly ViewStep[] {
+function rootSteps(
+  root: WorkspaceRoot,
+  slot: number,
+  files: 'ro' | 'rw',
+  isAliased: boolean,
+): readonly ViewStep[] {
   if (root.access === 'hidden') return []
   if (root.mount.kind === 'bind') {
     // Nothing can flip a bind later: what starts read-only is bound so. (escape: readonly-direct-root)
     const kind = root.access === 'ro' || files === 'ro' ? 'read-only' : 'writable'
     return [{ kind, source: root.mount.source, target: root.target }]
   }
-  return [{ kind: 'root', slot, target: root.target, access: root.access }]
+  const step: ViewStep = { kind: 'root', slot, source: root.target, target: root.target, access: root.access }
+  return isAliased ? [step, { ...step, target: root.path }] : [step]
+}
+
+/**
+ * A root named through a symlink is also there at its real path, which build files and caches may have noted.
+ * Not for worktrees, where that is the user's integration tree.
+ */
+function needsAlias(root: WorkspaceRoot, { workspace }: SandboxRequest): boolean {
+  if (root.path === root.target || workspace.strategy === 'worktree') return false
+  return !workspace.roots.some(({ target }) => isInside(root.path, target) || isInside(target, root.path))
 }
 
 /**
@@ -102,7 +123,7 @@ export function planView(request: SandboxRequest, host: HostFacts): readonly Vie
     ...[...roots.entries()]
       // Outer targets first: a mount made later on an outer path would cover the inner one.
       .sort(([, a], [, b]) => a.target.length - b.target.length)
-      .flatMap(([slot, root]) => rootSteps(root, slot, request.files)),
+      .flatMap(([slot, root]) => rootSteps(root, slot, request.files, needsAlias(root, request))),
     ...request.writableFiles.flatMap((path) => writableFileSteps(path, roots)),
     { kind: 'sealed', target: '/' },
   ]
@@ -158,7 +179,7 @@ export function viewOptions(steps: readonly ViewStep[], given: number): readonly
       case 'processes':
         return ['--proc', step.target]
       case 'root':
-        return [step.access === 'ro' ? '--ro-bind' : '--bind', step.target, step.target]
+        return [step.access === 'ro' ? '--ro-bind' : '--bind', step.source, step.target]
       case 'sealed':
         return ['--remount-ro', step.target]
     }

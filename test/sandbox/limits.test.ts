@@ -1,9 +1,9 @@
 import { readdir } from 'node:fs/promises'
 import { beforeAll, describe, expect, test } from 'vitest'
-import type { Limits } from '../../shared/spec.ts'
-import { makeGround, runIn } from './fixture.ts'
-import { detectHost, type HostFacts } from './host.ts'
-import { planSandbox } from './plan.ts'
+import type { Limits } from '../../src/shared/spec.ts'
+import { makeGround, runIn } from '../../src/engine/sandbox/fixture.ts'
+import { detectHost, type HostFacts } from '../../src/engine/sandbox/host.ts'
+import { planSandbox } from '../../src/engine/sandbox/plan.ts'
 
 let host: HostFacts
 beforeAll(async () => {

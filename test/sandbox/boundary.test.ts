@@ -1,8 +1,8 @@
 import { access, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { makeGround, runIn, startOn } from './fixture.ts'
-import { detectHost, type HostFacts } from './host.ts'
+import { makeGround, runIn, startOn } from '../../src/engine/sandbox/fixture.ts'
+import { detectHost, type HostFacts } from '../../src/engine/sandbox/host.ts'
 
 let host: HostFacts
 beforeAll(async () => {
