@@ -15,7 +15,7 @@ export default defineConfig({
       minify: false,
       // Libraries of hundreds of small files take longer to find than to run: bundled, the command line starts
       // in a third of the time. Native ones stay outside.
-      externalizeDeps: { exclude: ['commander', 'drizzle-orm', 'jsonc-parser', 'pino', 'ws', 'zod'] },
+      externalizeDeps: { exclude: ['commander', 'drizzle-orm', 'jsonc-parser', 'ws', 'zod'] },
       rollupOptions: {
         input: {
           index: from('src/main/index.ts'),
