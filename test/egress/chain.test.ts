@@ -1,10 +1,11 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { ensureRuntimeDir } from '../../src/engine/base/runtime.ts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
 const orangery = resolve(import.meta.dirname, '../../bin/orangery')
@@ -30,10 +31,10 @@ afterAll(async () => {
 })
 
 type Ran = { code: number; stdout: string; stderr: string }
+const environment = () => ({ ...process.env, ORANGERY_DATA_DIR: join(dir, 'data') })
 function run(args: readonly string[]): Promise<Ran> {
-  const env = { ...process.env, ORANGERY_DATA_DIR: join(dir, 'data') }
   return new Promise((done) => {
-    execFile(orangery, args, { cwd: dir, env }, (error, stdout, stderr) => {
+    execFile(orangery, args, { cwd: dir, env: environment() }, (error, stdout, stderr) => {
       done({ code: error === null ? 0 : Number(error.code), stdout, stderr })
     })
   })
@@ -85,4 +86,56 @@ test('without a word about the network nothing gets out (control: the same comma
     stdout: 'from outside\n',
   })
   expect(requests).toEqual(['test.example/none'])
+})
+
+type Row = { id: string; status: string }
+async function runningId(): Promise<string> {
+  const find = async () =>
+    (JSON.parse((await run(['dispatch', 'list', '--json'])).stdout) as Row[]).find(
+      ({ status }) => status === 'running',
+    )?.id
+  await expect.poll(find, { timeout: 20_000, interval: 200 }).toBeDefined()
+  return (await find()) ?? ''
+}
+
+test("another sandbox's channel is out of reach (control: from outside it leads out)", async () => {
+  requests.length = 0
+  const allowed = ['--allow-host', `test.example=127.0.0.1:${port}`]
+  const first = spawn(orangery, [...project(), ...allowed, '--', 'sleep', '60'], {
+    cwd: dir,
+    env: environment(),
+    stdio: 'ignore',
+  })
+  const ended = once(first, 'exit')
+  try {
+    const id = await runningId()
+    const socket = join(await ensureRuntimeDir(join(dir, 'data')), `${id}.egress`)
+    const script = `import socket
+s = socket.socket(socket.AF_UNIX); s.connect(${JSON.stringify(socket)})
+s.sendall(b"alias test.example 80\\nGET /stolen HTTP/1.0\\r\\nHost: test.example\\r\\n\\r\\n"); print(s.recv(1000))`
+    const other = await run([...project(), '--outputs', 'restricted', '--', 'python3', '-c', script])
+    expect(other.code).not.toBe(0)
+    expect(requests).toEqual([])
+    await new Promise((done) => execFile('python3', ['-c', script], done))
+    expect(requests).toEqual(['test.example/stolen'])
+  } finally {
+    first.kill('SIGTERM')
+    await ended
+  }
+})
+
+test('a host behind a boundary is reached, by the program that is already running, once the boundary is widened', async () => {
+  requests.length = 0
+  const pin = ['--allow-host', `test.example=127.0.0.1:${port}`, '--boundary', 'readwrite']
+  const script =
+    'until curl -sf http://test.example/live || curl -sf --noproxy "*" http://test.example/live; do sleep 0.1; done'
+  const waiting = run([...project(), ...pin, '--', 'sh', '-c', script])
+  const id = await runningId()
+  expect(requests).toEqual([])
+  expect(await run(['boundary', 'request', id, 'network', '--reason', 'needs the host'])).toMatchObject({
+    code: 0,
+  })
+  expect(await run(['boundary', 'approve', id])).toMatchObject({ code: 0 })
+  expect(await waiting).toMatchObject({ code: 0, stdout: 'from outside\n' })
+  expect(requests).toEqual(['test.example/live'])
 })
