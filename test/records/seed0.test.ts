@@ -3,6 +3,7 @@ import { appendFile, mkdir, readdir, readFile, symlink, writeFile } from 'node:f
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { Place } from '../../src/cli/testing/orangery.ts'
+import { createEngine } from '../../src/engine/index.ts'
 import type { DispatchDetail } from '../../src/shared/dispatch.ts'
 import { Bench, processesWith, waitUntil } from '../dispatch/harness.ts'
 
@@ -105,6 +106,30 @@ test('a supervisor killed in the middle of a line leaves a dispatch that is inte
 
   await writeFile(log, (await readFile(log, 'utf8')).replace('"level":1', '"level":2'))
   expect(await bench.client.call('dispatch.verify', { id })).toMatchObject({ ok: false, events: 0 })
+})
+
+test('a supervisor that died between its last event and the row is taken at its word', async () => {
+  await using bench = await Bench.create()
+  const done = await bench.spawn('echo x > x.txt; exit 3')
+  const before = await bench.ended(done)
+  const proof = await bench.client.call('dispatch.verify', { id: done })
+  // The row as it was just before its end, under a supervisor that is gone.
+  const database = new Sqlite(join(bench.dataDir, 'orangery.db'))
+  database.exec(
+    'DROP TRIGGER dispatches_outcome_is_final; DROP TRIGGER dispatches_effective_comes_with_the_end',
+  )
+  database
+    .prepare(
+      `UPDATE dispatches SET status = 'running', exit_code = NULL, ended_at = NULL, sandbox_effective = NULL,
+       last_event_hash = NULL, supervisor_start_ticks = 1 WHERE id = ?`,
+    )
+    .run(done)
+  database.close()
+  await bench.engine.close()
+  bench.engine = await createEngine({ dataDir: bench.dataDir, host: 'command-line' })
+  const after = await bench.client.call('dispatch.get', { id: done })
+  expect(after).toMatchObject({ status: 'failed', exit_code: 3, changeset: before.changeset })
+  expect(await bench.client.call('dispatch.verify', { id: done })).toEqual(proof)
 })
 
 test('killing a parent ends its children and their children', async () => {

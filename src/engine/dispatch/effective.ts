@@ -9,9 +9,12 @@ import type { SandboxEnd } from '../base/sandbox.ts'
 export class Observations {
   driver = 'none'
   diskMb = 0
-  network: NetworkUse = { allowed: [], denied: [] }
+  /** What the broker counted; null where it is not there to be asked, and the log must say. */
+  network: NetworkUse | null = null
   readonly #contract: Contract
-  readonly #startedMs = Date.now()
+  readonly #decided = new Map<string, { allowed: number; denied: number; why: string }>()
+  #firstAt: string | null = null
+  #lastAt: string | null = null
   readonly #violations: Violation[] = []
   readonly #history: BoundaryChange[]
   readonly #tools = new Set<string>()
@@ -22,30 +25,39 @@ export class Observations {
 
   constructor(contract: Contract) {
     this.#contract = contract
-    const at = new Date(this.#startedMs).toISOString()
+    const at = new Date().toISOString()
     this.#history = [{ at, from: null, to: contract.boundary, by: 'spawn', why: 'as requested' }]
   }
 
-  observe(event: EventBody): void {
+  /** `at` is when it happened: now, or what the log says. */
+  observe(event: EventBody, at: string = new Date().toISOString()): void {
+    if (this.#firstAt === null) {
+      this.#firstAt = at
+      this.#history.splice(0, 1, { ...(this.#history[0] as BoundaryChange), at })
+    }
+    this.#lastAt = at
     switch (event.type) {
       case 'SandboxReady':
         this.driver = event.driver
         break
       case 'SelfProbe':
         this.#probe = event.result
-        if (!event.result.ok) this.#violate('declared_not_actual', 'the sandbox is not what was declared')
+        if (!event.result.ok) this.#violate('declared_not_actual', 'the sandbox is not what was declared', at)
         break
       case 'Violated':
         this.#violations.push(event.violation)
         break
       case 'BoundaryEscalated':
         this.#history.push({
-          at: new Date().toISOString(),
+          at,
           from: event.from,
           to: event.to,
           by: event.by,
           why: event.why,
         })
+        break
+      case 'EgressDecided':
+        this.#count(event)
         break
       case 'ToolCall':
         this.#tools.add(event.tool)
@@ -62,8 +74,37 @@ export class Observations {
     this.#resources = end.resources
   }
 
-  #violate(kind: string, detail: string): void {
-    this.#violations.push({ kind, at: new Date().toISOString(), detail, certain: true })
+  #violate(kind: string, detail: string, at: string): void {
+    this.#violations.push({ kind, at, detail, certain: true })
+  }
+
+  #count({ host, port, allowed, why, count = 1 }: Extract<EventBody, { type: 'EgressDecided' }>): void {
+    const name = `${host}:${port}`
+    const known = this.#decided.get(name) ?? { allowed: 0, denied: 0, why: '' }
+    if (allowed) known.allowed += count
+    else {
+      known.denied += count
+      known.why = why
+    }
+    this.#decided.set(name, known)
+  }
+
+  /** Connections as the log has them; it says nothing about bytes. */
+  #networkOfLog(): NetworkUse {
+    const hosts = [...this.#decided]
+    return {
+      allowed: hosts
+        .filter(([, use]) => use.allowed > 0)
+        .map(([host, use]) => ({ host, connections: use.allowed, bytes: 0 })),
+      denied: hosts
+        .filter(([, use]) => use.denied > 0)
+        .map(([host, use]) => ({ host, connections: use.denied, why: use.why })),
+    }
+  }
+
+  #wallMs(): number {
+    if (this.#firstAt === null || this.#lastAt === null) return 0
+    return Math.max(0, Date.parse(this.#lastAt) - Date.parse(this.#firstAt))
   }
 
   /** Disk the workspace takes, as `du` counts it; unreadable parts are left out. */
@@ -85,9 +126,9 @@ export class Observations {
       driver: this.driver,
       workspace: this.#contract.strategy,
       boundary_history: this.#history,
-      network: this.network,
+      network: this.network ?? this.#networkOfLog(),
       resources: {
-        wall_ms: this.#resources?.wall_ms ?? Date.now() - this.#startedMs,
+        wall_ms: this.#resources?.wall_ms ?? this.#wallMs(),
         cpu_ms: this.#resources?.cpu_ms ?? 0,
         max_rss_mb: this.#resources?.max_rss_mb ?? 0,
         disk_mb: this.diskMb,

@@ -1,8 +1,16 @@
-import { rm } from 'node:fs/promises'
+import { access, rm } from 'node:fs/promises'
 import type { SandboxEffective } from '../../shared/effective.ts'
 import type { Contract } from '../base/contract.ts'
 import { createRepoLock } from '../base/lock.ts'
-import { createEventLog, readEvents, type StoredDispatch } from '../store/index.ts'
+import type { Workspace } from '../base/workspace.ts'
+import {
+  createEventLog,
+  readEvents,
+  type EventLog,
+  type Outcome,
+  type StoredDispatch,
+  type TerminalStatus,
+} from '../store/index.ts'
 import { loadWorkspace, updateInvocation } from '../workspace/index.ts'
 import { readContract } from './contractFile.ts'
 import { controlPath } from './control.ts'
@@ -31,46 +39,73 @@ export async function recover(parts: Parts): Promise<void> {
 }
 
 async function interrupt(parts: Parts, dispatch: StoredDispatch): Promise<void> {
-  const { layout, store, changesets } = parts
+  const { layout, store } = parts
   const { id, repoId } = dispatch
   await rm(controlPath(parts.runtime, id), { force: true })
-  let error = 'its supervisor vanished'
-  let effective: SandboxEffective | null = null
-  let lastEventHash: string | null = null
-  if (repoId !== null) {
-    const workspace = await loadWorkspace(layout, repoId, id).catch(() => null)
-    const contract = await readContract(parts, id).catch(() => null)
-    if (workspace !== null) {
-      const log = await createEventLog(layout.events(repoId, id))
-      if (contract !== null) effective = await provenBy(layout.events(repoId, id), contract)
-      try {
-        const capture =
-          workspace.strategy === 'none' ? null : await changesets.capture(workspace, { final: true })
-        if (capture)
-          log.append({ type: 'ChangesetCaptured', revision: capture.revision, files: capture.files })
-      } catch (reason) {
-        error += `; capture: ${reason instanceof Error ? reason.message : String(reason)}`
-      }
-      log.append({ type: 'DispatchEnded', status: 'interrupted', error })
-      await log.close()
-      lastEventHash = log.lastHash
-      await updateInvocation(layout, repoId, id, { status: 'interrupted' }).catch(() => {})
-    }
-  }
-  const endedAt = new Date().toISOString()
-  store.dispatches.finish(id, {
+  let outcome: Outcome = {
     status: 'interrupted',
     exitCode: null,
-    error,
-    effective,
-    endedAt,
-    lastEventHash,
-  })
+    error: 'its supervisor vanished',
+    effective: null,
+    endedAt: new Date().toISOString(),
+    lastEventHash: null,
+  }
+  if (repoId !== null && (await hasLog(layout.events(repoId, id)))) {
+    const path = layout.events(repoId, id)
+    const workspace = await loadWorkspace(layout, repoId, id).catch(() => null)
+    const contract = await readContract(parts, id).catch(() => null)
+    // Opening repairs what the crash tore.
+    await using log = await createEventLog(path)
+    const proven = contract === null ? null : await provenBy(path, contract)
+    if (proven !== null) outcome = { ...outcome, effective: proven.effective }
+    if (proven?.ended != null) {
+      outcome = { ...outcome, ...proven.ended, exitCode: proven.exitCode }
+    } else {
+      outcome = { ...outcome, error: await captureInto(parts, workspace, log, outcome.error) }
+      log.append({ type: 'DispatchEnded', status: outcome.status, error: outcome.error })
+    }
+    await log.close()
+    outcome = { ...outcome, lastEventHash: log.lastHash }
+    await updateInvocation(layout, repoId, id, { status: outcome.status }).catch(() => {})
+  }
+  store.dispatches.finish(id, outcome)
 }
 
-async function provenBy(path: string, contract: Contract): Promise<SandboxEffective> {
+const hasLog = (path: string): Promise<boolean> =>
+  access(path).then(
+    () => true,
+    () => false,
+  )
+
+/** What the agent had written goes to review. Gives back the error, with what went wrong here. */
+async function captureInto(parts: Parts, workspace: Workspace | null, log: EventLog, error: string | null) {
+  if (workspace === null || workspace.strategy === 'none') return error
+  try {
+    const capture = await parts.changesets.capture(workspace, { final: true })
+    if (capture) log.append({ type: 'ChangesetCaptured', revision: capture.revision, files: capture.files })
+    return error
+  } catch (reason) {
+    return `${error ?? ''}; capture: ${reason instanceof Error ? reason.message : String(reason)}`
+  }
+}
+
+type Proven = {
+  readonly effective: SandboxEffective
+  /** Its own last word, where the supervisor only failed to write it into the row. */
+  readonly ended: { readonly status: TerminalStatus; readonly error: string | null } | null
+  readonly exitCode: number | null
+}
+
+async function provenBy(path: string, contract: Contract): Promise<Proven> {
   const seen = new Observations(contract)
-  const { signal } = new AbortController()
-  for await (const { event } of readEvents(path, { after: 0, follow: false, signal })) seen.observe(event)
-  return seen.effective()
+  let ended: Proven['ended'] = null
+  let exitCode: number | null = null
+  for await (const { event, at } of readEvents(path, { after: 0, follow: false })) {
+    seen.observe(event, at)
+    if (event.type === 'AgentEnded') exitCode = event.exit_code
+    if (event.type === 'DispatchEnded' && event.status !== 'starting' && event.status !== 'running') {
+      ended = { status: event.status, error: event.error }
+    }
+  }
+  return { effective: seen.effective(), ended, exitCode }
 }

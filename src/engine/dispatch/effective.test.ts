@@ -1,0 +1,84 @@
+import { expect, test } from 'vitest'
+import type { EventBody } from '../../shared/events.ts'
+import type { Contract } from '../base/contract.ts'
+import { Observations } from './effective.ts'
+
+const contract: Contract = {
+  level: 1,
+  strategy: 'overlay',
+  platform: null,
+  outputs: { mode: 'none', allow: [], deny: [], pins: {}, always: [], readOnly: false, declared: false },
+  software: null,
+  boundary: 'readwrite',
+  phase: null,
+  roots: ['/p'],
+  workingDir: null,
+  hide: [],
+  writableFiles: [],
+  limits: {},
+  onLimit: 'record',
+  toolsAllowed: null,
+  toolsDenied: [],
+  maxTurns: null,
+  maxCommands: null,
+}
+
+const logged: readonly (readonly [string, EventBody])[] = [
+  ['2026-01-28T12:05:00.000Z', { type: 'DispatchStarting', level: 1, command: ['x'], roots: ['/p'] }],
+  ['2026-01-28T12:05:01.000Z', { type: 'SandboxReady', driver: 'bubblewrap 0.8.0', plan: '' }],
+  ['2026-01-28T12:05:01.000Z', { type: 'SelfProbe', result: { ok: true, checks: [] } }],
+  ['2026-01-28T12:05:02.000Z', { type: 'ToolCall', id: '1', tool: 'Bash', title: 'ls' }],
+  ['2026-01-28T12:05:03.000Z', { type: 'AgentMessage', role: 'agent', text: 'done' }],
+  [
+    '2026-01-28T12:05:04.000Z',
+    { type: 'BoundaryEscalated', from: 'readwrite', to: 'network', by: 'you', why: 'tests need it' },
+  ],
+  ['2026-01-28T12:05:05.000Z', { type: 'EgressDecided', host: 'a.test', port: 443, allowed: true, why: '' }],
+  [
+    '2026-01-28T12:05:06.000Z',
+    { type: 'EgressDecided', host: 'b.test', port: 80, allowed: false, why: 'no', count: 7 },
+  ],
+  [
+    '2026-01-28T12:05:07.000Z',
+    {
+      type: 'Violated',
+      violation: { kind: 'pids', at: '2026-01-28T12:05:07.000Z', detail: 'x', certain: true },
+    },
+  ],
+]
+
+test('an event log alone proves who did what and when, with the times of the log and not of the reader', () => {
+  const seen = new Observations(contract)
+  for (const [at, event] of logged) seen.observe(event, at)
+  expect(seen.effective()).toEqual({
+    tools_used: ['Bash'],
+    access_mode: 'workspace-write',
+    turns_used: 1,
+    commands_used: 1,
+    violations: [{ kind: 'pids', at: '2026-01-28T12:05:07.000Z', detail: 'x', certain: true }],
+    level: 1,
+    driver: 'bubblewrap 0.8.0',
+    workspace: 'overlay',
+    boundary_history: [
+      { at: '2026-01-28T12:05:00.000Z', from: null, to: 'readwrite', by: 'spawn', why: 'as requested' },
+      { at: '2026-01-28T12:05:04.000Z', from: 'readwrite', to: 'network', by: 'you', why: 'tests need it' },
+    ],
+    network: {
+      allowed: [{ host: 'a.test:443', connections: 1, bytes: 0 }],
+      denied: [{ host: 'b.test:80', connections: 7, why: 'no' }],
+    },
+    resources: { wall_ms: 7000, cpu_ms: 0, max_rss_mb: 0, disk_mb: 0 },
+    declared_equals_actual: { ok: true, checks: [] },
+  })
+})
+
+test('what the broker and the sandbox measured goes before what the log suggests', () => {
+  const seen = new Observations(contract)
+  for (const [at, event] of logged) seen.observe(event, at)
+  seen.network = { allowed: [{ host: 'a.test:443', connections: 1, bytes: 99 }], denied: [] }
+  seen.ended({ exitCode: 0, signal: null, limits: [], resources: { wall_ms: 5, cpu_ms: 4, max_rss_mb: 3 } })
+  expect(seen.effective()).toMatchObject({
+    network: { allowed: [{ bytes: 99 }], denied: [] },
+    resources: { wall_ms: 5, cpu_ms: 4, max_rss_mb: 3 },
+  })
+})
