@@ -42,7 +42,13 @@ export function createHandlers(parts: Parts, supervisors: Supervisors, host: Hos
 
   async function ask(id: DispatchId, request: ControlRequest): Promise<void> {
     if (await askSupervisor(controlPath(runtime, id), request)) return
-    await recover(parts)
+    // A supervisor that was just killed takes a moment to be gone.
+    const deadline = Date.now() + deathPatienceMs
+    do {
+      await recover(parts)
+      if (hasEnded(id)) break
+      await pause(50)
+    } while (Date.now() < deadline)
     throw new OrangeryError('dispatch.not_running', `${id}: is ${store.dispatches.get(id).status}`, {
       kind: 'busy',
       hint: 'Only a running dispatch can be spoken to.',
@@ -185,6 +191,7 @@ export function createHandlers(parts: Parts, supervisors: Supervisors, host: Hos
 }
 
 const killPatienceMs = 10_000
+const deathPatienceMs = 1_000
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
 /** What people may see of a stored dispatch. */

@@ -6,7 +6,8 @@ export async function startTicks(pid: number): Promise<number> {
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
     // The program's name stands in brackets and may hold anything, brackets and spaces too.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return Number(fields[19])
+    // A zombie is dead and only waits for its parent, who may never look.
+    return fields[0] === 'Z' || fields[0] === 'X' ? 0 : Number(fields[19])
   } catch {
     return 0
   }
