@@ -88,3 +88,34 @@ test('a running command is typed to and stopped', async ({ house }) => {
   await page.getByRole('dialog').getByRole('button', { name: 'Stop' }).click()
   await expect(page.getByText('Stopped').first()).toBeVisible()
 })
+
+test('a file both sides changed is settled before anything is written', async ({ house }) => {
+  const { page, project } = house
+  await house.write({ 'shared.txt': 'one\ntwo\nthree\n', 'free.txt': 'free\n' })
+  await house.dispatch('sed -i s/two/TWO/ shared.txt; echo more >> free.txt')
+  await expect(page.getByText('Needs review')).toBeVisible()
+  await house.write({ 'shared.txt': 'one\nzwei\nthree\n' })
+  await page.getByRole('button', { name: 'Apply…' }).click()
+  const dialog = page.getByRole('dialog', { name: 'Apply to your files' })
+  await expect(dialog.getByRole('region', { name: 'Conflicts' })).toContainText('shared.txt')
+  const apply = dialog.getByRole('button', { name: /^Apply/ })
+  await expect(apply).toBeDisabled()
+  expect(await readFile(join(project, 'free.txt'), 'utf8')).toBe('free\n')
+  await dialog.getByRole('button', { name: "Take the agent's" }).click()
+  await expect(apply).toBeEnabled()
+  await apply.click()
+  await expect(page.getByText('Applied 2 files').first()).toBeVisible()
+  expect(await readFile(join(project, 'shared.txt'), 'utf8')).toBe('one\nTWO\nthree\n')
+  expect(await readFile(join(project, 'free.txt'), 'utf8')).toBe('free\nmore\n')
+})
+
+test('what was abandoned comes back to review', async ({ house }) => {
+  const { page } = house
+  await house.dispatch('echo kept > idea.txt')
+  await expect(page.getByText('Needs review')).toBeVisible()
+  await page.getByRole('button', { name: 'More actions' }).click()
+  await page.getByRole('menuitem', { name: 'Abandon…' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Abandon' }).click()
+  await page.getByRole('button', { name: 'Back to review' }).click()
+  await expect(page.getByText('Needs review')).toBeVisible()
+})

@@ -392,6 +392,12 @@ export async function makeDemo(dataDir: string): Promise<Demo> {
         skipped: [],
       }
     },
+    'changeset.conflicts': async ({ id }) => ({
+      revision: changesetOf(id).revision,
+      conflicts: [],
+      merged: [],
+    }),
+    'changeset.restore': async ({ id }) => ({ id: find(id).id, state: end(id, 'review').state }),
     'changeset.undo': async ({ id }) => {
       const changeset = end(id, 'review')
       return {

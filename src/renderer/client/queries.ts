@@ -43,7 +43,13 @@ export function useAct<K extends ProcedureName>(
 }
 
 const aboutAll = ['dispatch.list', 'boundary.inbox'] as const
-const aboutOne = ['dispatch.get', 'changeset.get', 'changeset.diff', 'boundary.show'] as const
+const aboutOne = [
+  'dispatch.get',
+  'changeset.get',
+  'changeset.diff',
+  'changeset.conflicts',
+  'boundary.show',
+] as const
 
 async function invalidateDispatch(queries: ReturnType<typeof useQueryClient>, id: string): Promise<void> {
   await queries.invalidateQueries({

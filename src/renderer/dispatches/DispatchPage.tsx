@@ -1,4 +1,6 @@
 import {
+  ArchiveRestore,
+  Download,
   Ellipsis,
   FileDiff,
   FolderGit2,
@@ -13,11 +15,14 @@ import { Tabs } from 'radix-ui'
 import { useState, type ReactNode } from 'react'
 import { isTerminal, type DispatchDetail, type DispatchRow } from '../../shared/dispatch.ts'
 import type { BoundaryRequest } from '../../shared/escalation.ts'
+import { exportFormats, type ExportFormat } from '../../shared/changeset.ts'
+import { useClient } from '../client/context.tsx'
 import { useAct, useAnswer } from '../client/queries.ts'
+import { download } from './download.ts'
 import { Badge } from '../design/Badge.tsx'
 import { Button } from '../design/Button.tsx'
 import { Menu, MenuItem } from '../design/Menu.tsx'
-import { showToast } from '../design/toasts.ts'
+import { showError, showToast } from '../design/toasts.ts'
 import { BoundaryControl } from '../inbox/BoundaryControl.tsx'
 import { RequestCard } from '../inbox/RequestCard.tsx'
 import { Output } from '../output/Output.tsx'
@@ -32,6 +37,12 @@ import { duration } from '../text/time.ts'
 import { useNow } from '../text/useNow.ts'
 import { BoundaryBadge, Counts, LevelBadge, StatusBadge } from './Badges.tsx'
 import { changesetWords, titleOf } from './words.ts'
+
+const exportWords: Readonly<Record<ExportFormat, string>> = {
+  patch: 'Save as a patch',
+  tar: 'Save the results (tar)',
+  json: 'Save for a reviewing agent (JSON)',
+}
 
 type Ending = 'apply' | 'abandon' | 'back' | 'stop' | null
 
@@ -121,6 +132,17 @@ function Page({ row, requests, tab }: PageProps) {
         title: `Undone. ${applied.length} ${applied.length === 1 ? 'file is' : 'files are'} as before.`,
       }),
   })
+  const restore = useAct('changeset.restore', {
+    onDone: () => showToast({ tone: 'good', title: 'Back in review' }),
+  })
+  const client = useClient()
+  const saveExport = async (format: ExportFormat) => {
+    try {
+      download(await client.call('changeset.export', { id: row.id, format }))
+    } catch (error) {
+      showError(error)
+    }
+  }
   const tally = changeset.data === undefined ? null : tallyOf(changeset.data)
   const nothingToApply = tally !== null && tally.approvedFiles === 0 && tally.openFiles === 0
   const whyNot = nothingToApply
@@ -162,12 +184,30 @@ function Page({ row, requests, tab }: PageProps) {
               Undo
             </Button>
           )}
+          {(state === 'abandoned' || state === 'rejected') && (
+            <Button
+              icon={<ArchiveRestore size={14} />}
+              disabled={restore.isPending}
+              onClick={() => restore.mutate({ id: row.id })}
+            >
+              Back to review
+            </Button>
+          )}
           {isOpen(state) && (
             <>
               <Menu trigger={<Button look="quiet" icon={<Ellipsis size={16} />} aria-label="More actions" />}>
                 <MenuItem icon={<MessageSquareReply size={14} />} onSelect={() => setEnding('back')}>
                   Send back to the agent…
                 </MenuItem>
+                {exportFormats.map((format) => (
+                  <MenuItem
+                    key={format}
+                    icon={<Download size={14} />}
+                    onSelect={() => void saveExport(format)}
+                  >
+                    {exportWords[format]}
+                  </MenuItem>
+                ))}
                 <MenuItem icon={<Trash2 size={14} />} danger onSelect={() => setEnding('abandon')}>
                   Abandon…
                 </MenuItem>

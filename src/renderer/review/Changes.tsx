@@ -1,6 +1,6 @@
 import { RefreshCw } from 'lucide-react'
 import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react'
-import type { Changeset, ChangedFile, Verdict } from '../../shared/changeset.ts'
+import type { Changeset, ChangedFile, DiffScope, Verdict } from '../../shared/changeset.ts'
 import { Button } from '../design/Button.tsx'
 import { useShownTheme } from '../design/theme.ts'
 import { useKeys } from '../shell/useKeys.ts'
@@ -20,6 +20,7 @@ import {
   type Caret,
   type FileKey,
 } from './model.ts'
+import { Notices } from './Notices.tsx'
 import { ReviewBar } from './ReviewBar.tsx'
 import { useDiffs } from './useDiffs.ts'
 import { useReview } from './useReview.ts'
@@ -27,6 +28,7 @@ import { useReview } from './useReview.ts'
 // The viewer and its languages are most of the window's weight; whoever only watches output never loads them.
 const loadDiffView = async () => ({ default: (await import('./DiffView.tsx')).DiffView })
 const DiffView = lazy(loadDiffView)
+const ScopedDiff = lazy(async () => ({ default: (await import('./ScopedDiff.tsx')).ScopedDiff }))
 // It comes while nobody waits for it.
 window.requestIdleCallback(() => void loadDiffView(), { timeout: 3_000 })
 
@@ -57,6 +59,7 @@ export function Changes({ id, latest }: { id: string; latest: Changeset }) {
   const findRef = useRef<HTMLInputElement>(null)
   const [layout, setLayout] = useState<DiffLayout>(storedLayout)
   const [find, setFind] = useState('')
+  const [scope, setScope] = useState<DiffScope>('all')
   const [caret, setCaret] = useState<Caret | null>(null)
   const [target, setTarget] = useState<DiffTarget | null>(null)
   const [toggled, setToggled] = useState<ReadonlySet<FileKey>>(new Set())
@@ -197,6 +200,10 @@ export function Changes({ id, latest }: { id: string; latest: Changeset }) {
         decision={decisionOf(file, hunk)}
         current={caret?.file === key && caret.hunk === hunk}
         editable={editable && file.refused === null && file.hunks[hunk] !== undefined}
+        provenance={file.hunks[hunk]?.provenance ?? null}
+        comments={(file.comments ?? []).filter(
+          (said) => said.hunk === file.hunks[hunk]?.id || (said.hunk === null && hunk === 0),
+        )}
         comment={open ? commentField(file, comment.whole ? null : hunk) : null}
         onDecide={(verdict) => {
           setCaret({ file: key, hunk })
@@ -230,7 +237,10 @@ export function Changes({ id, latest }: { id: string; latest: Changeset }) {
         find={find}
         onFind={setFind}
         findRef={findRef}
+        scope={scope}
+        onScope={setScope}
       />
+      <Notices changeset={changeset} />
       {moved && (
         <div className="flex shrink-0 items-center gap-3 border-b border-line bg-live-wash px-4 py-1.5 text-small text-live">
           <span className="flex-1">
@@ -268,14 +278,18 @@ export function Changes({ id, latest }: { id: string; latest: Changeset }) {
         </div>
         <div className="min-w-0 flex-1">
           <Suspense fallback={<p className="p-5 text-ink-faint">Reading the changes…</p>}>
-            <DiffView
-              files={steadyFiles}
-              layout={layout}
-              theme={theme}
-              target={target}
-              renderHeader={stableHeader}
-              renderHunk={stableHunk}
-            />
+            {scope !== 'all' ? (
+              <ScopedDiff id={id} scope={scope} revision={changeset.revision} layout={layout} />
+            ) : (
+              <DiffView
+                files={steadyFiles}
+                layout={layout}
+                theme={theme}
+                target={target}
+                renderHeader={stableHeader}
+                renderHunk={stableHunk}
+              />
+            )}
           </Suspense>
         </div>
       </div>

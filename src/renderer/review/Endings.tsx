@@ -11,6 +11,7 @@ import { showToast } from '../design/toasts.ts'
 import { Counts } from '../dispatches/Badges.tsx'
 import { titleOf } from '../dispatches/words.ts'
 import { Plain } from '../text/Plain.tsx'
+import { Conflicts, useConflicts } from './Conflicts.tsx'
 import { tallyOf } from './model.ts'
 
 const files = (count: number) => `${count} ${count === 1 ? 'file' : 'files'}`
@@ -61,20 +62,25 @@ export function ApplyDialog({ open, changeset, onClose, onUndo }: EndingProps & 
   const nothingDecided = tally.approvedFiles === 0
   const [rest, setRest] = useState(nothingDecided)
   const [ignored, setIgnored] = useState(false)
+  const [branch, setBranch] = useState<string | null>(null)
+  const conflicts = useConflicts(changeset.id, open)
+  const unsettled = conflicts.answer?.conflicts.length ?? 0
   useEffect(() => {
     if (open) setRest(nothingDecided)
     // oxlint-disable-next-line react/exhaustive-deps -- decided when the dialog opens, then the person's
   }, [open])
   const apply = useAct('changeset.apply', {
-    onDone: ({ applied, skipped }) => {
+    onDone: ({ applied, skipped, commit, notes }) => {
       onClose()
+      const said = [
+        commit === undefined ? '' : `Commit ${commit.oid.slice(0, 9)} on ${commit.branch}.`,
+        ...(notes ?? []),
+        skipped.length === 0 ? '' : `${files(skipped.length)} stayed behind: ${skipped[0]?.why ?? ''}`,
+      ].filter(Boolean)
       showToast({
         tone: 'good',
         title: `Applied ${files(applied.length)}`,
-        detail:
-          skipped.length === 0
-            ? undefined
-            : `${files(skipped.length)} stayed behind: ${skipped[0]?.why ?? ''}`,
+        detail: said.length === 0 ? undefined : said.join(' '),
         action: { label: 'Undo', run: onUndo },
       })
     },
@@ -100,13 +106,21 @@ export function ApplyDialog({ open, changeset, onClose, onUndo }: EndingProps & 
           </Button>
           <Button
             look="primary"
-            disabled={landing === 0 || apply.isPending}
+            disabled={
+              landing === 0 ||
+              apply.isPending ||
+              conflicts.answer === null ||
+              unsettled > 0 ||
+              branch?.trim() === ''
+            }
+            {...(unsettled > 0 ? { tip: 'Settle the conflicts first.' } : {})}
             onClick={() =>
               apply.mutate({
                 id: changeset.id,
                 all: rest,
                 include_ignored: rest && ignored,
                 revision: changeset.revision,
+                ...(branch === null ? {} : { commit: { branch: branch.trim() } }),
               })
             }
           >
@@ -137,6 +151,32 @@ export function ApplyDialog({ open, changeset, onClose, onUndo }: EndingProps & 
             </Choice>
           )}
         </div>
+        <div className="space-y-2">
+          <Choice
+            checked={branch !== null}
+            onChange={(wanted) => setBranch(wanted ? 'orangery/review' : null)}
+          >
+            Also make one commit of it
+          </Choice>
+          {branch !== null && (
+            <input
+              aria-label="Branch"
+              value={branch}
+              onChange={(event) => setBranch(event.target.value)}
+              placeholder="Branch"
+              spellCheck={false}
+              className="ml-6.5 h-7 w-64 rounded-md bg-raised px-2.5 font-mono text-small shadow-[0_0_0_1px_var(--line-strong)] outline-none focus:shadow-[0_0_0_1.5px_var(--accent-line)]"
+            />
+          )}
+        </div>
+        {conflicts.answer !== null && (
+          <Conflicts
+            id={changeset.id}
+            answer={conflicts.answer}
+            busy={conflicts.busy}
+            onResolve={conflicts.resolve}
+          />
+        )}
         {tally.protectedOpen > 0 && (
           <p className="flex gap-2 rounded-lg bg-bad-wash px-3 py-2 text-small text-bad">
             <Lock size={14} className="mt-0.5 shrink-0" />

@@ -84,6 +84,15 @@ export function FileHeader({
           </Badge>
         )}
         {file.ignored && <Badge className="ml-1 font-sans">Ignored</Badge>}
+        {file.reopened === true && (
+          <Badge
+            tone="live"
+            className="ml-1 font-sans"
+            title="You decided on it before; it has changed since."
+          >
+            Changed again
+          </Badge>
+        )}
       </span>
       {note !== null && (
         <span className="max-w-80 truncate text-small text-ink-faint" title={note}>

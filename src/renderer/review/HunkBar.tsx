@@ -1,4 +1,5 @@
-import type { Decision, Verdict } from '../../shared/changeset.ts'
+import { History, MessageSquareText } from 'lucide-react'
+import type { Decision, Provenance, ReviewComment, Verdict } from '../../shared/changeset.ts'
 import { Plain } from '../text/Plain.tsx'
 import { ReworkComment, Verdicts } from './Verdicts.tsx'
 
@@ -9,6 +10,8 @@ type HunkBarProps = {
   decision: Decision
   current: boolean
   editable: boolean
+  provenance: Provenance | null
+  comments: readonly ReviewComment[]
   comment: { draft: string; onDraft(text: string): void; onSend(text: string): void; onCancel(): void } | null
   onDecide(verdict: Verdict | null): void
   onRework(): void
@@ -28,6 +31,8 @@ export function HunkBar({
   decision,
   current,
   editable,
+  provenance,
+  comments,
   comment,
   onDecide,
   onRework,
@@ -47,6 +52,17 @@ export function HunkBar({
           onRework={onRework}
           subject={`hunk ${index + 1}`}
         />
+        {provenance !== null && (
+          <span
+            className="flex min-w-0 items-center gap-1 truncate text-micro text-ink-faint"
+            title={provenance.certain ? 'Written by this' : 'Likely written by this: it fits in time'}
+          >
+            <History size={12} className="shrink-0" />
+            <span className="truncate">
+              <Plain>{provenance.certain ? provenance.title : `likely ${provenance.title}`}</Plain>
+            </span>
+          </span>
+        )}
         <span className="min-w-0 flex-1 truncate text-right font-mono text-micro text-ink-faint">
           <Plain>{header}</Plain>
         </span>
@@ -54,6 +70,18 @@ export function HunkBar({
           {index + 1}/{count}
         </span>
       </div>
+      {comments.map((said) => (
+        <p key={said.at + said.text} className="selectable flex items-start gap-2 pb-2 text-small">
+          <MessageSquareText size={13} className="mt-0.5 shrink-0 text-warn" />
+          <span className="min-w-0 [overflow-wrap:anywhere]">
+            <span className="text-ink-faint">
+              <Plain>{said.by}</Plain>
+              {said.outdated ? ', on what it was before' : ''}
+            </span>{' '}
+            <Plain>{said.text}</Plain>
+          </span>
+        </p>
+      ))}
       {comment !== null && <ReworkComment {...comment} />}
     </div>
   )

@@ -1,5 +1,6 @@
 import { Columns2, Lock, Rows2, Search } from 'lucide-react'
 import type { Ref } from 'react'
+import type { DiffScope } from '../../shared/changeset.ts'
 import { Badge } from '../design/Badge.tsx'
 import { Keys } from '../design/Keys.tsx'
 import { Segments } from '../design/Segments.tsx'
@@ -16,6 +17,8 @@ type ReviewBarProps = {
   find: string
   onFind(text: string): void
   findRef: Ref<HTMLInputElement>
+  scope: DiffScope
+  onScope(scope: DiffScope): void
 }
 
 export function ReviewBar({
@@ -27,6 +30,8 @@ export function ReviewBar({
   find,
   onFind,
   findRef,
+  scope,
+  onScope,
 }: ReviewBarProps) {
   const part = tally.hunks === 0 ? 0 : tally.decidedHunks / tally.hunks
   return (
@@ -69,6 +74,18 @@ export function ReviewBar({
         </Badge>
       )}
       <span className="flex-1" />
+      <span className="max-[60rem]:hidden">
+        <Segments
+          label="What to show"
+          value={scope}
+          onChange={onScope}
+          segments={[
+            { value: 'all', label: 'All' },
+            { value: 'review', label: 'Since my review' },
+            { value: 'turn', label: 'This turn' },
+          ]}
+        />
+      </span>
       <Segments
         label="Layout of the diff"
         compact
