@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { isOnPath, runQuietly } from './command.mjs'
 import { say } from './say.mjs'
@@ -10,19 +11,28 @@ const forStart = [
   { program: 'ip', package: 'iproute2' },
   { program: 'git', package: 'git' },
 ]
+// Compilers of other languages are not among them, nor anything that would start a service: tests that want
+// those say so when they are skipped.
 const forTests = [
   ...forStart,
   { program: 'chromium', package: 'chromium', instead: ['chromium-browser', 'google-chrome'] },
   { program: 'fuse-overlayfs', package: 'fuse-overlayfs' },
   { program: 'curl', package: 'curl' },
   { program: 'python3', package: 'python3' },
+  { program: 'python3', package: 'python3-venv', arguments: ['-c', 'import ensurepip'] },
+  { program: 'make', package: 'make' },
+  { program: 'gcc', package: 'gcc' },
+  { program: 'openssl', package: 'openssl' },
+  { program: 'ssh', package: 'openssh-client' },
   { program: 'ps', package: 'procps' },
-  { program: 'script', package: 'bsdutils' },
 ]
 
-function missing(needs) {
-  return needs.filter(({ program, instead = [] }) => ![program, ...instead].some(isOnPath))
+function isThere({ program, instead = [], arguments: args }) {
+  if (args === undefined) return [program, ...instead].some(isOnPath)
+  return spawnSync(program, args, { stdio: 'ignore' }).status === 0
 }
+
+const missing = (needs) => needs.filter((need) => !isThere(need))
 
 async function administrator() {
   if (process.getuid?.() === 0) return []
