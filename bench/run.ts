@@ -88,4 +88,8 @@ async function main(): Promise<number> {
   return ok ? 0 : 1
 }
 
+// Trees of 200,000 files are not left behind by whoever loses patience.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => void removeTrees().finally(() => process.exit(signal === 'SIGINT' ? 130 : 143)))
+}
 process.exitCode = await main()

@@ -1,3 +1,4 @@
+import { plainCopy, worktreeAdd } from '../copies.ts'
 import { handWritten, plainBubblewrap, plainSpawn } from '../firstInstruction.ts'
 import type { Row } from '../row.ts'
 import { tree } from '../trees.ts'
@@ -32,4 +33,18 @@ const treeSize: Row = {
   },
 }
 
-export const rows = [firstInstruction, treeSize]
+const instead: Row = {
+  name: 'spawn to first instruction on 200,000 files, against making the agent a tree of its own',
+  samples: 3,
+  warmups: 0,
+  async prepare(scope) {
+    const root = await tree(200_000)
+    return {
+      subject: warmSpawn(await warmEngine(scope), root, 'orangery'),
+      peers: [await worktreeAdd(root), await plainCopy(root)],
+      limits: [{ against: 'git worktree add', atMost: 1 / 50 }],
+    }
+  },
+}
+
+export const rows = [firstInstruction, treeSize, instead]
