@@ -22,6 +22,7 @@ import type { DiffText } from './diffText.ts'
 import { realDisk, type Disk } from './disk.ts'
 import { landCommit, type CommitRequest } from './landCommit.ts'
 import { PackWriter } from './packWriter.ts'
+import { peekWorkspace, type Glimpse } from './peek.ts'
 import { chooseFiles, ChangesetReader, turnOf, type DiffOptions } from './reader.ts'
 import { SavedManifests } from './saved.ts'
 import { readView } from './view.ts'
@@ -54,6 +55,8 @@ export interface Changesets {
     workspace: Workspace,
     options: { final: boolean; through?: ThroughHolder | undefined; signal?: AbortSignal | undefined },
   ): Promise<Captured | null>
+  /** What may have changed, with kinds and sizes, without reading a file: for a list that follows the agent. */
+  peek(workspace: Workspace): Promise<readonly Glimpse[]>
   list(): Promise<ChangesetSummary[]>
   get(id: DispatchId): Promise<Changeset>
   /** `by` tells whose last review the scope `review` means. */
@@ -184,6 +187,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
   return {
     capture,
     conflicts,
+    peek: (workspace) => peekWorkspace(workspace, disk),
     get: (id) => reader.get(id),
     diff: (id, wanted, by = '') => reader.diff(id, wanted, by),
     export: (id, format) => reader.export(id, format),

@@ -1,0 +1,224 @@
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { makeDispatchId } from '../../src/shared/ids.ts'
+import { layout, repoIdOf } from '../../src/engine/base/paths.ts'
+import { run } from '../../src/engine/base/process.ts'
+import type { Workspace } from '../../src/engine/base/workspace.ts'
+import { createChangesets } from '../../src/engine/changeset/index.ts'
+import { openStore } from '../../src/engine/store/index.ts'
+import type { Contender, Row } from '../row.ts'
+import { benchFolder, tree } from '../trees.ts'
+
+const files = 200_000
+const changed = 1_000
+
+/** The same thousand edits, spread over the tree, for us and for git. */
+async function edit(root: string): Promise<void> {
+  for (let at = 0; at < changed; at += 1) {
+    const group = at * 2
+    const path = join(root, `d${Math.floor(group / 50)}`, `d${group % 50}`, `file${at % 100}.txt`)
+    await mkdir(dirname(path), { recursive: true })
+    await writeFile(path, `edited ${at}\n`.repeat(4))
+  }
+}
+
+async function overlayWorkspace(root: string): Promise<{ workspace: Workspace; dataDir: string }> {
+  const dataDir = await mkdtemp(join(await benchFolder(), 'changeset-'))
+  const id = makeDispatchId(new Date(), randomBytes(2))
+  const repoId = repoIdOf(root)
+  const dir = layout(dataDir).sandbox(repoId, id)
+  const mount = { kind: 'overlay', lower: root, upper: join(dir, 'upper'), work: join(dir, 'work') } as const
+  await mkdir(mount.upper, { recursive: true })
+  const workspace: Workspace = {
+    id,
+    repoId,
+    strategy: 'overlay',
+    driver: 'kernel-overlay',
+    dir,
+    roots: [{ path: root, target: root, name: 'tree', role: 'project', access: 'rw', mount }],
+    createdAtMs: Date.now() + 1000,
+  }
+  return { workspace, dataDir }
+}
+
+async function openChangesets(dataDir: string, workspace: Workspace) {
+  const store = await openStore(dataDir)
+  store.dispatches.create({
+    id: workspace.id,
+    repoId: workspace.repoId,
+    parentId: null,
+    name: null,
+    agent: 'command',
+    role: null,
+    phase: null,
+    prompt: null,
+    sandbox: null,
+    sandboxSpec: null,
+    level: 1,
+    boundary: 'readwrite',
+    roots: workspace.roots.map((root) => root.path),
+    command: ['true'],
+    status: 'starting',
+    error: null,
+    createdAt: new Date().toISOString(),
+  })
+  return { store, changesets: createChangesets({ layout: layout(dataDir), records: store.changesets }) }
+}
+
+/** `git status` and `git diff` on a real copy of the tree with the same edits. */
+async function gitOnCopy(root: string): Promise<Contender> {
+  const copy = join(await mkdtemp(join(await benchFolder(), 'copy-')), 'tree')
+  await run('cp', ['-a', root, copy])
+  await edit(copy)
+  const env = { PATH: process.env['PATH'] ?? '', GIT_CONFIG_GLOBAL: '/dev/null', GIT_CONFIG_NOSYSTEM: '1' }
+  return {
+    name: 'git status + git diff',
+    async sample() {
+      await run('git', ['status', '--porcelain'], { cwd: copy, env })
+      await run('git', ['diff'], { cwd: copy, env })
+    },
+  }
+}
+
+const listing: Row = {
+  name: 'list what changed: 1,000 files in a tree of 200,000',
+  samples: 7,
+  async prepare(scope) {
+    const root = await tree(files)
+    const { workspace, dataDir } = await overlayWorkspace(root)
+    await edit((workspace.roots[0]?.mount as { upper: string }).upper)
+    const { store, changesets } = await openChangesets(dataDir, workspace)
+    scope.use(store)
+    return {
+      subject: {
+        name: 'peek',
+        async sample() {
+          const found = await changesets.peek(workspace)
+          const edits = found.filter((each) => each.change === 'modified')
+          if (edits.length !== changed) throw new Error(`saw ${edits.length} changes`)
+        },
+      },
+      peers: [await gitOnCopy(root)],
+      limits: [{ against: 'git status + git diff', atMost: 0.1 }],
+    }
+  },
+}
+
+const capturing: Row = {
+  name: 'capture with both contents and the diff: 1,000 files in a tree of 200,000',
+  samples: 5,
+  async prepare(scope) {
+    const root = await tree(files)
+    let { workspace, dataDir } = await overlayWorkspace(root)
+    const upper = join(await mkdtemp(join(await benchFolder(), 'upper-')), 'upper')
+    await edit(upper)
+    const fresh = async () => {
+      ;({ workspace, dataDir } = await overlayWorkspace(root))
+      await cp(upper, (workspace.roots[0]?.mount as { upper: string }).upper, { recursive: true })
+      return openChangesets(dataDir, workspace)
+    }
+    let open = await fresh()
+    scope.defer(() => open.store.close())
+    return {
+      subject: {
+        name: 'capture',
+        async sample() {
+          const captured = await open.changesets.capture(workspace, { final: true })
+          if (captured?.files !== changed) throw new Error(`captured ${captured?.files} files`)
+        },
+        async reset() {
+          await open.store.close()
+          open = await fresh()
+        },
+      },
+      peers: [await gitOnCopy(root)],
+      limits: [{ against: 'git status + git diff', atMost: 1 }],
+    }
+  },
+}
+
+const applying: Row = {
+  name: 'apply 1,000 files',
+  samples: 5,
+  async prepare(scope) {
+    const folder = await mkdtemp(join(await benchFolder(), 'apply-'))
+    const root = join(folder, 'root')
+    await edit(root)
+    await run('sh', ['-c', 'find . -type f -exec sh -c \'for f; do echo old > "$f"; done\' sh {} +'], {
+      cwd: root,
+    })
+    const { workspace, dataDir } = await overlayWorkspace(root)
+    const source = (workspace.roots[0]?.mount as { upper: string }).upper
+    await edit(source)
+    const { store, changesets } = await openChangesets(dataDir, workspace)
+    scope.use(store)
+    await changesets.capture(workspace, { final: true })
+    const copy = join(folder, 'copy')
+    return {
+      subject: {
+        name: 'apply',
+        async sample() {
+          const result = await changesets.apply(workspace.id, { all: true, include_ignored: true }, 'bench')
+          if (result.applied.length !== changed) throw new Error(`applied ${result.applied.length} files`)
+        },
+        async reset() {
+          await changesets.undo(workspace.id, 'bench')
+        },
+      },
+      peers: [
+        {
+          name: 'cp -r with fsync',
+          async sample() {
+            await run('sh', ['-c', 'cp -r "$1" "$2" && find "$2" -exec sync {} +', 'sh', source, copy])
+          },
+          reset: () => rm(copy, { recursive: true, force: true }),
+        },
+      ],
+      limits: [{ against: 'cp -r with fsync', atMost: 3 }],
+    }
+  },
+}
+
+const memory: Row = {
+  name: 'memory of capturing a binary of 1 GB',
+  unit: 'MB',
+  samples: 1,
+  warmups: 0,
+  async prepare() {
+    const root = await mkdtemp(join(await benchFolder(), 'big-'))
+    const { workspace, dataDir } = await overlayWorkspace(root)
+    const upper = (workspace.roots[0]?.mount as { upper: string }).upper
+    await run('sh', ['-c', 'head -c 1073741824 /dev/urandom > "$1/big"', 'sh', upper])
+    const { store } = await openChangesets(dataDir, workspace)
+    await store.close()
+    const script = `
+      const { openStore } = await import(${JSON.stringify(join(import.meta.dirname, '../../src/engine/store/index.ts'))})
+      const { createChangesets } = await import(${JSON.stringify(join(import.meta.dirname, '../../src/engine/changeset/index.ts'))})
+      const { layout } = await import(${JSON.stringify(join(import.meta.dirname, '../../src/engine/base/paths.ts'))})
+      const store = await openStore(${JSON.stringify(dataDir)})
+      const changesets = createChangesets({ layout: layout(${JSON.stringify(dataDir)}), records: store.changesets })
+      const before = process.resourceUsage().maxRSS
+      const captured = process.argv[1] === 'idle' ? null : await changesets.capture(${JSON.stringify(workspace)}, { final: true })
+      if (process.argv[1] !== 'idle' && captured?.files !== 1) throw new Error('nothing captured')
+      console.log((process.resourceUsage().maxRSS - before) / 1024)
+      await store.close()`
+    const child = async () => {
+      const started = spawn(process.execPath, ['--input-type=module', '-e', script, 'capture'], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      let told = ''
+      started.stdout.on('data', (chunk: Buffer) => (told += chunk.toString()))
+      await new Promise((resolve) => started.on('close', resolve))
+      return Number(told)
+    }
+    return {
+      subject: { name: 'growth of the process', sample: child },
+      peers: [{ name: '100 MB', sample: async () => 100 }],
+      limits: [{ against: '100 MB', atMost: 1 }],
+    }
+  },
+}
+
+export const rows: readonly Row[] = [listing, capturing, applying, memory]

@@ -1,0 +1,47 @@
+import type { ChangeKind } from '../../shared/changeset.ts'
+import type { Workspace } from '../base/workspace.ts'
+import { toText } from './bytePath.ts'
+import { gitPartOf, isMarker } from './classify.ts'
+import type { Disk, DiskStat } from './disk.ts'
+import { scanRoot } from './scan.ts'
+
+export type Glimpse = {
+  readonly root: string
+  readonly path: string
+  readonly change: ChangeKind
+  readonly size_before: number | null
+  readonly size_after: number | null
+}
+
+/** A quick look at a workspace: no content is read, so a file that was only touched shows up too. */
+export async function peekWorkspace(workspace: Workspace, disk: Disk): Promise<readonly Glimpse[]> {
+  const found: Glimpse[] = []
+  for (const root of workspace.roots) {
+    if (root.role !== 'project' || root.access !== 'rw') continue
+    const { seen } = await scanRoot(workspace, root, disk)
+    for (const { path, base, result } of seen) {
+      if (gitPartOf(path) !== null || isMarker(path)) continue
+      const change = changeOf(base, result)
+      if (change === null) continue
+      found.push({
+        root: root.path,
+        path: toText(path),
+        change,
+        size_before: sizeOf(base),
+        size_after: sizeOf(result),
+      })
+    }
+  }
+  return found
+}
+
+function changeOf(base: DiskStat | null, result: DiskStat | null): ChangeKind | null {
+  if (base === null) return 'added'
+  if (result === null) return 'deleted'
+  if ((base.mode & 0o170000n) !== (result.mode & 0o170000n)) return 'type'
+  if (result.isDirectory()) return base.mode === result.mode ? null : 'mode'
+  return 'modified'
+}
+function sizeOf(stat: DiskStat | null): number | null {
+  return stat === null || stat.isDirectory() ? null : Number(stat.size)
+}
