@@ -24,7 +24,9 @@ async function edit(root: string): Promise<void> {
   }
 }
 
-async function overlayWorkspace(root: string): Promise<{ workspace: Workspace; dataDir: string }> {
+async function overlayWorkspace(
+  root: string,
+): Promise<{ workspace: Workspace; dataDir: string; upper: string }> {
   const dataDir = await mkdtemp(join(await benchFolder(), 'changeset-'))
   const id = makeDispatchId(new Date(), randomBytes(2))
   const repoId = repoIdOf(root)
@@ -40,7 +42,7 @@ async function overlayWorkspace(root: string): Promise<{ workspace: Workspace; d
     roots: [{ path: root, target: root, name: 'tree', role: 'project', access: 'rw', mount }],
     createdAtMs: Date.now() + 1000,
   }
-  return { workspace, dataDir }
+  return { workspace, dataDir, upper: mount.upper }
 }
 
 async function openChangesets(dataDir: string, workspace: Workspace) {
@@ -87,8 +89,8 @@ const listing: Row = {
   samples: 7,
   async prepare(scope) {
     const root = await tree(files)
-    const { workspace, dataDir } = await overlayWorkspace(root)
-    await edit((workspace.roots[0]?.mount as { upper: string }).upper)
+    const { workspace, dataDir, upper } = await overlayWorkspace(root)
+    await edit(upper)
     const { store, changesets } = await openChangesets(dataDir, workspace)
     scope.use(store)
     return {
@@ -111,13 +113,14 @@ const capturing: Row = {
   samples: 5,
   async prepare(scope) {
     const root = await tree(files)
-    let { workspace, dataDir } = await overlayWorkspace(root)
-    const upper = join(await mkdtemp(join(await benchFolder(), 'upper-')), 'upper')
-    await edit(upper)
+    let { workspace } = await overlayWorkspace(root)
+    const edited = join(await mkdtemp(join(await benchFolder(), 'upper-')), 'upper')
+    await edit(edited)
     const fresh = async () => {
-      ;({ workspace, dataDir } = await overlayWorkspace(root))
-      await cp(upper, (workspace.roots[0]?.mount as { upper: string }).upper, { recursive: true })
-      return openChangesets(dataDir, workspace)
+      const made = await overlayWorkspace(root)
+      workspace = made.workspace
+      await cp(edited, made.upper, { recursive: true })
+      return openChangesets(made.dataDir, workspace)
     }
     let open = await fresh()
     scope.defer(() => open.store.close())
@@ -149,8 +152,7 @@ const applying: Row = {
     await run('sh', ['-c', 'find . -type f -exec sh -c \'for f; do echo old > "$f"; done\' sh {} +'], {
       cwd: root,
     })
-    const { workspace, dataDir } = await overlayWorkspace(root)
-    const source = (workspace.roots[0]?.mount as { upper: string }).upper
+    const { workspace, dataDir, upper: source } = await overlayWorkspace(root)
     await edit(source)
     const { store, changesets } = await openChangesets(dataDir, workspace)
     scope.use(store)
@@ -188,8 +190,7 @@ const memory: Row = {
   warmups: 0,
   async prepare() {
     const root = await mkdtemp(join(await benchFolder(), 'big-'))
-    const { workspace, dataDir } = await overlayWorkspace(root)
-    const upper = (workspace.roots[0]?.mount as { upper: string }).upper
+    const { workspace, dataDir, upper } = await overlayWorkspace(root)
     await run('sh', ['-c', 'head -c 1073741824 /dev/urandom > "$1/big"', 'sh', upper])
     const { store } = await openChangesets(dataDir, workspace)
     await store.close()

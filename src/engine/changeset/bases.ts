@@ -29,12 +29,12 @@ export async function readBases(folder: string): Promise<Bases> {
   return { recorded: new Map(stored.recorded), seen: new Map(stored.seen), clockStepped: stored.clockStepped }
 }
 
-export async function writeBases(folder: string, bases: Bases, disk: Disk): Promise<void> {
+export async function writeBases(folder: string, bases: Bases, disk: Disk, durable = true): Promise<void> {
   const stored: Stored = {
     recorded: [...bases.recorded],
     seen: [...bases.seen],
     clockStepped: bases.clockStepped,
   }
   await ensurePrivateDir(folder)
-  await replaceFile(disk, join(folder, 'bases.json'), JSON.stringify(stored))
+  await replaceFile(disk, join(folder, 'bases.json'), JSON.stringify(stored), durable)
 }

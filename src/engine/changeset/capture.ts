@@ -12,14 +12,15 @@ import {
 import { nameOf, parentOf, toText, type BytePath } from './bytePath.ts'
 import { readBases, type Bases } from './bases.ts'
 import { captureCommits } from './commits.ts'
-import { storeSide, Unstable, permissionBits } from './content.ts'
+import { permissionBits, storeQuickly, storeSide, Unstable } from './content.ts'
 import { unlessMissing, type Disk, type DiskStat } from './disk.ts'
 import { ignoredPaths } from './ignored.ts'
 import { entryKey, sameSide, type Entry, type Manifest, type Side } from './manifest.ts'
 import { BlobReader, ensureRepository } from './objects.ts'
 import { PackWriter } from './packWriter.ts'
+import { Pace, QuickTree } from './quickTree.ts'
 import { writeRootTrees } from './rebase.ts'
-import { clockSlackMs, inBatches, LockedFolders, scanRoot, sidesOf, type Seen } from './scan.ts'
+import { clockSlackMs, LockedFolders, scanRoot, sidesOf, type Seen } from './scan.ts'
 import { Tree } from './tree.ts'
 
 export type CaptureOptions = {
@@ -46,14 +47,14 @@ export async function captureWorkspace(
   await ensureRepository(gitDir)
   const bases = await readBases(layout.changeset(workspace.repoId, workspace.id))
   // While the agent runs its modes are its own business; what it locks is read when it has ended.
-  await using locked = new LockedFolders()
-  const writer = new PackWriter(gitDir, disk)
+  await using locked = new LockedFolders(disk)
+  const writer = new PackWriter(gitDir, disk, options.final)
   const entries: Entry[] = []
   const dropped: Dropped[] = []
   const roots = workspace.roots.filter((root) => root.role === 'project' && root.access === 'rw')
   for (const root of roots) {
     options.signal?.throwIfAborted()
-    const scan = await scanRoot(workspace, root, disk, options.final ? locked : null)
+    const scan = await scanRoot(workspace, root, options.final ? locked : null)
     for (const path of scan.unreadable) {
       dropped.push({ root: root.path, path: toText(path), why: 'the agent made this folder unreadable' })
     }
@@ -61,7 +62,9 @@ export async function captureWorkspace(
     dropped.push(...droppedGit(root, scan.seen))
     entries.push(...(await compareRoot(workspace, root, kept, bases, writer, dropped, options)))
   }
-  await writer.flush()
+  // Links and package files are looked into below; nothing else needs to be in place before the end.
+  if (entries.some((entry) => entry.result?.kind === 'symlink' || isPackageFile(entry.path)))
+    await writer.flush()
   const manifest: Manifest = {
     version: 1,
     id: workspace.id,
@@ -101,25 +104,29 @@ async function compareRoot(
   const sides = sidesOf(root)
   await using resultTree = new Tree(sides.result, options.disk)
   await using baseTree = new Tree(sides.base, options.disk)
+  using quickResult = new QuickTree(sides.result)
+  using quickBase = new QuickTree(sides.base)
+  const pace = new Pace()
   const entries: Entry[] = []
   // The checkout below a worktree sandbox is made for it alone; nobody else writes there.
   const ownBase = workspace.strategy === 'worktree'
   const startNs = BigInt(Math.floor(workspace.createdAtMs - clockSlackMs)) * 1_000_000n
-  await inBatches(seen, async ({ path, result: resultStat, base: baseStat }) => {
+  for (const { path, result: resultStat, base: baseStat } of seen) {
     options.signal?.throwIfAborted()
+    await pace.breathe()
     const key = entryKey({ root: root.path, path })
-    const result = await side(resultTree, path, resultStat)
-    if (result === undefined) return
+    const result = await side(resultTree, path, resultStat, key)
+    if (result === undefined) continue
     let base = bases.recorded.get(key)
     if (base === undefined) {
-      const before = await side(baseTree, path, baseStat)
+      const before = await side(baseTree, path, baseStat, key)
       // A host file touched after the start may not be what the agent saw: its base is a guess.
       const untouched = baseStat === null || baseStat.isDirectory() || baseStat.ctimeNs < startNs
       const certain = ownBase || (untouched && !bases.clockStepped)
       base = { side: before ?? null, certain: certain && before !== undefined }
       if (!sameSide(base.side, result)) bases.recorded.set(key, base)
     }
-    if (sameSide(base.side, result)) return
+    if (sameSide(base.side, result)) continue
     const landing = withoutSetId(result)
     if (landing !== result) {
       dropped.push({
@@ -127,7 +134,7 @@ async function compareRoot(
         path: toText(path),
         why: 'set-user-id and set-group-id bits never land',
       })
-      if (sameSide(base.side, landing)) return
+      if (sameSide(base.side, landing)) continue
     }
     entries.push({
       root: root.path,
@@ -139,26 +146,42 @@ async function compareRoot(
       ignored: false,
       refused: null,
     })
+  }
+  return entries.toSorted((a, b) => (a.path < b.path ? -1 : 1))
 
-    async function side(tree: Tree, at: BytePath, stat: DiskStat | null): Promise<Side | null | undefined> {
-      if (stat === null) return null
-      const identity = identityOf(stat)
-      const cacheKey = `${tree === resultTree ? 'result' : 'base'}\0${key}`
-      const known = bases.seen.get(cacheKey)
-      if (known !== undefined && known.identity === identity) return known.side
-      for (let attempt = 0; ; attempt += 1) {
-        try {
-          const stored = await unlessMissing(storeSide(tree, at, stat, writer, options.through))
-          if (stored !== null) bases.seen.set(cacheKey, { identity, side: stored })
-          return stored
-        } catch (error) {
-          if (!(error instanceof Unstable)) throw error
-          if (attempt === 2) return undefined
-        }
+  async function side(
+    tree: Tree,
+    at: BytePath,
+    stat: DiskStat | null,
+    key: string,
+  ): Promise<Side | null | undefined> {
+    if (stat === null) return null
+    const isResult = tree === resultTree
+    const identity = identityOf(stat)
+    const cacheKey = `${isResult ? 'result' : 'base'}\0${key}`
+    const known = bases.seen.get(cacheKey)
+    if (known !== undefined && known.identity === identity) return known.side
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        const quick = await storeQuickly(isResult ? quickResult : quickBase, at, stat, writer)
+        const stored =
+          quick === undefined
+            ? await unlessMissing(storeSide(tree, at, stat, writer, options.through))
+            : quick
+        if (stored !== null)
+          bases.seen.set(cacheKey, { identity: settled(stat) ? identity : `?:${identity}`, side: stored })
+        return stored
+      } catch (error) {
+        if (!(error instanceof Unstable)) throw error
+        if (attempt === 2) return undefined
       }
     }
-  })
-  return entries.toSorted((a, b) => (a.path < b.path ? -1 : 1))
+  }
+}
+
+/** File times tick coarsely: what was written a moment ago may be written again without showing it. */
+function settled(stat: DiskStat): boolean {
+  return Date.now() - Number(stat.ctimeMs) > 100
 }
 
 function withoutSetId(side: Side | null): Side | null {

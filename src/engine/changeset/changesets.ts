@@ -165,8 +165,9 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       if (final || known === null) return null
     }
     const saved = new SavedManifests(folder, disk)
-    const revision = await saved.write(manifest)
-    await writeBases(folder, bases, disk)
+    // While the agent runs its own layer is the truth, and the next look repeats this one.
+    const revision = await saved.write(manifest, final)
+    await writeBases(folder, bases, disk, final)
     const view = await readView(layout.objects(repoId), revision, manifest)
     await noteFirstSeen(folder, view, (entry) => captured.writtenMs(entry), disk)
     const { insertions, deletions } = view
@@ -187,7 +188,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
   return {
     capture,
     conflicts,
-    peek: (workspace) => peekWorkspace(workspace, disk),
+    peek: peekWorkspace,
     get: (id) => reader.get(id),
     diff: (id, wanted, by = '') => reader.diff(id, wanted, by),
     export: (id, format) => reader.export(id, format),

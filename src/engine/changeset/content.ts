@@ -1,10 +1,11 @@
-import { createHash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ThroughHolder } from '../base/throughHolder.ts'
 import { nameOf, parentOf, toText, type BytePath } from './bytePath.ts'
 import { errorCode, readFlags, type DiskStat } from './disk.ts'
 import type { Side } from './manifest.ts'
 import type { PackWriter } from './packWriter.ts'
+import { isMissing, type QuickTree } from './quickTree.ts'
 import { streamUnreadable } from './unreadable.ts'
 import type { Tree } from './tree.ts'
 
@@ -48,6 +49,33 @@ export async function storeSide(
   const oid = await writer.addStream(size, hashed())
   if (oid === null) throw new Unstable(path)
   return { kind: 'file', mode, size, oid, sha256: digest.digest('hex') }
+}
+
+/** The same for what is small, by direct calls; undefined where that is not the way. */
+export async function storeQuickly(
+  tree: QuickTree,
+  path: BytePath,
+  stat: DiskStat,
+  writer: PackWriter,
+): Promise<Side | null | undefined> {
+  const mode = Number(stat.mode & permissionBits)
+  if (stat.isDirectory()) return { kind: 'directory', mode }
+  if (!stat.isSymbolicLink() && (!stat.isFile() || stat.size > smallFile)) return undefined
+  let content: Buffer | null
+  try {
+    content = stat.isSymbolicLink() ? tree.readlink(path) : tree.read(path)
+  } catch (error) {
+    if (isMissing(error) || errorCode(error) === 'EINVAL') return null
+    if (errorCode(error) === 'EACCES') return undefined
+    throw error
+  }
+  if (content === null) return undefined
+  const named = {
+    size: content.length,
+    sha256: hash('sha256', content),
+    oid: await writer.add('blob', content),
+  }
+  return stat.isSymbolicLink() ? { kind: 'symlink', ...named } : { kind: 'file', mode, ...named }
 }
 
 /** Thrown for a large file that changed its length while it was read. */

@@ -107,17 +107,18 @@ export async function unlessMissing<T>(attempt: Promise<T>): Promise<T | null> {
   }
 }
 
-/** Replaces a file as a whole, so that a reader finds the old or the new one, also after a power loss. */
-export async function replaceFile(disk: Disk, path: string, text: string): Promise<void> {
+/** Replaces a file as a whole: a reader finds the old or the new one; if `durable`, also after a power loss. */
+export async function replaceFile(disk: Disk, path: string, text: string, durable = true): Promise<void> {
   const temporary = `${path}.${randomBytes(4).toString('hex')}.tmp`
   const handle = await disk.open(temporary, createFlags, 0o600)
   try {
     await disk.write(handle, Buffer.from(text), null)
-    await disk.sync(handle)
+    if (durable) await disk.sync(handle)
   } finally {
     await disk.close(handle)
   }
   await disk.rename(temporary, path)
+  if (!durable) return
   const folder = await disk.open(dirname(path), folderFlags)
   try {
     await disk.sync(folder)

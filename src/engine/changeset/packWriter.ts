@@ -1,7 +1,7 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash, hash, randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { constants as zlib, crc32, createDeflate, deflate } from 'node:zlib'
+import { constants as zlib, crc32, createDeflate, deflate, deflateSync } from 'node:zlib'
 import { createFlags, type Disk } from './disk.ts'
 import { ensurePrivateDir } from '../base/files.ts'
 
@@ -21,19 +21,24 @@ export class PackWriter {
   readonly #folder: string
   readonly #disk: Disk
   readonly #known = new Set<string>()
+  readonly #durable: boolean
   #waiting: Packed[] = []
   #size = 0
 
-  constructor(gitDir: string, disk: Disk) {
+  /** `durable`: on disk for good when `flush` returns; without it, a power loss may cost what was added. */
+  constructor(gitDir: string, disk: Disk, durable = true) {
     this.#folder = join(gitDir, 'objects', 'pack')
     this.#disk = disk
+    this.#durable = durable
   }
 
   async add(type: ObjectType, content: Uint8Array): Promise<string> {
-    const oid = createHash('sha1').update(`${type} ${content.length}\0`).update(content).digest('hex')
+    const oid = hash('sha1', Buffer.concat([Buffer.from(`${type} ${content.length}\0`), content]))
     if (this.#known.has(oid)) return oid
     this.#known.add(oid)
-    const body = await compress(content, { level: 1 })
+    // A small object is compressed sooner than a thread has heard of it.
+    const isSmall = content.length <= 32 * 1024
+    const body = isSmall ? deflateSync(content, { level: 1 }) : await compress(content, { level: 1 })
     const bytes = Buffer.concat([entryHeader(type, content.length), body])
     this.#waiting.push({ oid, bytes })
     this.#size += bytes.length
@@ -80,7 +85,7 @@ export class PackWriter {
       const checksum = packDigest.digest()
       await this.#disk.write(handle, checksum, null)
       const oid = digest.digest('hex')
-      await this.#disk.sync(handle)
+      if (this.#durable) await this.#disk.sync(handle)
       await this.#publish(temporary, checksum, [{ oid, crc, offset: head.length }])
       kept = true
       return oid
@@ -127,7 +132,7 @@ export class PackWriter {
     const handle = await this.#disk.open(path, createFlags, 0o444)
     try {
       await this.#disk.write(handle, bytes, null)
-      await this.#disk.sync(handle)
+      if (this.#durable) await this.#disk.sync(handle)
     } finally {
       await this.#disk.close(handle)
     }

@@ -2,7 +2,7 @@ import type { ChangeKind } from '../../shared/changeset.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { toText } from './bytePath.ts'
 import { gitPartOf, isMarker } from './classify.ts'
-import type { Disk, DiskStat } from './disk.ts'
+import type { DiskStat } from './disk.ts'
 import { scanRoot } from './scan.ts'
 
 export type Glimpse = {
@@ -14,11 +14,11 @@ export type Glimpse = {
 }
 
 /** A quick look at a workspace: no content is read, so a file that was only touched shows up too. */
-export async function peekWorkspace(workspace: Workspace, disk: Disk): Promise<readonly Glimpse[]> {
+export async function peekWorkspace(workspace: Workspace): Promise<readonly Glimpse[]> {
   const found: Glimpse[] = []
   for (const root of workspace.roots) {
     if (root.role !== 'project' || root.access !== 'rw') continue
-    const { seen } = await scanRoot(workspace, root, disk)
+    const { seen } = await scanRoot(workspace, root)
     for (const { path, base, result } of seen) {
       if (gitPartOf(path) !== null || isMarker(path)) continue
       const change = changeOf(base, result)

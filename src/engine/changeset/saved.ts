@@ -17,10 +17,10 @@ export class SavedManifests {
     this.#folder = join(changesetFolder, 'revisions')
   }
 
-  async write(manifest: Manifest): Promise<string> {
+  async write(manifest: Manifest, durable = true): Promise<string> {
     const { revision, text } = written(manifest)
     await ensurePrivateDir(this.#folder)
-    await replaceFile(this.#disk, this.#path(revision), text)
+    await replaceFile(this.#disk, this.#path(revision), text, durable)
     return revision
   }
 

@@ -1,8 +1,9 @@
 import { OrangeryError } from '../../shared/errors.ts'
 import { run } from '../base/process.ts'
 import type { Workspace, WorkspaceRoot } from '../base/workspace.ts'
-import { fromBytes, joinPath, nameOf, parentOf, rootPath, type BytePath } from './bytePath.ts'
-import { errorCode, unlessMissing, type Disk, type DiskStat } from './disk.ts'
+import { joinPath, nameOf, parentOf, rootPath, type BytePath } from './bytePath.ts'
+import { errorCode, type Disk, type DiskStat } from './disk.ts'
+import { isMissing, Pace, QuickTree } from './quickTree.ts'
 import { Tree } from './tree.ts'
 
 /** A path that may have changed: what the agent left there and what the original has. Null: nothing. */
@@ -21,8 +22,6 @@ export type RootScan = {
 /** ctimes come from a coarse clock that lags a little behind the one we recorded the start with. */
 export const clockSlackMs = 50
 
-const batch = 64
-
 /** Where the agent's version of a root lies, and the original it started from. */
 export function sidesOf(root: WorkspaceRoot): { result: string; base: string } {
   return root.mount.kind === 'overlay'
@@ -34,42 +33,48 @@ export function sidesOf(root: WorkspaceRoot): { result: string; base: string } {
 export async function scanRoot(
   workspace: Workspace,
   root: WorkspaceRoot,
-  disk: Disk,
   locked: LockedFolders | null = null,
 ): Promise<RootScan> {
   const sides = sidesOf(root)
-  await using result = new Tree(sides.result, disk)
-  await using base = new Tree(sides.base, disk)
-  const scan: Scan = { result, base, seen: [], unreadable: [], disk, locked }
+  using result = new QuickTree(sides.result)
+  using base = new QuickTree(sides.base)
+  const scan: Scan = { result, base, seen: [], unreadable: [], locked, pace: new Pace() }
   if (root.mount.kind === 'overlay') {
     const opaque = await opaqueFolders(sides.result)
     const dialect = workspace.driver === 'fuse-overlayfs' ? fuseOverlay : kernelOverlay
     await walkUpper(scan, dialect, opaque, rootPath, true, false)
   } else {
-    await walkCopy(scan, workspace.createdAtMs - clockSlackMs, rootPath)
+    const since = BigInt(Math.floor(workspace.createdAtMs - clockSlackMs)) * 1_000_000n
+    await walkCopy(scan, since, rootPath)
   }
   return { root, seen: scan.seen, unreadable: scan.unreadable }
 }
 
 type Scan = {
-  readonly result: Tree
-  readonly base: Tree
+  readonly result: QuickTree
+  readonly base: QuickTree
   readonly seen: Seen[]
   readonly unreadable: BytePath[]
-  readonly disk: Disk
   readonly locked: LockedFolders | null
+  readonly pace: Pace
 }
 
 /** Folders the agent locked us out of, opened for the length of one capture and locked again after it. */
 export class LockedFolders implements AsyncDisposable {
   readonly #opened: { tree: Tree; path: BytePath; mode: number }[] = []
+  readonly #disk: Disk
 
-  async open(tree: Tree, path: BytePath): Promise<void> {
+  constructor(disk: Disk) {
+    this.#disk = disk
+  }
+
+  async open(root: string, path: BytePath): Promise<void> {
+    const tree = new Tree(root, this.#disk)
     const stat = await tree.lstat(path)
     if (stat === null || path === rootPath) return
     const mode = Number(stat.mode & 0o7777n)
     await this.#set(tree, path, mode | 0o700)
-    this.#opened.push({ tree: new Tree(tree.root, tree.disk), path, mode })
+    this.#opened.push({ tree, path, mode })
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -109,38 +114,38 @@ async function walkUpper(
   cut: boolean,
 ): Promise<void> {
   const names = await listOrNote(scan, path)
-  const isCut = cut || opaque.has(path) || (dialect.opaqueMark !== null && names.includes(dialect.opaqueMark))
+  const isCut =
+    cut || opaque.has(path) || (dialect.opaqueMark !== null && names.includes(dialect.opaqueMark as BytePath))
   const present = new Set<string>()
   const folders: { path: BytePath; hasBase: boolean }[] = []
-  await inBatches(names, async (name) => {
-    if (name === dialect.opaqueMark) return
+  for (const name of names) {
+    if (name === dialect.opaqueMark) continue
+    await scan.pace.breathe()
     const at = joinPath(path, name)
-    const stat = await scan.result.lstat(at)
-    if (stat === null) return
+    const stat = scan.result.lstat(at)
+    if (stat === null) continue
     const gone = dialect.whiteoutOf(name, stat)
     const where = gone === null ? at : joinPath(path, gone)
     present.add(gone ?? name)
-    const base = hasBase ? await scan.base.lstat(where) : null
+    const base = hasBase ? scan.base.lstat(where) : null
     scan.seen.push({ path: where, result: gone === null ? stat : null, base })
     if (gone === null && stat.isDirectory()) folders.push({ path: at, hasBase: base?.isDirectory() === true })
     else if (base?.isDirectory() === true) await walkGone(scan, where)
-  })
+  }
   if (isCut && hasBase) {
-    for (const bytes of (await unlessMissing(scan.base.list(path))) ?? []) {
-      const name = fromBytes(bytes)
+    for (const name of listBase(scan, path))
       if (!present.has(name)) await noteGone(scan, joinPath(path, name))
-    }
   }
   for (const folder of folders) await walkUpper(scan, dialect, opaque, folder.path, folder.hasBase, isCut)
 }
 
 /** Everything below an original folder that the agent's version does not have any more. */
 async function walkGone(scan: Scan, path: BytePath): Promise<void> {
-  const names = ((await unlessMissing(scan.base.list(path))) ?? []).map(fromBytes)
-  await inBatches(names, (name) => noteGone(scan, joinPath(path, name)))
+  for (const name of listBase(scan, path)) await noteGone(scan, joinPath(path, name))
 }
 async function noteGone(scan: Scan, path: BytePath): Promise<void> {
-  const base = await scan.base.lstat(path)
+  await scan.pace.breathe()
+  const base = scan.base.lstat(path)
   if (base === null) return
   scan.seen.push({ path, result: null, base })
   if (base.isDirectory()) await walkGone(scan, path)
@@ -150,54 +155,60 @@ async function noteGone(scan: Scan, path: BytePath): Promise<void> {
  * A copy has no whiteouts: what the agent touched is what has a ctime after the copy was made (nobody can set
  * one back), and what it deleted is missing from a folder with such a ctime.
  */
-async function walkCopy(scan: Scan, sinceMs: number, path: BytePath): Promise<void> {
-  const since = BigInt(Math.floor(sinceMs)) * 1_000_000n
+async function walkCopy(scan: Scan, since: bigint, path: BytePath): Promise<void> {
   const names = await listOrNote(scan, path)
-  const present = new Set(names)
+  const present = new Set<string>(names)
   const folders: BytePath[] = []
-  await inBatches(names, async (name) => {
+  for (const name of names) {
+    await scan.pace.breathe()
     const at = joinPath(path, name)
-    const stat = await scan.result.lstat(at)
-    if (stat === null) return
+    const stat = scan.result.lstat(at)
+    if (stat === null) continue
     if (stat.isDirectory()) folders.push(at)
-    if (stat.ctimeNs < since) return
-    const base = await scan.base.lstat(at)
+    if (stat.ctimeNs < since) continue
+    const base = scan.base.lstat(at)
     scan.seen.push({ path: at, result: stat, base })
     if (!stat.isDirectory() && base?.isDirectory() === true) await walkGone(scan, at)
-  })
-  const own = await scan.result.lstat(path)
+  }
+  const own = scan.result.lstat(path)
   if (own !== null && own.ctimeNs >= since) {
-    for (const bytes of (await unlessMissing(scan.base.list(path))) ?? []) {
-      const name = fromBytes(bytes)
+    for (const name of listBase(scan, path)) {
       if (present.has(name)) continue
-      const base = await scan.base.lstat(joinPath(path, name))
+      const base = scan.base.lstat(joinPath(path, name))
       // Newer than the copy: the user made it meanwhile, the agent never had it to delete.
       if (base !== null && base.ctimeNs < since) await noteGone(scan, joinPath(path, name))
     }
   }
-  for (const folder of folders) await walkCopy(scan, sinceMs, folder)
+  for (const folder of folders) await walkCopy(scan, since, folder)
 }
 
-async function listOrNote(scan: Scan, path: BytePath): Promise<string[]> {
-  const list = async () => (await scan.result.list(path)).map(fromBytes)
+function listBase(scan: Scan, path: BytePath): readonly BytePath[] {
   try {
-    return await list().catch(async (error: unknown) => {
-      if (errorCode(error) !== 'EACCES' || scan.locked === null) throw error
-      await scan.locked.open(scan.result, path)
-      return list()
-    })
+    return scan.base.list(path)
   } catch (error) {
-    if (['EACCES', 'EPERM'].includes(errorCode(error))) scan.unreadable.push(path)
-    // Gone or swapped between listing and opening: the next capture sees what it became.
-    else if (!['ENOENT', 'ENOTDIR', 'ELOOP'].includes(errorCode(error))) throw error
-    return []
+    if (isMissing(error)) return []
+    throw error
   }
 }
 
-export async function inBatches<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
-  for (let start = 0; start < items.length; start += batch) {
-    await Promise.all(items.slice(start, start + batch).map(work))
+async function listOrNote(scan: Scan, path: BytePath): Promise<BytePath[]> {
+  try {
+    return scan.result.list(path)
+  } catch (error) {
+    if (isMissing(error)) return []
+    if (errorCode(error) !== 'EACCES') throw error
   }
+  // Gone or swapped between listing and opening: the next capture sees what it became.
+  try {
+    if (scan.locked !== null) {
+      await scan.locked.open(scan.result.root, path)
+      return scan.result.list(path)
+    }
+  } catch (error) {
+    if (!isMissing(error) && !['EACCES', 'EPERM'].includes(errorCode(error))) throw error
+  }
+  scan.unreadable.push(path)
+  return []
 }
 
 /** Folders that replace the original one whole. Node has no call for extended attributes. */

@@ -33,5 +33,5 @@ export async function noteFirstSeen(
     }
   }
   await ensurePrivateDir(folder)
-  await replaceFile(disk, join(folder, 'first-seen.json'), JSON.stringify([...now]))
+  await replaceFile(disk, join(folder, 'first-seen.json'), JSON.stringify([...now]), false)
 }

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { run } from '../base/process.ts'
-import { Bench } from './testing.ts'
+import { run } from '../../src/engine/base/process.ts'
+import { Bench } from '../../src/engine/changeset/testing.ts'
 
 const all = { all: true, include_ignored: false }
 
