@@ -93,6 +93,10 @@ export function workspaceHandlers(parts: Parts): Pick<Handlers, Names | AgentNam
     },
     'agent.land': async ({ id: reference, how, message, all, include_ignored }, { by }) => {
       const { id, repoId, meta } = await found(reference)
+      const hasWork =
+        parts.store.changesets.find(id) !== null ||
+        (await listCommits(layout, repoId, id, meta.base_commit)).length > 0
+      if (!hasWork) throw nothingToLand(id)
       const { applied, skipped, open } = await landFiles(parts, id, { all, include_ignored }, by)
       const paths = applied.map(({ path }) => path)
       const landed = await commitLanding({ layout, repoId, id, how: open ? 'apply' : how, paths, message })
@@ -119,6 +123,13 @@ export function workspaceHandlers(parts: Parts): Pick<Handlers, Names | AgentNam
     const entry = await resolveInvocation(layout, reference)
     return { id: entry.id as DispatchId, repoId: entry.repo_id as RepoId }
   }
+}
+
+function nothingToLand(id: DispatchId): OrangeryError {
+  return new OrangeryError('agent.nothing_to_land', `${id}: nothing was changed in this sandbox`, {
+    kind: 'input',
+    hint: `End it with: orangery agent discard ${id}`,
+  })
 }
 
 /** Lets the approved files of a changeset into the integration tree; what was applied before counts too. */

@@ -116,8 +116,8 @@ export function planView(request: SandboxRequest, host: HostFacts): readonly Vie
     { kind: 'private', target: '/tmp', mode: '1777', bytes: privateBytes.tmp },
     { kind: 'private', target: '/run', mode: '0755', bytes: privateBytes.run },
     { kind: 'private', target: '/var', mode: '0755', bytes: privateBytes.run },
-    { kind: 'link', target: '/var/tmp', to: '/tmp' },
-    { kind: 'link', target: '/var/run', to: '/run' },
+    linkUnlessUsed('/var/tmp', '/tmp', '1777', roots),
+    linkUnlessUsed('/var/run', '/run', '0755', roots),
     { kind: 'writable', source: request.home, target: agentHome },
     ...request.grants.map((path): ViewStep => ({ kind: 'read-only', source: path, target: path })),
     ...[...roots.entries()]
@@ -127,6 +127,12 @@ export function planView(request: SandboxRequest, host: HostFacts): readonly Vie
     ...request.writableFiles.flatMap((path) => writableFileSteps(path, roots)),
     { kind: 'sealed', target: '/' },
   ]
+}
+
+/** A root below a link would have no folder to be mounted on: then the place is a private folder instead. */
+function linkUnlessUsed(target: string, to: string, mode: string, roots: readonly WorkspaceRoot[]): ViewStep {
+  const used = roots.some((root) => root.target.startsWith(`${target}/`))
+  return used ? { kind: 'private', target, mode, bytes: privateBytes.tmp } : { kind: 'link', target, to }
 }
 
 /** A file of its own, straight from the writable layer: it stays writable while the overlay is read-only. */

@@ -116,7 +116,7 @@ async function indexEntries(
 ): Promise<string> {
   const lines: string[] = []
   for (const path of paths) {
-    const info = await lstat(join(tree, path)).catch(() => null)
+    const info = await lstat(join(tree, path)).catch(missingOrUnseen)
     if (info?.isFile() === true) {
       const blob = await repository.git(['hash-object', '-w', '--no-filters', '--', join(tree, path)], {
         cwd: tree,
@@ -130,6 +130,11 @@ async function indexEntries(
   }
   // Removals first, so that a folder replaced by a file finds its place free.
   return lines.sort((one, other) => Number(!one.startsWith('0 ')) - Number(!other.startsWith('0 '))).join('')
+}
+
+/** Null: it is gone. Undefined: the agent closed its folder to us too, so it stays uncommitted. */
+function missingOrUnseen(error: NodeJS.ErrnoException): null | undefined {
+  return error.code === 'ENOENT' || error.code === 'ENOTDIR' ? null : undefined
 }
 
 async function treeWith(repository: Repository, cwd: string, head: string, entries: string): Promise<string> {

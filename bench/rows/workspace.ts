@@ -1,0 +1,117 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtemp } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { git } from '../../src/engine/base/git.ts'
+import { layout as layoutAt } from '../../src/engine/base/paths.ts'
+import { run } from '../../src/engine/base/process.ts'
+import { claimWorkspace, identifyProject, prepareWorkspace } from '../../src/engine/workspace/index.ts'
+import { isTerminal } from '../../src/shared/dispatch.ts'
+import { makeDispatchId } from '../../src/shared/ids.ts'
+import type { Contender, Row } from '../row.ts'
+import { benchFolder, tree } from '../trees.ts'
+import { warmEngine } from '../warmEngine.ts'
+
+const perSample = 20
+
+/** From the folder's name to a workspace that can be mounted: project, record, layers and claim. */
+async function readied(root: string, name: string): Promise<Contender> {
+  const layout = layoutAt(await mkdtemp(join(await benchFolder(), 'workspaces-')))
+  const taken = new Set<string>()
+  const freshId = () => {
+    for (;;) {
+      const id = makeDispatchId(new Date(), randomBytes(2))
+      if (!taken.has(id)) return taken.add(id) && id
+    }
+  }
+  return {
+    name,
+    async sample() {
+      const started = performance.now()
+      for (let count = 0; count < perSample; count += 1) {
+        const workspace = await prepareWorkspace({
+          id: freshId(),
+          project: await identifyProject([root]),
+          strategy: 'overlay',
+          driver: 'kernel-overlay',
+          access: 'rw',
+          layout,
+          name: null,
+          runner: 'command',
+          mode: 'headless',
+        })
+        await using _claim = await claimWorkspace(layout, workspace)
+      }
+      return (performance.now() - started) / perSample
+    },
+  }
+}
+
+async function worktreeAdd(root: string): Promise<Contender> {
+  const folder = await mkdtemp(join(await benchFolder(), 'worktree-'))
+  const target = join(folder, 'tree')
+  return {
+    name: 'git worktree add, 200,000 files',
+    sample: async () => void (await git(['worktree', 'add', '-q', '--detach', target], { cwd: root })),
+    reset: async () => void (await git(['worktree', 'remove', '--force', target], { cwd: root })),
+  }
+}
+
+const ready: Row = {
+  name: 'overlay workspace ready, tree of 200,000 files',
+  samples: 5,
+  async prepare() {
+    const large = await tree(200_000)
+    return {
+      subject: await readied(large, 'orangery, 200,000 files'),
+      peers: [await readied(await tree(10), 'orangery, 10 files'), await worktreeAdd(large)],
+      limits: [
+        { against: 'orangery, 10 files', atMost: 1.2 },
+        { against: 'git worktree add, 200,000 files', atMost: 1 / 50 },
+      ],
+    }
+  },
+}
+
+const agents = 10
+const written = 1024 * 1024
+
+const disk: Row = {
+  name: 'disk of ten workspaces on 200,000 files that wrote 1 MB each, against what they wrote',
+  unit: 'MB',
+  samples: 3,
+  warmups: 0,
+  async prepare(scope) {
+    const root = await tree(200_000)
+    const engine = await warmEngine(scope)
+    return {
+      subject: {
+        name: 'ten workspaces',
+        async sample() {
+          const ids: string[] = []
+          for (let count = 0; count < agents; count += 1) {
+            const { id } = await engine.client.call('dispatch.spawn', {
+              command: ['sh', '-c', `head -c ${written} /dev/urandom > written-${count}.bin`],
+              roots: [root],
+            })
+            ids.push(id)
+          }
+          for (const id of ids) {
+            while (!isTerminal((await engine.client.call('dispatch.get', { id })).status)) await sleep(50)
+          }
+          let total = 0
+          for (const { id, meta } of await engine.client.call('agent.list', {})) {
+            if (meta === null || !ids.includes(id)) continue
+            const counted = await run('du', ['-s', '--block-size=1', meta.sandbox_path])
+            total += Number(counted.stdout.toString().split('\t')[0])
+          }
+          return total / 1024 / 1024
+        },
+      },
+      peers: [{ name: 'what they wrote', sample: async () => (agents * written) / 1024 / 1024 }],
+      limits: [{ against: 'what they wrote', atMost: 1.2 }],
+    }
+  },
+}
+
+export const rows = [ready, disk]

@@ -1,0 +1,63 @@
+import { chown, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { run } from '../../src/engine/base/process.ts'
+
+/** The same way as an ordinary user: where the tests run as root, another identity is put on. */
+const uid = process.getuid?.() === 0 ? 1000 : process.getuid!()
+let base: string
+beforeAll(async () => {
+  base = await mkdtemp('/var/tmp/orangery-user-')
+  await mkdir(join(base, 'repo'))
+  await writeFile(join(base, 'repo', 'a.txt'), 'one\n')
+  for (const path of [base, join(base, 'repo'), join(base, 'repo', 'a.txt')]) await chown(path, uid, uid)
+})
+afterAll(() => rm(base, { recursive: true, force: true }))
+
+async function as(file: string, args: readonly string[], cwd = join(base, 'repo')) {
+  const identity =
+    process.getuid?.() === 0 ? ['setpriv', `--reuid=${uid}`, `--regid=${uid}`, '--clear-groups'] : ['env']
+  const [first, ...rest] = [...identity, file, ...args] as [string, ...string[]]
+  const env = { PATH: process.env['PATH']!, HOME: base, ORANGERY_DATA_DIR: join(base, 'data') }
+  const result = await run(first, rest, { cwd, env })
+  return { code: result.code, stdout: result.stdout.toString().trim(), stderr: result.stderr.toString() }
+}
+const orangery = (...args: string[]) =>
+  as(process.execPath, [join(import.meta.dirname, '..', '..', 'src', 'cli', 'index.ts'), ...args])
+
+test('an ordinary user takes a worktree agent from its start to its landing', async () => {
+  const identity = ['-c', 'user.name=u', '-c', 'user.email=u@v']
+  for (const args of [
+    ['init', '-q', '-b', 'main'],
+    ['add', '-A'],
+    ['commit', '-q', '-m', 'first'],
+  ]) {
+    expect((await as('git', [...identity, ...args])).code).toBe(0)
+  }
+  expect(await orangery('worktree', 'create', '--repo', '.', '--name', 'feature')).toMatchObject({ code: 0 })
+  const { stdout: id } = await orangery('agent', 'start', '--worktree', 'feature', '--name', 'arch')
+  expect(id).toMatch(/^\d{14}-[0-9a-f]{4}$/)
+  const script =
+    'echo two > a.txt; mkdir locked; echo kept > locked/f; git add a.txt; git -c user.name=a -c user.email=a@b commit -qm Inside; chmod 000 locked'
+  expect(await orangery('run', '--invocation', id, '--', 'sh', '-c', script)).toMatchObject({ code: 0 })
+  const shown = JSON.parse((await orangery('agent', 'show', id, '--json')).stdout) as {
+    commits: { subject: string }[]
+  }
+  expect(shown.commits.map(({ subject }) => subject)).toEqual(['Inside'])
+  const landed = await orangery('agent', 'land', id, '--all', '--how', 'merge', '--json')
+  expect(landed).toMatchObject({ code: 0 })
+  const { tree } = JSON.parse(landed.stdout) as { tree: string }
+  expect((await as('git', ['log', '--format=%s', '-2'], tree)).stdout).toBe('Merge arch\nInside')
+  const list = JSON.parse((await orangery('agent', 'ls', '--json')).stdout) as unknown[]
+  expect(list).toEqual([])
+})
+
+test('the command line answers with the exit codes of the contract', async () => {
+  expect((await orangery('agent', 'start', '--worktree', 'nobody')).code).toBe(66)
+  expect((await orangery('agent', 'start', '--worktree', join(base, 'repo'))).code).toBe(65)
+  expect((await orangery('agent', 'show', 'arch')).code).toBe(66)
+  expect((await orangery('agent', 'start')).code).toBe(64)
+  expect((await orangery('worktree', 'create', '--repo', '.', '--name', 'feature')).code).toBe(73)
+  expect((await orangery('worktree', 'create', '--repo', '.', '--name', '../x')).code).toBe(65)
+  expect((await orangery('worktree', 'create', '--repo', '/nowhere', '--name', 'x')).code).toBe(65)
+})
