@@ -259,3 +259,28 @@ test('paths the user protects, and our own config, need a decision of their own'
   const isProtected = Object.fromEntries(files.map((file) => [file.path, file.protected]))
   expect(isProtected).toMatchObject({ 'deploy/run.yml': true, 'src/main.c': false })
 })
+
+test('narrowing that a writer holds up says who, changes nothing, and leaves the network as it was', async () => {
+  const script = `exec 3>held.txt; while echo x >&3; do curl -sf --max-time 5 http://registry.test:8080/x >/dev/null && echo reached; sleep 0.1; done`
+  const id = await spawn(script, { ...gated(), boundary: 'network' })
+  await says(id, 'reached')
+  await expect(call().call('boundary.narrow', { id, to: 'readonly' })).rejects.toThrow(/held\.txt/)
+  expect(await call().call('boundary.show', { id })).toMatchObject({
+    level: 'network',
+    history: [{ to: 'readonly' }, { to: 'network', way: 'undone', why: expect.stringContaining('held.txt') }],
+  })
+  const before = requests.length
+  await waitUntil('it still reaches the host', () => requests.length > before, 30_000)
+  await call().call('dispatch.kill', { id })
+  await ended(id)
+})
+
+test('a host that the config denies is cut off from a running agent at once', async () => {
+  const script =
+    'while curl -sf --max-time 5 http://registry.test:8080/y >/dev/null; do echo reached; sleep 0.1; done; echo cut'
+  const id = await spawn(script, { ...gated(), boundary: 'network' })
+  await says(id, 'reached')
+  await user({ sandboxLevels: { network: { deniedHosts: ['registry.test'] } } })
+  await says(id, 'cut')
+  expect((await ended(id)).boundary).toBe('network')
+})

@@ -46,7 +46,7 @@ export class LiveBoundary implements AsyncDisposable {
   readonly #network: Network
   readonly #boundaries: Boundaries
   #level: BoundaryLevel
-  #hosts = ''
+  #hosts: string | null = ''
   #config: EffectiveConfig | undefined
   readonly #ending = new AbortController()
   readonly #asking = new Map<string, Promise<void>>()
@@ -96,18 +96,29 @@ export class LiveBoundary implements AsyncDisposable {
     const places = { userConfigDir: this.#parts.configDir, roots: this.#job.contract.roots }
     this.#watch = await watchConfig(places, () => {
       // A config that cannot be read now changes nothing: what holds goes on holding.
-      void this.#boundaries.reconsider(this.#job.id).catch((error: unknown) => {
-        this.#note({
-          type: 'Note',
-          text: `config: ${error instanceof Error ? error.message : String(error)}`,
-        })
+      void this.#reload().catch((error: unknown) => {
+        const why = error instanceof Error ? error.message : String(error)
+        this.#note({ type: 'Note', text: `config: ${why}` })
       })
+    })
+  }
+
+  /** The config has changed: what it approves, what it forbids, and the hosts of the level as it is. */
+  async #reload(): Promise<void> {
+    await this.#boundaries.reconsider(this.#job.id)
+    await this.#inTurn(async () => {
+      const { level, hosts } = currentBoundary(this.#parts.store.boundaries.read(this.#job.id))
+      await this.#setNetwork(await this.#policyAt(level, hosts))
     })
   }
 
   /** Makes the sandbox what the records say, one change at a time. */
   follow(by: string, why: string): Promise<void> {
-    const next = this.#following.catch(() => {}).then(() => this.#follow(by, why))
+    return this.#inTurn(() => this.#follow(by, why))
+  }
+
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const next = this.#following.catch(() => {}).then(work)
     this.#following = next
     return next
   }
@@ -116,6 +127,8 @@ export class LiveBoundary implements AsyncDisposable {
     const { level, hosts } = currentBoundary(this.#parts.store.boundaries.read(this.#job.id))
     const from = this.#level
     if (level === from && hosts.join() === this.#hosts) return
+    // Until it has taken in full nobody knows what holds: the next look starts from nothing.
+    this.#hosts = null
     const policy = await this.#policyAt(level, hosts)
     const files = filesAt(level)
     // What is taken away goes first, what is given comes last.
@@ -127,7 +140,9 @@ export class LiveBoundary implements AsyncDisposable {
     if (files === 'rw') await this.#setNetwork(policy)
     this.#level = level
     this.#hosts = hosts.join()
-    this.#note({ type: 'BoundaryEscalated', from, to: level, by, why, hosts: [...hosts] })
+    if (level !== from || hosts.length > 0) {
+      this.#note({ type: 'BoundaryEscalated', from, to: level, by, why, hosts: [...hosts] })
+    }
     this.#parts.store.dispatches.setBoundary(this.#job.id, level)
   }
 
