@@ -167,3 +167,33 @@ test('a file the user changed meanwhile is a conflict and is not overwritten', a
   })
   expect(await readFile(join(bench.project, 'old.txt'), 'utf8')).toBe('mine\n')
 })
+
+test('a denied write is told in the record as likely, with a reason', async () => {
+  await using bench = await Bench.create()
+  const id = await bench.spawn('echo x > /usr/x; true')
+  const { sandbox_effective: effective } = await bench.ended(id)
+  expect(effective).toMatchObject({ violations: [{ kind: 'write_denied', certain: false }] })
+})
+
+test('a protected file of the host that is not as it was at the end is on record', async () => {
+  await using bench = await Bench.create({ 'package.json': '{}' })
+  const id = await bench.spawn('read line')
+  await bench.running(id)
+  await writeFile(join(bench.project, 'package.json'), '{"changed":true}')
+  await bench.client.call('dispatch.input', { id, data: 'go\r' })
+  const { sandbox_effective: effective } = await bench.ended(id)
+  expect(effective).toMatchObject({
+    violations: [{ kind: 'host_changed', certain: false, detail: expect.stringContaining('package.json') }],
+  })
+})
+
+test('what a tool leaves in its home is listed and never lands', async () => {
+  await using bench = await Bench.create()
+  const id = await bench.spawn('mkdir -p ~/.cache/tool && echo x > ~/.cache/tool/y')
+  expect(await bench.ended(id)).toMatchObject({ changeset: null })
+  const notes: string[] = []
+  for await (const { event } of bench.client.open('dispatch.events', { id, follow: false })) {
+    if (event.type === 'Note') notes.push(event.text)
+  }
+  expect(notes.join()).toContain('~/.cache')
+})

@@ -19,6 +19,7 @@ import { writeContract } from './contractFile.ts'
 import { controlPath, listenForControl, type ControlRequest } from './control.ts'
 import { Observations } from './effective.ts'
 import { collectAgentCommits } from './inside.ts'
+import { Inspection } from './inspection.ts'
 import type { Job } from './job.ts'
 import { LiveBoundary } from './liveBoundary.ts'
 import { followChanges } from './liveCapture.ts'
@@ -127,7 +128,9 @@ async function runAgent(
   const { io } = options
   await ensurePrivateDir(homeOf(parts, job, workspace.dir))
   const agent = resolveAgent(job.card, job.contract, await parts.host())
-  const plan = agent.plan(sandboxRequest(parts, job, workspace, io.terminal))
+  const request = sandboxRequest(parts, job, workspace, io.terminal)
+  const plan = agent.plan(request)
+  const inspection = new Inspection(request, note)
 
   await using output = await OutputLog.create(layout.output(project.repoId, id))
   await using sandbox = await agent.invoke(plan, io.sandbox)
@@ -176,8 +179,10 @@ async function runAgent(
   io.start(async (chunk, name) => {
     guards.alive()
     await output.append(chunk)
+    inspection.read(chunk)
     await options.sink?.(chunk, name)
   })
+  await inspection.begun()
   const startedAt = new Date().toISOString()
   const supervisorStartTicks = await startTicks(process.pid)
   store.dispatches.markRunning(id, { startedAt, supervisorPid: process.pid, supervisorStartTicks })
@@ -198,6 +203,7 @@ async function runAgent(
   await io.drained()
   note({ type: 'Output', bytes: output.seen })
   if (output.truncated) note({ type: 'Note', text: 'output beyond the limit was not kept' })
+  await inspection.end()
   seen.ended(ended)
   for (const limit of ended.limits) note(violated(limit, `the ${limit} limit was reached`))
   note({ type: 'AgentEnded', exit_code: ended.exitCode, signal: ended.signal })
