@@ -24,6 +24,7 @@ const config: EffectiveConfig = {
   sandboxEscalationPolicy: 'prompt',
   sandboxEscalationWait: 0,
   sandboxAutoEscalation: { hosts: [], roots: [] },
+  sandboxCredentials: [],
   sandboxApprovedEscalations: [],
   sandboxSelection: [],
   agentForbiddenTools: ['AskUserQuestion'],

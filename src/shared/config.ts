@@ -73,6 +73,30 @@ export const selectionRuleSchema = z.strictObject({
 })
 export type SelectionRule = z.infer<typeof selectionRuleSchema>
 
+export const credentialSchema = z
+  .strictObject({
+    hosts: z
+      .array(hostText.refine((text) => text !== '*', { error: 'a secret belongs to named hosts' }))
+      .min(1)
+      .describe('Where the secret is sent, and nowhere else.'),
+    header: z
+      .string()
+      .regex(/^[A-Za-z0-9-]+$/, 'not the name of a header')
+      .default('Authorization'),
+    value: z
+      .string()
+      .regex(/^[\x20-\x7e]*$/, 'one line of plain text')
+      .default('{secret}')
+      .describe('What the header says; {secret} stands for the secret, as in "Bearer {secret}".'),
+    env: z.string().min(1).optional().describe('The environment variable of yours that holds the secret.'),
+    file: z.string().min(1).optional().describe('The file that holds it: absolute, or ~/…'),
+    tls: z.boolean().default(true).describe('Send plain requests of the agent on over TLS.'),
+  })
+  .refine(({ env, file }) => (env === undefined) !== (file === undefined), {
+    error: 'name one of env and file',
+  })
+export type CredentialConfig = z.infer<typeof credentialSchema>
+
 const perPhase = <T extends z.ZodType>(value: T) =>
   z.strictObject({ plan: value.optional(), build: value.optional(), learn: value.optional() })
 
@@ -124,6 +148,12 @@ export const configFileSchema = z
       .array(savedApprovalSchema)
       .optional()
       .describe('Saved approvals: they skip the prompt.'),
+    sandboxCredentials: z
+      .array(credentialSchema)
+      .optional()
+      .describe(
+        'User file only: secrets the broker adds to plain HTTP requests towards their hosts; the agent never sees them.',
+      ),
     sandboxSelection: z
       .array(selectionRuleSchema)
       .optional()
@@ -220,6 +250,7 @@ export const effectiveConfigSchema = z.object({
   sandboxEscalationWait: z.number(),
   sandboxAutoEscalation: z.object({ hosts: z.array(z.string()), roots: z.array(z.string()) }),
   sandboxApprovedEscalations: z.array(effectiveApprovalSchema),
+  sandboxCredentials: z.array(credentialSchema),
   sandboxSelection: z.array(selectionRuleSchema),
   agentForbiddenTools: z.array(z.string()),
   agentInactivityTimeout: z.number(),

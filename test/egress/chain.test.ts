@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -12,8 +12,10 @@ const orangery = resolve(import.meta.dirname, '../../bin/orangery')
 let dir: string
 let port: number
 const requests: string[] = []
+let secret: string | undefined
 const web = createServer((request, response) => {
   requests.push(`${request.headers.host ?? ''}${request.url ?? ''}`)
+  secret = request.headers.authorization
   response.end('from outside\n')
 })
 
@@ -31,7 +33,12 @@ afterAll(async () => {
 })
 
 type Ran = { code: number; stdout: string; stderr: string }
-const environment = () => ({ ...process.env, ORANGERY_DATA_DIR: join(dir, 'data') })
+const environment = () => ({
+  ...process.env,
+  ORANGERY_DATA_DIR: join(dir, 'data'),
+  XDG_CONFIG_HOME: join(dir, 'config'),
+  TEST_SECRET: 's3cret',
+})
 function run(args: readonly string[]): Promise<Ran> {
   return new Promise((done) => {
     execFile(orangery, args, { cwd: dir, env: environment() }, (error, stdout, stderr) => {
@@ -138,4 +145,27 @@ test('a host behind a boundary is reached, by the program that is already runnin
   expect(await run(['boundary', 'approve', id])).toMatchObject({ code: 0 })
   expect(await waiting).toMatchObject({ code: 0, stdout: 'from outside\n' })
   expect(requests).toEqual(['test.example/live'])
+})
+
+test("a secret of the user's config goes to its host and not into the sandbox; without it the run does not start", async () => {
+  const folder = join(dir, 'config', 'orangery')
+  const configure = async (env: string) => {
+    const credential = { hosts: ['test.example'], value: 'Bearer {secret}', env, tls: false }
+    await mkdir(folder, { recursive: true })
+    await writeFile(join(folder, 'config.json'), JSON.stringify({ sandboxCredentials: [credential] }))
+  }
+  const command = ['--allow-host', `test.example=127.0.0.1:${port}`, '--', 'sh', '-c']
+  const script =
+    'curl -sS -H "Authorization: mine" http://test.example/secret; env; cat /proc/*/environ 2>/dev/null'
+  await configure('TEST_SECRET')
+  const ran = await run([...project(), ...command, script])
+  expect(ran).toMatchObject({ code: 0 })
+  expect(secret).toBe('Bearer s3cret')
+  expect(ran.stdout).toContain('from outside')
+  expect(ran.stdout).not.toContain('s3cret')
+  await configure('NO_SUCH_SECRET')
+  const refused = await run([...project(), ...command, 'true'])
+  expect(refused.code).toBe(69)
+  expect(refused.stderr).toContain('the variable NO_SUCH_SECRET holds none')
+  await rm(folder, { recursive: true })
 })

@@ -1,5 +1,5 @@
 import { execFile, spawn } from 'node:child_process'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -298,6 +298,25 @@ test('git over ssh reaches an allowed host', async ({ skip }) => {
   } finally {
     server.kill()
   }
+})
+
+test('a secret reaches its own host over TLS, and never the sandbox', async () => {
+  const authorities = [await readFile(site.authority, 'utf8')]
+  const credentials = [{ hosts: ['web.example'], header: 'Authorization', value: 'Bearer s3cret' }]
+  const pins = { 'web.example': `127.0.0.1:${site.https}`, 'git.example': `127.0.0.1:${site.http}` }
+  await using own = await makeCell({ pins }, { credentials, authorities })
+  site.secrets.length = 0
+  for (const proxied of [true, false]) {
+    const ran = await own.run(['curl', '-sS', 'http://web.example/hello'], { proxied })
+    expect(ran).toMatchObject({ code: 0, stdout: 'hello from outside\n' })
+  }
+  await own.run(['curl', '-sS', 'http://git.example/hello'])
+  expect(site.secrets).toEqual(['Bearer s3cret', 'Bearer s3cret', undefined])
+  // A server whose certificate is not for the name gets neither the secret nor the request.
+  await using untrusted = await makeCell({ pins }, { credentials })
+  const refused = await untrusted.run(['curl', '-sS', 'http://web.example/hello'])
+  expect(refused.stdout).toContain('TLS failed')
+  expect(site.secrets).toHaveLength(3)
 })
 
 test('a denied host is told to every client at once, by the name of Orangery where the client shows answers', async () => {

@@ -31,6 +31,8 @@ export type Site = AsyncDisposable & {
   readonly https: number
   /** `host path` of every request. */
   readonly requests: string[]
+  /** The Authorization header of every request. */
+  readonly secrets: (string | undefined)[]
   readonly authority: string
   readonly dir: string
   /** Serves a body under a path. */
@@ -43,10 +45,12 @@ export type Site = AsyncDisposable & {
 export async function makeSite(names: readonly string[]): Promise<Site> {
   const dir = await mkdtemp(join(tmpdir(), 'egress-site-'))
   const requests: string[] = []
+  const secrets: (string | undefined)[] = []
   const bodies = new Map<string, { body: string | Buffer; type: string }>()
   const folders = new Map<string, string>()
   const serve: RequestListener = (request, response) => {
     const url = (request.url ?? '/').split('?')[0] ?? '/'
+    secrets.push(request.headers.authorization)
     requests.push(`${request.headers.host ?? ''} ${url}`)
     const found = bodies.get(decodeURIComponent(url))
     if (found !== undefined) {
@@ -69,6 +73,7 @@ export async function makeSite(names: readonly string[]): Promise<Site> {
     http: (http.address() as AddressInfo).port,
     https: (https.address() as AddressInfo).port,
     requests,
+    secrets,
     authority: join(dir, 'authority.crt'),
     dir,
     put: (path, body, type = 'application/octet-stream') => bodies.set(path, { body, type }),

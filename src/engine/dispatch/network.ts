@@ -4,7 +4,7 @@ import type { EventBody } from '../../shared/events.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { NetworkPolicy } from '../base/contract.ts'
 import type { RunningSandbox } from '../base/sandbox.ts'
-import { aliasesFor, parseOutputs, startBroker, type Broker } from '../egress/index.ts'
+import { aliasesFor, parseOutputs, startBroker, type Broker, type CredentialGrant } from '../egress/index.ts'
 import { DecisionLog } from './decisionLog.ts'
 
 export type NetworkOptions = {
@@ -12,6 +12,7 @@ export type NetworkOptions = {
   readonly runtime: string
   readonly sandbox: Pick<RunningSandbox, 'startRelay'>
   readonly note: (event: EventBody) => void
+  readonly credentials: readonly CredentialGrant[]
   /** A host that is missing, not forbidden: it may become a request, and the connection waits for the answer. */
   readonly beforeDenial: (host: string, port: number) => Promise<unknown>
 }
@@ -52,6 +53,7 @@ export class Network implements AsyncDisposable {
     this.#broker ??= await startBroker({
       socketPath: this.#socketPath,
       policy: wanted,
+      credentials: this.#options.credentials,
       onDecision: (decided) => this.#log.add(decided),
       beforeDenial: ({ host, port }) => this.#options.beforeDenial(host, port),
     })

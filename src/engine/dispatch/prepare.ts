@@ -2,13 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { SpawnRequest } from '../../shared/api.ts'
-import type { PreflightReport } from '../../shared/doctor.ts'
+import type { CheckResult, PreflightReport } from '../../shared/doctor.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { makeDispatchId, type DispatchId } from '../../shared/ids.ts'
 import { parseSandboxSpec } from '../../shared/spec.ts'
 import { commandLine, findCard } from '../agents/index.ts'
 import type { Contract } from '../base/contract.ts'
-import type { Expansion } from '../egress/index.ts'
 import { ensurePrivateDir } from '../base/files.ts'
 import { loadConfig, resolveContract } from '../policy/index.ts'
 import {
@@ -33,6 +32,7 @@ import type { InvocationMeta } from '../base/invocation.ts'
 import type { WorkspaceDriver } from '../base/workspace.ts'
 import type { Job } from './job.ts'
 import type { Parts } from './parts.ts'
+import { readCredentials } from './credentials.ts'
 import { placeOf } from './place.ts'
 import { presetChecks, withPresets } from './presets.ts'
 import { resolveAgent } from './provider.ts'
@@ -43,7 +43,7 @@ type Worked = {
   readonly request: SpawnRequest
   readonly job: Omit<Job, 'id' | 'project' | 'driver'>
   readonly contract: Contract
-  readonly expansions: readonly Expansion[]
+  readonly outputChecks: readonly CheckResult[]
   readonly parentId: DispatchId | null
   readonly invocation: InvocationMeta | null
 }
@@ -78,17 +78,20 @@ async function workOut(parts: Parts, request: SpawnRequest): Promise<Worked> {
   const size = request.size ?? { columns: 120, rows: 40 }
   const entersInvocation = place.invocation !== null
   const { trusted } = place
+  const { grants, checks } = await readCredentials(config.sandboxCredentials, contract.outputs)
   const job = {
     name: request.name ?? null,
     card,
     command,
     contract,
     env: request.env,
+    credentials: grants,
     size,
     entersInvocation,
     trusted,
   }
-  return { request, job, contract, expansions, parentId, invocation: place.invocation }
+  const outputChecks = [...presetChecks(expansions), ...checks]
+  return { request, job, contract, outputChecks, parentId, invocation: place.invocation }
 }
 
 type Examined = {
@@ -98,13 +101,13 @@ type Examined = {
 }
 
 /** Every check before anything starts. What the checks found out on the way is handed on. */
-async function examine(parts: Parts, { contract, job, invocation, expansions }: Worked): Promise<Examined> {
+async function examine(parts: Parts, { contract, job, invocation, outputChecks }: Worked): Promise<Examined> {
   let project: Project | null = null
   let driver: WorkspaceDriver | null = null
   await ensurePrivateDir(parts.layout.dataDir)
   const reachable = await Promise.all(contract.roots.map((root) => checkReachable(root)))
   const report = await runChecks({
-    outputs: async () => presetChecks(expansions),
+    outputs: async () => outputChecks,
     roots: async () => {
       if (reachable.some((result) => !result.ok)) return reachable
       project = await identifyProject(contract.roots)

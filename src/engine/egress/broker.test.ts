@@ -215,6 +215,17 @@ describe('ways in', () => {
     }
   })
 
+  test('a tunnel that speaks HTTP may go on with a second request', async () => {
+    const upstream = await listen(hello('x'))
+    const { path } = await broker({ pins: { 'a.test': `127.0.0.1:${upstream.port}` } })
+    const socket = await open(path, 'alias a.test 80')
+    for (let turn = 0; turn < 2; turn++) {
+      socket.write('GET / HTTP/1.1\r\nHost: a.test\r\n\r\n')
+      expect(await readSome(socket, (text) => text.endsWith('\r\n\r\nx'))).toContain('200 OK')
+    }
+    expect(upstream.connections).toBe(2)
+  })
+
   test('a server that greets and hangs up is seen to hang up', async () => {
     const upstream = await listen((socket) => socket.end('421 busy\r\n'))
     const { path } = await broker({ pins: { 'a.test': `127.0.0.1:${upstream.port}` } })

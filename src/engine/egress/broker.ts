@@ -26,6 +26,8 @@ export type BrokerOptions = {
   readonly resolver?: Resolver
   readonly caps?: Partial<Caps>
   readonly credentials?: readonly CredentialGrant[]
+  /** Certificates, as PEM, that TLS we begin ourselves trusts beside the usual ones. */
+  readonly authorities?: readonly string[]
 }
 
 export interface Broker extends AsyncDisposable {
@@ -55,7 +57,13 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   const resolver = options.resolver ?? memoisedResolver()
   const gate = new Gate(options.policy, caps, resolver, options.onDecision, options.beforeDenial)
   const credentials = (options.credentials ?? []).map(parseCredential)
-  const http = createHttpSide(gate, () => credentials, caps.handshakeMs, caps.idleMs)
+  const http = createHttpSide(
+    gate,
+    () => credentials,
+    caps.handshakeMs,
+    caps.idleMs,
+    options.authorities ?? [],
+  )
   const clients = new Set<Socket>()
   let closed = false
 

@@ -1,11 +1,11 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { connect as tlsConnect } from 'node:tls'
+import { connect as tlsConnect, rootCertificates } from 'node:tls'
 import { credentialFor, type Credential } from './credentials.ts'
 import { pour, sinkInto, whenEnded } from './dial.ts'
 import { headText, passedOn, passResponse, readHead, sendRequest } from './exchange.ts'
-import type { Gate, Passage, Via } from './gate.ts'
+import { Unreachable, type Gate, type Passage, type Via } from './gate.ts'
 import { parseAuthority, showTarget, type Target } from './names.ts'
 import { carry, httpAnswer, join, openPassage, statusOf } from './tunnel.ts'
 
@@ -30,6 +30,7 @@ export function createHttpSide(
   credentials: () => readonly Credential[],
   handshakeMs: number,
   answerMs: number,
+  authorities: readonly string[],
 ): HttpSide {
   const fixed = new WeakMap<Duplex, Fixed>()
   const greeting = new WeakMap<Duplex, NodeJS.Timeout>()
@@ -164,16 +165,18 @@ export function createHttpSide(
 
   async function open(plan: Plan, request: IncomingMessage, cut: () => void): Promise<Socket> {
     const inside = fixed.get(request.socket)
-    const tls = plan.credential?.tls === true && plan.target.port === 80
+    const tls = plan.credential?.tls === true
     if (inside?.ready != null && !tls && !inside.ready.upstream.destroyed) {
       const { upstream } = inside.ready
       inside.ready = null
       return upstream
     }
-    const target = tls ? { host: plan.target.host, port: 443 } : plan.target
+    inside?.ready?.upstream.destroy()
+    const { host, port } = plan.target
+    const target = tls && port === 80 ? { host, port: 443 } : plan.target
     const { upstream } = await gate.pass(target, plan.via, cut)
     if (!tls) return upstream
-    return tlsConnect({ socket: upstream, servername: plan.target.host, ALPNProtocols: ['http/1.1'] })
+    return beginTls(upstream, target, authorities)
   }
 
   function serveTunnel(client: Socket, passage: Passage): void {
@@ -182,6 +185,24 @@ export function createHttpSide(
   }
 
   return { serveProxy: serve, serveTunnel }
+}
+
+/** TLS that we begin, checked against the authorities of the system and of the credential's user. */
+function beginTls(socket: Socket, target: Target, ca: readonly string[]): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const secure = tlsConnect({
+      socket,
+      servername: target.host,
+      ALPNProtocols: ['http/1.1'],
+      ...(ca.length === 0 ? {} : { ca: [...rootCertificates, ...ca] }),
+    })
+    secure.once('secureConnect', () => resolve(secure))
+    secure.on('error', (error: NodeJS.ErrnoException) => {
+      socket.destroy()
+      reject(new Unreachable(target, `TLS failed (${error.code ?? error.message})`))
+    })
+    secure.once('close', () => reject(new Unreachable(target, 'TLS failed')))
+  })
 }
 
 function placeOfProxyRequest(url: string): { target: Target; path: string } | null {

@@ -12,6 +12,7 @@ export type HttpHandover = (client: Socket, passage: Passage) => void
 
 /** Joins two sockets until both directions have ended; an error on one side ends the other at once. */
 export function join(client: Socket, upstream: Socket): void {
+  if (upstream.destroyed) return void client.end()
   const drop = () => {
     client.destroy()
     upstream.destroy()
@@ -31,9 +32,6 @@ export async function openPassage(gate: Gate, client: Socket, target: Target, vi
     throw new Unreachable(target, 'the program went away')
   }
   client.once('close', () => passage.upstream.destroy())
-  passage.upstream.once('close', () => {
-    if (!client.writableEnded) client.end()
-  })
   return passage
 }
 

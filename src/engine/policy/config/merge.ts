@@ -33,6 +33,7 @@ const defaults = {
   sandboxEscalationWait: 0,
   sandboxAutoEscalation: { hosts: [], roots: [] },
   sandboxApprovedEscalations: [],
+  sandboxCredentials: [],
   sandboxSelection: [],
   agentForbiddenTools: ['AskUserQuestion'],
   agentInactivityTimeout: 0,
@@ -167,6 +168,7 @@ function overlay(
     ),
     ...base.sandboxApprovedEscalations,
   ]
+  merged.sandboxCredentials = values.sandboxCredentials ?? base.sandboxCredentials
   merged.sandboxSelection = [...(values.sandboxSelection ?? []), ...base.sandboxSelection]
   merged.agentForbiddenTools = values.agentForbiddenTools ?? base.agentForbiddenTools
   merged.agentInactivityTimeout = values.agentInactivityTimeout ?? base.agentInactivityTimeout
@@ -211,12 +213,13 @@ export type ProjectLayer = {
 
 /** What a repository's file can never say, trusted or not. */
 function withoutUserOnly(layer: ConfigLayer): { layer: ConfigLayer; heldBack: EffectiveConfig['heldBack'] } {
-  const { sandboxEnabled, sandboxAutoEscalation, ...rest } = layer.values
+  const { sandboxEnabled, sandboxAutoEscalation, sandboxCredentials, ...rest } = layer.values
   const heldBack: EffectiveConfig['heldBack'] = []
   const hold = (key: string, message: string) =>
     heldBack.push({ file: layer.file, line: layer.lineOf([key]), key, message })
   if (sandboxEnabled === false) hold('sandboxEnabled', 'a repository cannot switch the sandbox off')
   if (sandboxAutoEscalation !== undefined) hold('sandboxAutoEscalation', 'only the user file may name these')
+  if (sandboxCredentials !== undefined) hold('sandboxCredentials', 'only the user file may name secrets')
   const values = sandboxEnabled === true ? { ...rest, sandboxEnabled } : rest
   return { layer: { ...layer, values }, heldBack }
 }

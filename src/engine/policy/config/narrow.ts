@@ -98,6 +98,7 @@ export function narrowConfig(a: EffectiveConfig, b: EffectiveConfig): EffectiveC
     sandboxEscalationWait: Math.min(a.sandboxEscalationWait, b.sandboxEscalationWait),
     sandboxAutoEscalation: a.sandboxAutoEscalation,
     sandboxApprovedEscalations: approvals,
+    sandboxCredentials: a.sandboxCredentials,
     sandboxSelection: narrowSelection(a.sandboxSelection, b.sandboxSelection),
     agentForbiddenTools: unique([...a.agentForbiddenTools, ...b.agentForbiddenTools]),
     agentInactivityTimeout: narrowTimeout(a.agentInactivityTimeout, b.agentInactivityTimeout),
