@@ -28,6 +28,7 @@ import type { Parts } from './parts.ts'
 import { resolveAgent } from './provider.ts'
 import { startTicks } from './processes.ts'
 import { homeOf, sandboxRequest } from './request.ts'
+import { watchForSigns } from './signs.ts'
 
 export type Outcome = {
   readonly status: Exclude<DispatchStatus, 'starting' | 'running' | 'preflight_failed' | 'interrupted'>
@@ -133,6 +134,7 @@ async function runAgent(
   const inspection = new Inspection(request, note)
 
   await using output = await OutputLog.create(layout.output(project.repoId, id))
+  const watching = watchForSigns(plan.request, note)
   await using sandbox = await agent.invoke(plan, io.sandbox)
   seen.driver = sandbox.driver
   note({ type: 'SandboxReady', driver: sandbox.driver, plan: describePlan(plan) })
@@ -176,8 +178,10 @@ async function runAgent(
   const control = await listenForControl(controlPath(runtime, id), handle)
   using _control = { [Symbol.dispose]: () => control.close() }
 
+  const signs = await watching
   io.start(async (chunk, name) => {
     guards.alive()
+    signs.read(chunk, name)
     await output.append(chunk)
     inspection.read(chunk)
     await options.sink?.(chunk, name)
@@ -201,6 +205,7 @@ async function runAgent(
   }
   options.signal.removeEventListener('abort', cancel)
   await io.drained()
+  await signs.end()
   note({ type: 'Output', bytes: output.seen })
   if (output.truncated) note({ type: 'Note', text: 'output beyond the limit was not kept' })
   await inspection.end()

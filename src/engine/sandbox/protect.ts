@@ -40,16 +40,9 @@ const systemPaths = [
   '/etc/crontab',
   '/etc/profile',
 ]
-const rootNames = [
-  '.git/config',
-  '.git/HEAD',
-  '.git/hooks',
-  '.git/index',
-  '.envrc',
-  '.mcp.json',
-  '.vscode',
-  'package.json',
-]
+// Not what people change while they work beside an agent (sources, the index, branches): drift of those is
+// found before apply.
+const rootNames = ['.git/config', '.git/hooks', '.envrc', '.mcp.json', '.vscode']
 
 const largestHashed = 1024 * 1024
 
@@ -72,7 +65,7 @@ export function protectedPaths(request: SandboxRequest, home = homedir()): reado
   return [
     ...homeNames.map((name) => join(home, name)),
     ...systemPaths,
-    ...roots.flatMap((root) => [root, ...rootNames.map((name) => join(root, name))]),
+    ...roots.flatMap((root) => rootNames.map((name) => join(root, name))),
   ]
 }
 

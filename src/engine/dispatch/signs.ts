@@ -1,0 +1,39 @@
+import type { EventBody } from '../../shared/events.ts'
+import type { SandboxRequest } from '../base/sandbox.ts'
+import { DenialReader, listLeftovers, watchProtected } from '../sandbox/index.ts'
+import type { OutputName } from './agentIo.ts'
+
+const mostNamed = 20
+
+/**
+ * What tells of a boundary that was run into, or broken, where nothing says so for certain: words in the
+ * output, and files of the host that are not as they were.
+ */
+export async function watchForSigns(request: SandboxRequest, note: (event: EventBody) => void) {
+  const now = () => new Date().toISOString()
+  const readers: Readonly<Record<OutputName, DenialReader>> = {
+    stdout: new DenialReader(),
+    stderr: new DenialReader(),
+  }
+  const watch = await watchProtected(request)
+  const tell = (violations: ReturnType<DenialReader['read']>) => {
+    for (const violation of violations) note({ type: 'Violated', violation })
+  }
+  return {
+    read(chunk: Uint8Array, name: OutputName): void {
+      // At level 0 it is the host itself that refuses.
+      if (request.level > 0) tell(readers[name].read(chunk, now()))
+    },
+    async end(): Promise<void> {
+      if (request.level > 0) for (const reader of Object.values(readers)) tell(reader.end(now()))
+      tell(await watch.check(now()))
+      const left = request.level === 0 ? [] : await listLeftovers(request.home)
+      if (left.length === 0) return
+      const named = left
+        .slice(0, mostNamed)
+        .map(({ path, bytes }) => `${path} (${Math.ceil(bytes / 1024)} KB)`)
+      const more = left.length > mostNamed ? ` and ${left.length - mostNamed} more` : ''
+      note({ type: 'Note', text: `left in the agent's home, never landed: ${named.join(', ')}${more}` })
+    },
+  }
+}
