@@ -51,3 +51,15 @@ test('a file of 20,000 changed lines does not freeze the window', async ({ house
   expect(drawn).toBeGreaterThan(10)
   expect(drawn).toBeLessThan(1_000)
 })
+
+test('an agent that floods its output is followed, read about and stopped', async ({ house }) => {
+  const { page } = house
+  await house.dispatch('echo first line; yes orangery orangery orangery orangery')
+  await expect(page.getByTestId('terminal')).toContainText('orangery')
+  await page.getByRole('tab', { name: 'Record' }).click()
+  await expect(page.getByText('Agent started')).toBeVisible()
+  await page.getByRole('tab', { name: 'Output' }).click()
+  await page.getByRole('button', { name: 'Stop' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Stop' }).click()
+  await expect(page.getByText('Stopped').first()).toBeVisible({ timeout: 30_000 })
+})

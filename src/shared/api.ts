@@ -119,7 +119,7 @@ export const api = {
   ),
   /** Proves the event log whole, or says what is wrong with it. */
   'dispatch.verify': procedure(reference, eventProofSchema),
-  /** Terminal output from a byte offset on; `data` is base64. */
+  /** Terminal output from a byte offset on, or from that many bytes before its end; `data` is base64. */
   'dispatch.output': stream(
     reference.extend({ from: z.number().int().default(0), follow: z.boolean().default(true) }),
     z.object({ offset: z.number(), data: z.string() }),

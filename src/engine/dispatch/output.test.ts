@@ -30,6 +30,12 @@ test('output comes back byte for byte from any offset', async () => {
   expect(await collect(readOutput(path, { from: 6, follow: false, signal, ended: () => false }))).toBe(
     'world',
   )
+  for (const [from, text] of [
+    [-5, 'world'],
+    [-500, 'hello world'],
+  ] as const) {
+    expect(await collect(readOutput(path, { from, follow: false, signal, ended: () => false }))).toBe(text)
+  }
 })
 
 test('a follower sees what is written after it began to read, and ends with the dispatch', async () => {

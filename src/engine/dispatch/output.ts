@@ -1,5 +1,5 @@
 import { watch } from 'node:fs'
-import { open, type FileHandle } from 'node:fs/promises'
+import { open, stat, type FileHandle } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -57,12 +57,12 @@ const chunkBytes = 64 * 1024
 /** The watch is only a hint; this is how long a missed one can delay us. */
 const patienceMs = 500
 
-/** Reads output from an offset on, and goes on as it grows. */
+/** Reads output from an offset on, a negative one counted from the end, and goes on as it grows. */
 export async function* readOutput(
   path: string,
   options: ReadOptions,
 ): AsyncGenerator<{ offset: number; data: string }> {
-  let offset = options.from
+  let offset = options.from < 0 ? Math.max(0, (await sizeOf(path)) + options.from) : options.from
   const hint = new Hint(path)
   try {
     while (!options.signal.aborted) {
@@ -88,6 +88,12 @@ export async function* readOutput(
     hint.close()
   }
 }
+
+const sizeOf = (path: string) =>
+  stat(path).then(
+    ({ size }) => size,
+    () => 0,
+  )
 
 /** Wakes early when a file may have grown. */
 class Hint {

@@ -4,7 +4,7 @@ import '@xterm/xterm/css/xterm.css'
 import { useEffect, useRef } from 'react'
 import { useClient, useConnectionState } from '../client/context.tsx'
 import { useShownTheme } from '../design/theme.ts'
-import { OutputReader } from './reader.ts'
+import { followOutput } from './follow.ts'
 
 /** Tokens as the terminal needs them: resolved to one colour each. */
 function themeFrom(element: HTMLElement): ITheme {
@@ -66,7 +66,6 @@ export function Terminal({ id, interactive, onEmpty }: TerminalProps) {
     xterm.loadAddon(fit)
     terminal.current = xterm
     const abort = new AbortController()
-    const reader = new OutputReader()
     let empty = true
 
     const observer = new ResizeObserver(() => {
@@ -88,9 +87,7 @@ export function Terminal({ id, interactive, onEmpty }: TerminalProps) {
       fit.fit()
       onEmpty(true)
       try {
-        for await (const { offset, data } of client.open('dispatch.output', { id }, abort.signal)) {
-          const text = reader.read(offset, data)
-          if (text === '') continue
+        for await (const text of followOutput(client, id, abort.signal)) {
           if (empty) onEmpty((empty = false))
           await new Promise<void>((resolve) => xterm.write(text, resolve))
         }

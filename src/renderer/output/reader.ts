@@ -5,16 +5,23 @@ import { showHidden } from '../text/visible.ts'
  * and characters that reorder or hide text are named: the grid would otherwise obey them.
  */
 export class OutputReader {
-  readonly #decoder = new TextDecoder('utf-8')
+  #decoder = new TextDecoder('utf-8')
   #next = 0
   #lineEnds: 'terminal' | 'pipe' | null = null
 
   read(offset: number, base64: string): string {
     const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))
+    if (offset > this.#next) this.#jump(offset)
     const seen = Math.max(0, this.#next - offset)
     if (seen >= bytes.length) return ''
     this.#next = offset + bytes.length
     return showHidden(this.#returning(this.#decoder.decode(bytes.subarray(seen), { stream: true })))
+  }
+
+  /** What lies between was left out; half a character from before it has no other half. */
+  #jump(offset: number): void {
+    this.#decoder = new TextDecoder('utf-8')
+    this.#next = offset
   }
 
   /**

@@ -1,6 +1,7 @@
 import { Eye, PackageOpen, Plus, ShieldCheck } from 'lucide-react'
 import { Button } from '../design/Button.tsx'
 import { Keys } from '../design/Keys.tsx'
+import { go } from './route.ts'
 import { Glasshouse } from './Glasshouse.tsx'
 
 const steps = [
@@ -21,21 +22,50 @@ const steps = [
   },
 ] as const
 
-export function Home({ first, onSpawn }: { first: boolean; onSpawn(): void }) {
+type HomeProps = {
+  first: boolean
+  /** Dispatches that wait for a person, the next one first. */
+  waiting: readonly string[]
+  onSpawn(): void
+}
+
+function heading(first: boolean, waiting: number): string {
+  if (first) return 'Run an agent where it can do no harm'
+  if (waiting === 0) return 'Nothing waits for you'
+  return waiting === 1 ? 'One dispatch waits for you' : `${waiting} dispatches wait for you`
+}
+
+export function Home({ first, waiting, onSpawn }: HomeProps) {
+  const next = waiting[0]
   return (
     <div className="grid h-full place-items-center overflow-y-auto p-8">
       <div className="w-full max-w-2xl text-center">
         <Glasshouse className="mx-auto mb-6 h-36 max-[40rem]:h-24" />
-        <h1 className="text-display font-semibold tracking-tight">
-          {first ? 'Run an agent where it can do no harm' : 'Nothing selected'}
-        </h1>
+        <h1 className="text-display font-semibold tracking-tight">{heading(first, waiting.length)}</h1>
         <p className="mx-auto mt-2 max-w-md text-ink-soft">
           {first
             ? 'Dispatch a coding agent, or any command, into a sandbox of its own. What grows inside does not get out by itself.'
-            : 'Pick a dispatch on the left, or start a new one.'}
+            : next === undefined
+              ? 'Pick a dispatch on the left, or start a new one.'
+              : 'What they made stays inside until you have looked at it.'}
         </p>
-        <div className="mt-6 flex justify-center">
-          <Button look="primary" size="large" icon={<Plus size={16} />} onClick={onSpawn}>
+        <div className="mt-6 flex justify-center gap-2">
+          {next !== undefined && (
+            <Button
+              look="primary"
+              size="large"
+              icon={<Eye size={16} />}
+              onClick={() => go({ page: 'dispatch', id: next, tab: null })}
+            >
+              Look at the next
+            </Button>
+          )}
+          <Button
+            look={next === undefined ? 'primary' : 'outline'}
+            size="large"
+            icon={<Plus size={16} />}
+            onClick={onSpawn}
+          >
             New dispatch
             <Keys>n</Keys>
           </Button>

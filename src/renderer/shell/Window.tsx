@@ -3,6 +3,7 @@ import { useEffect, useState } from 'react'
 import { useAnswer, useChanges } from '../client/queries.ts'
 import { Toaster } from '../design/Toaster.tsx'
 import { DispatchPage } from '../dispatches/DispatchPage.tsx'
+import { groupOf } from '../dispatches/words.ts'
 import { HostPage } from '../host/HostPage.tsx'
 import { InboxPage } from '../inbox/InboxPage.tsx'
 import { SpawnDialog } from '../spawn/SpawnDialog.tsx'
@@ -25,6 +26,8 @@ export function Window() {
     window.orangery?.onCommand((command) => (command === 'spawn' ? setSpawning(true) : setShowKeys(true)))
   }, [])
   const rows = list.data ?? []
+  const asking = new Set<string>(inbox.data?.map((request) => request.dispatch))
+  const waiting = rows.filter((row) => groupOf(row, asking) === 'waiting').map((row) => row.id)
   const here = route.page === 'dispatch' ? rows.find((row) => row.id === route.id) : rows[0]
 
   return (
@@ -45,7 +48,7 @@ export function Window() {
             {route.page === 'host' && <HostPage />}
             {route.page === 'inbox' && <InboxPage requests={inbox.data ?? []} rows={rows} />}
             {route.page === 'home' && list.data !== undefined && (
-              <Home first={rows.length === 0} onSpawn={() => setSpawning(true)} />
+              <Home first={rows.length === 0} waiting={waiting} onSpawn={() => setSpawning(true)} />
             )}
           </main>
         </div>
