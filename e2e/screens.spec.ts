@@ -123,7 +123,7 @@ test('an agent that asks for more is answered from the inbox by keyboard', async
   const { page } = demo
   await page.getByRole('button', { name: /Asking for more/ }).click()
   const card = page.getByRole('article')
-  await expect(card).toContainText('Reach registry.npmjs.org:443')
+  await expect(card).toContainText('Reach registry.example.com:443')
   await expect(card).toContainText('Port the importer to streams')
   await page.keyboard.press('x')
   await expect(page.getByRole('textbox', { name: 'Message to the agent' })).toBeFocused()

@@ -136,7 +136,7 @@ export function registerBoundary(program: Command): void {
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  orangery boundary request 20260128 network --host registry.npmjs.org:443 --reason "npm install"',
+      '\nExample:\n  orangery boundary request 20260128 network --host registry.example.com:443 --reason "npm install"',
     )
     .action(request)
 

@@ -14,7 +14,7 @@ describe('a likely denial', () => {
     ["touch: cannot touch 'x': Read-only file system", 'write_denied'],
     ["Error: EROFS: read-only file system, open '/work/a'", 'write_denied'],
     ['curl: (6) Could not resolve host: example.com', 'name_denied'],
-    ['Error: getaddrinfo EAI_AGAIN registry.npmjs.org', 'name_denied'],
+    ['Error: getaddrinfo EAI_AGAIN registry.example.com', 'name_denied'],
     ['connect: Network is unreachable', 'network_denied'],
     ['unshare: unshare failed: Operation not permitted', 'call_denied'],
     ['socket: Address family not supported by protocol', 'socket_denied'],

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { lstat, mkdir, open, readFile, realpath, rm, rmdir } from 'node:fs/promises'
+import { lstat, mkdir, open, readFile, realpath } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import { writeFileAtomically } from '../base/files.ts'
@@ -46,11 +46,6 @@ export async function writeMarker(tree: string, marker: string): Promise<void> {
   } finally {
     await handle.close()
   }
-}
-
-export async function removeMarker(tree: string, marker: string): Promise<void> {
-  await rm(join(tree, marker), { force: true })
-  await rmdir(join(tree, folder)).catch(() => {})
 }
 
 /**

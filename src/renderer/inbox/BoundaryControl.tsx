@@ -99,7 +99,7 @@ function WidenDialog({ row, to, onClose }: { row: DispatchRow; to: BoundaryLevel
           <input
             value={hosts}
             onChange={(event) => setHosts(event.target.value)}
-            placeholder="registry.npmjs.org:443 *.example.org"
+            placeholder="registry.example.com:443 *.example.org"
             spellCheck={false}
             className="h-9 w-full rounded-lg bg-raised px-3 font-mono text-small shadow-[0_0_0_1px_var(--line-strong)] outline-none focus:shadow-[0_0_0_1.5px_var(--accent-line)]"
           />

@@ -277,7 +277,7 @@ export function SpawnDialog({
                   aria-label="Hosts it may reach"
                   value={form.hosts}
                   onChange={(event) => set({ hosts: event.target.value })}
-                  placeholder="registry.npmjs.org:443 *.example.org"
+                  placeholder="registry.example.com:443 *.example.org"
                   spellCheck={false}
                   className={`${inputLook} font-mono text-small`}
                 />

@@ -15,13 +15,13 @@ test('what was chosen becomes the contract, and nothing else', () => {
     ...filled,
     level: 2,
     boundary: 'network',
-    hosts: 'registry.npmjs.org, *.example.org:443',
+    hosts: 'registry.example.com, *.example.org:443',
     memoryMb: '2048',
   })
   expect(result.ok && JSON.parse(result.input.sandbox_spec ?? '')).toEqual({
     isolation: 'container',
     boundary: 'network',
-    outputs: { mode: 'restricted', allow: ['registry.npmjs.org', '*.example.org:443'] },
+    outputs: { mode: 'restricted', allow: ['registry.example.com', '*.example.org:443'] },
     limits: { memory_mb: 2048 },
   })
 })
