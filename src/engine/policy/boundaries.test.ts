@@ -28,7 +28,7 @@ import { makeDispatchId, type DispatchId } from '../../shared/ids.ts'
 import { openStore, type Store } from '../store/index.ts'
 import { Boundaries, wishOfDenial } from './boundaries.ts'
 import { distrustProject, trustProject, trustQuestion } from './config/edit.ts'
-import { current } from './escalation.ts'
+import { current } from './step.ts'
 
 let home: string
 let store: Store

@@ -17,20 +17,15 @@ import type { EscalationContext } from './approvals.ts'
 import { revokeApproval, saveApprovals } from './config/edit.ts'
 import { loadConfig } from './config/load.ts'
 import {
-  approveStanding,
   approveRequests,
-  current,
   denyRequests,
-  fileRequest,
   narrowBoundary,
-  settle,
   undoGrant,
   type Answering,
-  type Asking,
-  type EscalationEffect,
   type Narrowing,
-  type Step,
-} from './escalation.ts'
+} from './answers.ts'
+import { approveStanding, fileRequest, type Asking } from './escalation.ts'
+import { current, settle, type EscalationEffect, type Step } from './step.ts'
 
 export type LiveChange = {
   readonly to: BoundaryLevel

@@ -5,17 +5,9 @@ import type { DispatchId } from '../../shared/ids.ts'
 import type { EscalationState } from '../base/escalation.ts'
 import { savedApprovalsFor, type EscalationContext } from './approvals.ts'
 import { defaultConfig } from './config/merge.ts'
-import {
-  approveRequests,
-  approveStanding,
-  current,
-  denyRequests,
-  escalationLimits,
-  fileRequest,
-  narrowBoundary,
-  settle,
-  type Asking,
-} from './escalation.ts'
+import { approveRequests, denyRequests, narrowBoundary } from './answers.ts'
+import { approveStanding, escalationLimits, fileRequest, type Asking } from './escalation.ts'
+import { current, settle } from './step.ts'
 
 const start = new Date('2026-01-01T12:00:00Z')
 const later = (ms: number) => new Date(start.getTime() + ms)

@@ -1,0 +1,199 @@
+import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
+import type { SavedApproval } from '../../shared/config.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { ApprovalScope, BoundaryGrant, BoundaryRequest, TaskApproval } from '../../shared/escalation.ts'
+import type { EscalationState } from '../base/escalation.ts'
+import type { EscalationContext } from './approvals.ts'
+import { unique } from './config/narrow.ts'
+import {
+  answered,
+  assertRunning,
+  current,
+  eventOfDenial,
+  granted,
+  replaceRequest,
+  settle,
+  type EscalationEffect,
+  type Step,
+} from './step.ts'
+
+export type Answering = {
+  /** Null: all that are open. */
+  readonly requests: readonly string[] | null
+  readonly by: string
+  readonly message: string
+}
+
+function openOnes(state: EscalationState, wanted: readonly string[] | null): BoundaryRequest[] {
+  if (wanted === null) {
+    const open = state.requests.filter((request) => request.status === 'open')
+    if (open.length > 0) return open
+    throw new OrangeryError('boundary.nothing_open', `dispatch ${state.dispatch}: no open request`, {
+      kind: 'not_found',
+      hint: 'See `orangery boundary show`.',
+    })
+  }
+  return wanted.map((id) => {
+    const matches = state.requests.filter((request) => request.id.startsWith(id) && id !== '')
+    const exact =
+      matches.find((request) => request.id === id) ?? (matches.length === 1 ? matches[0] : undefined)
+    if (exact === undefined) {
+      throw new OrangeryError('boundary.no_request', `request ${id}: dispatch ${state.dispatch} has none`, {
+        kind: 'not_found',
+        hint: 'See `orangery boundary show`.',
+      })
+    }
+    if (exact.status === 'open') return exact
+    const by = exact.answer === null ? '' : ` by ${exact.answer.by}`
+    throw new OrangeryError('boundary.answered', `request ${exact.id}: it is ${exact.status} already${by}`, {
+      kind: 'busy',
+    })
+  })
+}
+
+/** A person's yes, and how far it reaches. */
+export function approveRequests(
+  before: EscalationState,
+  answering: Answering & { readonly scope: ApprovalScope },
+  { at, config }: EscalationContext,
+): Step<readonly BoundaryRequest[]> {
+  const state = settle(before, at)
+  const open = openOnes(state, answering.requests)
+  assertRunning(state)
+  const maximum = config.sandboxMaximumBoundary
+  const beyond = open.find((request) => boundaryRank(request.to) > boundaryRank(maximum))
+  if (beyond !== undefined) {
+    throw new OrangeryError(
+      'policy.boundary_too_wide',
+      `boundary ${beyond.to}: the policy allows ${maximum} at most`,
+      {
+        kind: 'refused',
+        hint: 'Deny it, or change sandboxMaximumBoundary in your config.',
+      },
+    )
+  }
+  const { scope, by, message } = answering
+  const approved = open.map((request) => answered({ ...request, status: 'approved' }, at, scope, by, message))
+  let next = approved.reduce(replaceRequest, state)
+  const wishes = approvalsFor(state.agent, open)
+  if (scope === 'task') {
+    const known = new Set(
+      state.taskApprovals.filter(({ revoked_at: revoked }) => revoked === null).map(meaning),
+    )
+    const fresh = wishes
+      .map(({ level, hosts }, index) => ({
+        // Asked again after a failed change, the same request gives a second approval of another name.
+        id: `${open[0]?.id ?? ''}.${state.taskApprovals.length + index}`,
+        task: state.task,
+        agent: state.agent,
+        level,
+        hosts,
+        by,
+        at: at.toISOString(),
+        revoked_at: null,
+      }))
+      .filter((approval) => !known.has(meaning(approval)))
+    next = { ...next, taskApprovals: [...next.taskApprovals, ...fresh] }
+  }
+  const step = granted(next, approved, at, scope, by)
+  const save: EscalationEffect[] =
+    scope === 'project' || scope === 'user' ? [{ kind: 'save', scope, approvals: wishes, by }] : []
+  return { ...step, effects: [...save, ...step.effects] }
+}
+
+const meaning = ({ agent, level, hosts }: Pick<TaskApproval, 'agent' | 'level' | 'hosts'>): string =>
+  JSON.stringify([agent, level, hosts])
+
+/** One approval per level, with all its hosts. */
+function approvalsFor(agent: string, requests: readonly BoundaryRequest[]): SavedApproval[] {
+  return unique(requests.map((request) => request.to)).map((level) => {
+    const alike = requests.filter((request) => request.to === level)
+    return {
+      agent,
+      level,
+      hosts: unique(alike.flatMap((request) => request.hosts)),
+      note: unique(alike.map((request) => request.why)).join('; '),
+    }
+  })
+}
+
+/** A person's no, with the word for the agent. */
+export function denyRequests(
+  before: EscalationState,
+  answering: Answering,
+  { at }: Pick<EscalationContext, 'at'>,
+): Step<readonly BoundaryRequest[]> {
+  const state = settle(before, at)
+  const { by, message } = answering
+  const denied = openOnes(state, answering.requests).map((request) =>
+    answered({ ...request, status: 'denied' }, at, 'once', by, message),
+  )
+  return {
+    state: denied.reduce(replaceRequest, state),
+    effects: denied.map((request) => eventOfDenial(request, by, message)),
+    result: denied,
+  }
+}
+
+export type Narrowing = {
+  readonly to: BoundaryLevel
+  readonly by: string
+  readonly why: string
+  /** `narrowed`: a person did it, and is asked before anything comes back. `config`: its maximum was lowered. */
+  readonly way: 'narrowed' | 'config'
+}
+
+/** Takes rights back from a running agent: a lower level, or the same without the granted hosts. */
+export function narrowBoundary(
+  before: EscalationState,
+  narrowing: Narrowing,
+  { at }: Pick<EscalationContext, 'at'>,
+): Step<BoundaryGrant> {
+  assertRunning(before)
+  const state = settle(before, at)
+  const now = current(state)
+  if (boundaryRank(narrowing.to) > boundaryRank(now.level)) {
+    throw new OrangeryError('boundary.not_narrower', `boundary ${narrowing.to}: wider than ${now.level}`, {
+      kind: 'input',
+      hint: 'Use `orangery boundary request` to widen.',
+    })
+  }
+  const { to, by, why, way } = narrowing
+  const grant: BoundaryGrant = {
+    at: at.toISOString(),
+    from: now.level,
+    to,
+    hosts: [],
+    by,
+    why,
+    way,
+    request: null,
+  }
+  return {
+    state: { ...state, grants: [...state.grants, grant] },
+    effects: [{ kind: 'apply', to, hosts: [], by, why }],
+    result: grant,
+  }
+}
+
+/** The live change did not take: the record says so, and the question is open again. */
+export function undoGrant(
+  state: EscalationState,
+  before: { readonly level: BoundaryLevel; readonly hosts: readonly string[] },
+  requests: readonly BoundaryRequest[],
+  undoing: { readonly why: string; readonly at: Date },
+): EscalationState {
+  const now = current(state)
+  const undone: BoundaryGrant = {
+    at: undoing.at.toISOString(),
+    from: now.level,
+    to: before.level,
+    hosts: [...before.hosts],
+    by: 'supervisor',
+    why: undoing.why,
+    way: 'undone',
+    request: null,
+  }
+  const reopened = requests.map((request): BoundaryRequest => ({ ...request, status: 'open', answer: null }))
+  return reopened.reduce(replaceRequest, { ...state, grants: [...state.grants, undone] })
+}

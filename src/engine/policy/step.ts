@@ -1,0 +1,104 @@
+import { boundaryLevels, boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
+import type { SavedApproval } from '../../shared/config.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { AnswerWay, BoundaryGrant, BoundaryRequest } from '../../shared/escalation.ts'
+import type { EventBody } from '../../shared/events.ts'
+import type { EscalationState } from '../base/escalation.ts'
+import { unique } from './config/narrow.ts'
+
+export type EscalationEffect =
+  | {
+      readonly kind: 'apply'
+      readonly to: BoundaryLevel
+      /** Every host granted from now on, not only the new ones. */
+      readonly hosts: readonly string[]
+      readonly by: string
+      readonly why: string
+    }
+  | { readonly kind: 'tell'; readonly event: EventBody }
+  | {
+      readonly kind: 'save'
+      readonly scope: 'project' | 'user'
+      readonly approvals: readonly SavedApproval[]
+      readonly by: string
+    }
+
+export type Step<T> = {
+  readonly state: EscalationState
+  readonly effects: readonly EscalationEffect[]
+  readonly result: T
+}
+
+/** What holds now. */
+export function current(state: EscalationState): { level: BoundaryLevel; hosts: readonly string[] } {
+  const last = state.grants.at(-1)
+  return last === undefined ? { level: state.start, hosts: [] } : { level: last.to, hosts: last.hosts }
+}
+
+const widest = (levels: readonly BoundaryLevel[]): BoundaryLevel =>
+  boundaryLevels[Math.max(...levels.map(boundaryRank))] as BoundaryLevel
+
+export function replaceRequest(state: EscalationState, request: BoundaryRequest): EscalationState {
+  return { ...state, requests: state.requests.map((known) => (known.id === request.id ? request : known)) }
+}
+
+/** Requests nobody answered in time are over; so are all of a dispatch that has ended. */
+export function settle(state: EscalationState, at: Date): EscalationState {
+  const requests = state.requests.map((request): BoundaryRequest => {
+    if (request.status !== 'open') return request
+    if (!state.running) return { ...request, status: 'closed' }
+    return new Date(request.expires_at) <= at ? { ...request, status: 'expired' } : request
+  })
+  return { ...state, requests }
+}
+
+export function assertRunning(state: EscalationState): void {
+  if (state.running) return
+  throw new OrangeryError('boundary.not_running', `dispatch ${state.dispatch}: it is not running`, {
+    kind: 'busy',
+    hint: 'A boundary belongs to a running agent; give a new dispatch the boundary it needs.',
+  })
+}
+
+export function answered(
+  request: BoundaryRequest,
+  at: Date,
+  way: AnswerWay,
+  by: string,
+  message: string,
+): BoundaryRequest {
+  return { ...request, answer: { at: at.toISOString(), by, way, message } }
+}
+
+export function granted(
+  state: EscalationState,
+  requests: readonly BoundaryRequest[],
+  at: Date,
+  way: AnswerWay,
+  by: string,
+): Step<readonly BoundaryRequest[]> {
+  const now = current(state)
+  const to = widest([now.level, ...requests.map((request) => request.to)])
+  const hosts = unique([...now.hosts, ...requests.flatMap((request) => request.hosts)])
+  const why = unique(requests.map((request) => request.why)).join('; ')
+  const grant: BoundaryGrant = {
+    at: at.toISOString(),
+    from: now.level,
+    to,
+    hosts,
+    by,
+    why,
+    way,
+    request: requests.map((request) => request.id).join(','),
+  }
+  return {
+    state: { ...state, grants: [...state.grants, grant] },
+    effects: [{ kind: 'apply', to, hosts, by, why }],
+    result: requests,
+  }
+}
+
+export const eventOfDenial = (request: BoundaryRequest, by: string, why: string): EscalationEffect => ({
+  kind: 'tell',
+  event: { type: 'BoundaryDenied', request: request.id, by, why },
+})
