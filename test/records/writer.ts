@@ -42,6 +42,8 @@ function freshRow(store: Store): DispatchId {
 if (kind === 'window') {
   await using store = await openStore(dataDir)
   store.onChange((ids) => ids.forEach((id) => heard.add(id)))
+  // As a window does: first listen, then look what is there already.
+  store.dispatches.list({ limit: 1_000 }).forEach(({ id }) => heard.add(id))
   while (made.length < Number(wanted)) {
     record(store)
     await turn()

@@ -67,8 +67,9 @@ export class ChangeFeed {
   }
 
   #start(): void {
-    this.#seen = this.#newest()
+    // In this order: a commit between the two is found by the next look, the other way round it would be missed.
     this.#dataVersion = this.#currentDataVersion()
+    this.#seen = this.#newest()
     const name = basename(this.#path)
     try {
       this.#watcher = watch(dirname(this.#path), { persistent: false }, (_, file) => {
