@@ -341,6 +341,11 @@ async function finish(
   await new Journals(folder, context.disk).close(journal.transaction)
 }
 
+export async function hasOpenJournal(context: ApplyContext, record: ChangesetRecord): Promise<boolean> {
+  const folder = context.layout.changeset(record.repoId, record.id)
+  return (await new Journals(folder, context.disk).open()).length > 0
+}
+
 /** Brings what a crash cut off to its end: forward if it can, back if not. The caller holds the project's lock. */
 export async function recoverChangeset(context: ApplyContext, record: ChangesetRecord): Promise<void> {
   const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { uptime } from 'node:os'
 import { join } from 'node:path'
 import { ensurePrivateDir } from '../base/files.ts'
 import { replaceFile, type Disk } from './disk.ts'
@@ -10,13 +11,23 @@ export type Bases = {
   readonly recorded: Map<string, Base>
   /** What was read already, by the identity of the file it was read from. */
   readonly seen: Map<string, { readonly identity: string; readonly side: Side }>
+  /** The host's clock was set meanwhile: file times do not tell any more what changed after the start. */
   readonly clockStepped: boolean
+  /** When the machine was booted, by the clock of the first capture. */
+  readonly bootMs: number
 }
+const stepMs = 2000
 
 type Stored = {
   recorded: [string, Base][]
   seen: [string, { identity: string; side: Side }][]
   clockStepped: boolean
+  bootMs?: number
+}
+
+/** The wall clock minus the time since boot stays the same until somebody sets the clock. */
+function bootTime(): number {
+  return Date.now() - uptime() * 1000
 }
 
 export async function readBases(folder: string): Promise<Bases> {
@@ -24,9 +35,15 @@ export async function readBases(folder: string): Promise<Bases> {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
     throw error
   })
-  if (text === null) return { recorded: new Map(), seen: new Map(), clockStepped: false }
+  const bootMs = bootTime()
+  if (text === null) return { recorded: new Map(), seen: new Map(), clockStepped: false, bootMs }
   const stored = JSON.parse(text) as Stored
-  return { recorded: new Map(stored.recorded), seen: new Map(stored.seen), clockStepped: stored.clockStepped }
+  return {
+    recorded: new Map(stored.recorded),
+    seen: new Map(stored.seen),
+    clockStepped: stored.clockStepped || Math.abs(bootMs - (stored.bootMs ?? bootMs)) > stepMs,
+    bootMs: stored.bootMs ?? bootMs,
+  }
 }
 
 export async function writeBases(folder: string, bases: Bases, disk: Disk, durable = true): Promise<void> {
@@ -34,6 +51,7 @@ export async function writeBases(folder: string, bases: Bases, disk: Disk, durab
     recorded: [...bases.recorded],
     seen: [...bases.seen],
     clockStepped: bases.clockStepped,
+    bootMs: bases.bootMs,
   }
   await ensurePrivateDir(folder)
   await replaceFile(disk, join(folder, 'bases.json'), JSON.stringify(stored), durable)

@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises'
 import { OrangeryError } from '../../shared/errors.ts'
 import type {
   ApplyResult,
@@ -14,7 +15,14 @@ import { createRepoLock } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
 import type { ThroughHolder } from '../base/throughHolder.ts'
 import type { Workspace } from '../base/workspace.ts'
-import { applyChangeset, planApply, recoverChangeset, undoChangeset, type ApplyContext } from './apply.ts'
+import {
+  applyChangeset,
+  hasOpenJournal,
+  planApply,
+  recoverChangeset,
+  undoChangeset,
+  type ApplyContext,
+} from './apply.ts'
 import { writeBases } from './bases.ts'
 import { captureWorkspace } from './capture.ts'
 import { decideFiles, approveSelected } from './decide.ts'
@@ -161,8 +169,16 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     const isEmpty = manifest.entries.length === 0 && manifest.commits.length === 0
     if (isEmpty && records.applies(id).length === 0) {
       // Everything was put back: there is nothing to review and nothing to lose.
-      if (final && known !== null) records.forget(id)
-      if (final || known === null) return null
+      if (final) {
+        if (known !== null) records.forget(id)
+        await rm(folder, { recursive: true, force: true })
+        return null
+      }
+      if (known === null) {
+        // Keeps the clock of the first look, by which a step of it is noticed later.
+        await writeBases(folder, bases, disk, false)
+        return null
+      }
     }
     const saved = new SavedManifests(folder, disk)
     // While the agent runs its own layer is the truth, and the next look repeats this one.
@@ -278,8 +294,14 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
 
     async recover() {
       for (const record of records.list()) {
+        if (!(await hasOpenJournal(context, record))) continue
         await using _lock = await lockOf(record)
-        await recoverChangeset(context, record)
+        try {
+          await recoverChangeset(context, record)
+        } catch (error) {
+          // It needs a person; the others do not have to wait for him.
+          records.escalate(record.id, error instanceof Error ? error.message : String(error))
+        }
       }
     },
   }
