@@ -1,7 +1,7 @@
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import type { Command } from 'commander'
-import type { ApplyResult, Verdict } from '../../shared/changeset.ts'
-import { verdicts } from '../../shared/changeset.ts'
+import type { ApplyResult, ExportFormat, Verdict } from '../../shared/changeset.ts'
+import { choices, diffScopes, exportFormats, verdicts } from '../../shared/changeset.ts'
 import type { Output } from '../../shared/api.ts'
 import { exitCodes, OrangeryError } from '../../shared/errors.ts'
 import { withClient } from '../connect.ts'
@@ -41,15 +41,18 @@ type DiffOptions = Json & {
   readonly path?: string
   readonly root?: string
   readonly includeIgnored?: boolean
+  readonly scope?: string
 }
 
 async function showDiff(id: string, options: DiffOptions) {
   const { stat = false, includeIgnored = false, path, root } = options
+  const scope = oneOf(diffScopes, options.scope ?? 'all', 'scope')
   const diff = await withClient((client) =>
     client.call('changeset.diff', {
       id,
       stat,
       include_ignored: includeIgnored,
+      scope,
       ...(path === undefined ? {} : { path }),
       ...(root === undefined ? {} : { root }),
     }),
@@ -59,6 +62,15 @@ async function showDiff(id: string, options: DiffOptions) {
   // A program reads this: byte for byte what `git apply` takes.
   else process.stdout.write(bytesOf(diff))
   warnIfCut(diff, id)
+}
+
+function oneOf<T extends string>(known: readonly T[], text: string, what: string): T {
+  const found = known.find((each) => each === text)
+  if (found !== undefined) return found
+  throw new OrangeryError(`usage.${what}`, `${text}: not a ${what}`, {
+    kind: 'usage',
+    hint: `One of: ${known.join(', ')}.`,
+  })
 }
 
 function parseVerdict(text: string): Verdict {
@@ -94,11 +106,32 @@ type ApplyOptions = Json & {
   readonly all?: boolean
   readonly includeIgnored?: boolean
   readonly revision?: string
+  readonly commit?: string
+  readonly message?: string
+  readonly own?: boolean
+  readonly hooks?: boolean
 }
 
 async function apply(id: string, options: ApplyOptions) {
-  const { all = false, includeIgnored = false, revision } = options
-  const input = { id, all, include_ignored: includeIgnored, ...(revision === undefined ? {} : { revision }) }
+  const { all = false, includeIgnored = false, revision, commit: branch, message, own, hooks } = options
+  const commit =
+    branch === undefined
+      ? {}
+      : {
+          commit: {
+            branch,
+            own: own === true,
+            hooks: hooks === true,
+            ...(message === undefined ? {} : { message }),
+          },
+        }
+  const input = {
+    id,
+    all,
+    include_ignored: includeIgnored,
+    ...(revision === undefined ? {} : { revision }),
+    ...commit,
+  }
   reportApplied(await withClient((client) => client.call('changeset.apply', input)), 'applied', options)
 }
 
@@ -120,14 +153,48 @@ async function abandon(id: string, options: Json) {
   reportState(await withClient((client) => client.call('changeset.abandon', { id })), options)
 }
 
-async function exportChangeset(id: string, options: Json & { output?: string; includeIgnored?: boolean }) {
-  const bytes = await withClient(async (client) => {
-    const diff = await client.call('changeset.diff', { id, include_ignored: options.includeIgnored === true })
-    warnIfCut(diff, id)
-    if (!options.json) return bytesOf(diff)
-    const changeset = await client.call('changeset.get', { id })
-    return Buffer.from(`${JSON.stringify({ changeset, diff }, null, 2)}\n`)
-  })
+async function restore(id: string, options: Json) {
+  reportState(await withClient((client) => client.call('changeset.restore', { id })), options)
+}
+
+async function showConflicts(id: string, options: Json) {
+  reportConflicts(await withClient((client) => client.call('changeset.conflicts', { id })), options)
+}
+
+type ResolveOptions = Json & { readonly path: string; readonly root?: string; readonly file?: string }
+
+async function resolveConflict(id: string, word: string, options: ResolveOptions) {
+  const choice = oneOf(choices, word, 'choice')
+  const { path, root, file } = options
+  if ((choice === 'edit') !== (file !== undefined)) {
+    throw new OrangeryError('usage.edit', 'edit and --file go together', { kind: 'usage' })
+  }
+  const content = file === undefined ? {} : { content_b64: readFileSync(file).toString('base64') }
+  const input = { id, path, choice, ...(root === undefined ? {} : { root }), ...content }
+  reportConflicts(await withClient((client) => client.call('changeset.resolve', input)), options)
+}
+
+function reportConflicts(found: Output<'changeset.conflicts'>, options: Json) {
+  if (options.json) return printJson(found)
+  for (const { path, why, choices: open } of found.conflicts) print(`${path}: ${why} (${open.join(', ')})`)
+  for (const path of found.merged) print(`${path}: merges`)
+  if (found.conflicts.length === 0 && found.merged.length === 0) print('no conflicts')
+}
+
+async function exportAs(id: string, format: ExportFormat): Promise<Buffer> {
+  const { data_b64 } = await withClient((client) => client.call('changeset.export', { id, format }))
+  return Buffer.from(data_b64, 'base64')
+}
+
+type ExportOptions = Json & {
+  readonly output?: string
+  readonly includeIgnored?: boolean
+  readonly format?: string
+}
+
+async function exportChangeset(id: string, options: ExportOptions) {
+  const format = options.format === undefined ? undefined : oneOf(exportFormats, options.format, 'format')
+  const bytes = format === undefined ? await exportDiff(id, options) : await exportAs(id, format)
   if (options.output === undefined) return void process.stdout.write(bytes)
   try {
     writeFileSync(options.output, bytes, { flag: 'wx' })
@@ -139,6 +206,16 @@ async function exportChangeset(id: string, options: Json & { output?: string; in
       { kind: 'cannot_create', hint: 'Name a file that does not exist, in a folder you may write to.' },
     )
   }
+}
+
+function exportDiff(id: string, options: ExportOptions): Promise<Buffer> {
+  return withClient(async (client) => {
+    const diff = await client.call('changeset.diff', { id, include_ignored: options.includeIgnored === true })
+    warnIfCut(diff, id)
+    if (!options.json) return bytesOf(diff)
+    const changeset = await client.call('changeset.get', { id })
+    return Buffer.from(`${JSON.stringify({ changeset, diff }, null, 2)}\n`)
+  })
 }
 
 export function registerChangeset(program: Command): void {
@@ -172,6 +249,7 @@ export function registerChangeset(program: Command): void {
     .option('--path <path>', 'only this file')
     .option('--root <folder>', 'the root the path is in, where there are several')
     .option('--include-ignored', 'ignored files too')
+    .option('--scope <scope>', 'all, review (since you last decided something) or turn (the last turn)')
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
@@ -204,6 +282,10 @@ Examples:
     .option('--all', 'approve everything first that is neither protected nor ignored')
     .option('--include-ignored', 'with --all: ignored files too')
     .option('--revision <id>', 'refuse if the changeset is not at this revision any more')
+    .option('--commit <branch>', 'also make a commit of it on this branch')
+    .option('--message <text>', 'with --commit: the message')
+    .option('--own', "with --commit: the agent's own commits instead of a new one")
+    .option('--hooks', 'with --commit: run your hooks')
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  orangery changeset apply 20260128 --all')
     .action(apply)
@@ -234,10 +316,38 @@ Examples:
     .action(abandon)
 
   changeset
+    .command('restore <id>')
+    .summary('bring a rejected or abandoned one back to review')
+    .description('Brings a rejected or abandoned changeset back to review.')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery changeset restore 20260128')
+    .action(restore)
+
+  changeset
+    .command('conflicts <id>')
+    .summary('what an apply would run into')
+    .description('Lists files that both you and the agent changed, and what can be chosen. Changes nothing.')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery changeset conflicts 20260128')
+    .action(showConflicts)
+
+  changeset
+    .command('resolve <id> <choice>')
+    .summary('settle a conflict: mine, theirs, both or edit')
+    .description('Settles the conflict of one file: mine, theirs, both, or edit with --file.')
+    .requiredOption('--path <path>', 'the file, as `changeset conflicts` names it')
+    .option('--root <folder>', 'the root the file is in, where there are several')
+    .option('--file <file>', 'with edit: the content it shall have')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery changeset resolve 20260128 theirs --path src/main.c')
+    .action(resolveConflict)
+
+  changeset
     .command('export <id>')
     .summary('the changeset as a patch, or as JSON for another reviewer')
     .description('Writes the changeset as a patch, or with --json as one document for another reviewer.')
     .option('-o, --output <file>', 'write to this new file (default: standard output)')
+    .option('--format <format>', 'patch (a mail for git am), tar or json')
     .option('--include-ignored', 'ignored files too')
     .option('--json', 'the changeset and its diff as JSON')
     .addHelpText('after', '\nExample:\n  orangery changeset export 20260128 -o fix.patch')
