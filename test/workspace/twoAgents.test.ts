@@ -1,7 +1,7 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { access, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { Bench, execute, waitUntil } from '../dispatch/harness.ts'
+import { Bench, execute, processesWith, waitUntil } from '../dispatch/harness.ts'
 
 let bench: Bench
 beforeEach(async () => {
@@ -76,4 +76,30 @@ test('one workspace is never mounted twice: a second dispatch in the same invoca
     exitCode: 75,
   })
   await bench.client.call('dispatch.kill', { id: first })
+})
+
+test('commits of an agent whose supervisor was killed are there when it is found interrupted', async () => {
+  await makeWorktree()
+  const id = await bench.spawn(
+    'echo -n new > one.txt; git -c user.name=a -c user.email=a@b commit -qam "Before the end"; touch ready; sleep 300',
+    { worktree: 'feature' },
+  )
+  await bench.running(id)
+  const meta = async () => (await bench.client.call('agent.get', { id })).meta
+  const mount = (await meta())!.roots[0]!.mount
+  await waitUntil('it has committed', () =>
+    mount.kind === 'overlay'
+      ? access(join(mount.upper, 'ready')).then(
+          () => true,
+          () => false,
+        )
+      : false,
+  )
+  const [supervisor] = (await processesWith(bench.dataDir)).map((line) => Number(line.split(' ')[0]))
+  process.kill(supervisor!, 'SIGKILL')
+  // The next question to the engine finds out.
+  await expect(bench.client.call('dispatch.input', { id, data: '' })).rejects.toMatchObject({ kind: 'busy' })
+  expect((await bench.ended(id)).status).toBe('interrupted')
+  const { commits } = await bench.client.call('agent.get', { id })
+  expect(commits.map(({ subject }) => subject)).toEqual(['Before the end'])
 })

@@ -1,6 +1,5 @@
-import { open, rm } from 'node:fs/promises'
+import { mkdir, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { DispatchId } from '../../shared/ids.ts'
 import type { SandboxRequest } from '../base/sandbox.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { planSandbox, startSandbox } from '../sandbox/index.ts'
@@ -13,29 +12,16 @@ const timeLimitS = 120
  * A second sandbox over what an agent left, read-only and without network: whatever the agent planted in its
  * `.git` takes effect in there, and only bytes come out. Called when the agent has ended.
  */
-function insideRunner(parts: Parts, request: SandboxRequest): InsideRunner {
+function insideRunner(parts: Parts, workspace: Workspace, checkout: string): InsideRunner {
   return async (command, { input, maxBytes }) => {
-    const folder = request.workspace.dir
+    const folder = workspace.dir
     const paths = [join(folder, 'inside.in'), join(folder, 'inside.out'), join(folder, 'inside.err')] as const
     try {
       await using stdin = await open(paths[0], 'w+', 0o600)
       await using stdout = await open(paths[1], 'w+', 0o600)
       await using stderr = await open(paths[2], 'w+', 0o600)
       if (input !== undefined) await stdin.write(input, 0)
-      const plan = planSandbox(
-        {
-          ...request,
-          // Whatever the agent ran at: here its words are only data.
-          level: 1,
-          command,
-          files: 'ro',
-          writableFiles: [],
-          network: 'none',
-          limits: { timeout_s: timeLimitS },
-          terminal: false,
-        },
-        await parts.host(),
-      )
+      const plan = planSandbox(requestFor(parts, workspace, checkout, command), await parts.host())
       await using sandbox = await startSandbox(plan, {
         stdin: stdin.fd,
         stdout: stdout.fd,
@@ -65,17 +51,66 @@ async function readAll(file: Awaited<ReturnType<typeof open>>, size: number): Pr
   return bytes.subarray(0, bytesRead)
 }
 
-/** Brings the commits of an agent that has ended into our own repository, where it made any. */
-export async function collectAgentCommits(
+/** Level 1, whatever the agent ran at: its words are only data here. */
+function requestFor(
   parts: Parts,
-  id: DispatchId,
+  workspace: Workspace,
+  checkout: string,
+  command: SandboxRequest['command'],
+): SandboxRequest {
+  return {
+    id: workspace.id,
+    level: 1,
+    workspace,
+    command,
+    cwd: checkout,
+    env: {},
+    files: 'ro',
+    writableFiles: [],
+    network: 'none',
+    limits: { timeout_s: timeLimitS },
+    grants: [],
+    home: join(workspace.dir, 'inside.home'),
+    hide: [],
+    secretDirs: [parts.layout.dataDir, parts.runtime],
+    terminal: false,
+  }
+}
+
+/** Brings the commits of an agent that has ended into our own repository, where it made any. */
+async function collectAgentCommits(
+  parts: Parts,
   commonDir: string | null,
   workspace: Workspace,
-  request: () => SandboxRequest,
 ): Promise<readonly CollectedRef[]> {
-  if (commonDir === null || !(await leftGitObjects(workspace, commonDir))) return []
-  const { repoId, roots } = workspace
+  if (commonDir === null || workspace.strategy === 'none') return []
+  if (!(await leftGitObjects(workspace, commonDir))) return []
+  const { id, repoId, roots } = workspace
   const checkout = roots.find((root) => root.role === 'project')?.target ?? '/'
-  const inside = insideRunner(parts, request())
-  return collectCommits({ layout: parts.layout, repoId, id, commonDir, checkout, inside })
+  const home = join(workspace.dir, 'inside.home')
+  await mkdir(home, { recursive: true, mode: 0o700 })
+  try {
+    const inside = insideRunner(parts, workspace, checkout)
+    return await collectCommits({ layout: parts.layout, repoId, id, commonDir, checkout, inside })
+  } finally {
+    await rm(home, { recursive: true, force: true })
+  }
+}
+
+/** The same, as notes for the event log: a history that cannot be had does not end a dispatch badly. */
+export async function noteAgentCommits(
+  parts: Parts,
+  commonDir: string | null,
+  workspace: Workspace,
+  note: (text: string) => void,
+): Promise<boolean> {
+  try {
+    const collected = await collectAgentCommits(parts, commonDir, workspace)
+    if (collected.length > 0)
+      note(`commits of the agent are kept: ${collected.map(({ ref }) => ref).join(', ')}`)
+    return collected.length > 0
+  } catch (reason) {
+    note(reason instanceof Error ? reason.message : String(reason))
+    return true
+  }
 }

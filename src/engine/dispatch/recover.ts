@@ -11,10 +11,11 @@ import {
   type StoredDispatch,
   type TerminalStatus,
 } from '../store/index.ts'
-import { loadWorkspace, updateInvocation } from '../workspace/index.ts'
+import { loadWorkspace, updateInvocation, readInvocationMeta } from '../workspace/index.ts'
 import { readContract } from './contractFile.ts'
 import { controlPath } from './control.ts'
 import { Observations } from './effective.ts'
+import { noteAgentCommits } from './inside.ts'
 import type { Parts } from './parts.ts'
 import { isAlive } from './processes.ts'
 
@@ -83,6 +84,8 @@ async function captureInto(parts: Parts, workspace: Workspace | null, log: Event
   try {
     const capture = await parts.changesets.capture(workspace, { final: true })
     if (capture) log.append({ type: 'ChangesetCaptured', revision: capture.revision, files: capture.files })
+    const meta = await readInvocationMeta(parts.layout, workspace.repoId, workspace.id)
+    await noteAgentCommits(parts, meta.common_dir, workspace, (text) => log.append({ type: 'Note', text }))
     return error
   } catch (reason) {
     return `${error ?? ''}; capture: ${reason instanceof Error ? reason.message : String(reason)}`

@@ -18,7 +18,7 @@ import type { AgentIo, Sink } from './agentIo.ts'
 import { writeContract } from './contractFile.ts'
 import { controlPath, listenForControl, type ControlRequest } from './control.ts'
 import { Observations } from './effective.ts'
-import { collectAgentCommits } from './inside.ts'
+import { noteAgentCommits } from './inside.ts'
 import { Inspection } from './inspection.ts'
 import type { Job } from './job.ts'
 import { LiveBoundary } from './liveBoundary.ts'
@@ -256,21 +256,9 @@ async function finish(
       error ??= `capture: ${reason instanceof Error ? reason.message : String(reason)}`
     }
   }
-  if (workspace !== undefined && workspace.strategy !== 'none') {
-    const left = workspace
-    const request = () => sandboxRequest(parts, job, left, false)
-    try {
-      const collected = await collectAgentCommits(parts, id, project.commonDir, left, request)
-      if (collected.length > 0) {
-        changed = true
-        log?.append({
-          type: 'Note',
-          text: `commits of the agent are kept: ${collected.map(({ ref }) => ref).join(', ')}`,
-        })
-      }
-    } catch (reason) {
-      log?.append({ type: 'Note', text: reason instanceof Error ? reason.message : String(reason) })
-    }
+  if (workspace !== undefined) {
+    const note = (text: string) => log?.append({ type: 'Note', text })
+    if (await noteAgentCommits(parts, project.commonDir, workspace, note)) changed = true
   }
   log?.append({ type: 'DispatchEnded', status: outcome.status, error })
   await log?.close().catch((reason: unknown) => {

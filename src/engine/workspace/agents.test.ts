@@ -14,6 +14,7 @@ import {
   discardAgent,
   enterInvocation,
   expireArchive,
+  findOrphans,
   listAgents,
   listArchive,
   listCommits,
@@ -382,5 +383,61 @@ describe('landing', () => {
       'x',
     ])
     await stat(canary)
+  })
+})
+
+describe('.worktreeinclude', () => {
+  beforeEach(async () => {
+    await writeFile(join(repo, '.gitignore'), '.env\n*.log\nlinks\n')
+    await writeFile(join(repo, '.worktreeinclude'), '.env\na.txt\nlinks\nconfig/.env\n')
+    await mkdir(join(repo, 'config'))
+    for (const path of ['.env', 'config/.env', 'debug.log'])
+      await writeFile(join(repo, path), `secret of ${path}`)
+    await symlink('/etc/hostname', join(repo, 'links'))
+    await git(['-C', repo, 'add', '-A'])
+    await git(['-C', repo, 'commit', '-q', '-m', 'list'])
+  })
+
+  test('copies ignored files that it names, and nothing else, from a repository that is trusted', async () => {
+    const made = await createWorktree({ layout: ground.layout, repo, name: 'trusted', trusted: true })
+    expect((await readdir(made.tree_path)).sort()).toEqual(
+      ['.agency', '.env', '.git', '.gitignore', '.worktreeinclude', 'a.txt', 'config', 'src'].sort(),
+    )
+    expect(await readFile(join(made.tree_path, 'config', '.env'), 'utf8')).toBe('secret of config/.env')
+    expect(await gitText(made.tree_path, 'status', '--porcelain')).toBe('')
+    const meta = await startAgent({ layout: ground.layout, worktree: 'trusted', trusted: true })
+    expect(await readFile(join(meta.sandbox_path, '.env'), 'utf8')).toBe('secret of .env')
+  })
+
+  test('is not honoured before that, and creation says so', async () => {
+    const made = await createWorktree({ layout: ground.layout, repo, name: 'untrusted' })
+    expect(await readdir(made.tree_path)).not.toContain('.env')
+    expect(made.notes.join()).toContain('not honoured until you trust')
+  })
+})
+
+describe('orphans', () => {
+  test('are named in git, on disk, in the archive and in the database, and nothing is touched', async () => {
+    const meta = await start()
+    const gone = await start()
+    await git(['-C', repo, 'branch', 'agency/sandbox-20260128120500-b7c9'])
+    await rm(gone.sandbox_path, { recursive: true })
+    await mkdir(join(ground.layout.archive, 'something'), { recursive: true })
+    const before = await gitText(repo, 'for-each-ref')
+    const orphans = await findOrphans(ground.layout, [
+      { id: meta.invocation_id, isLive: true },
+      { id: '20260128120500-0000', isLive: true },
+      { id: '20260128120500-0001', isLive: false },
+    ])
+    expect(orphans.map(({ kind, id }) => `${kind} ${id}`).sort()).toEqual(
+      [
+        'archive_without_record something',
+        'branch_without_sandbox 20260128120500-b7c9',
+        `record_without_sandbox ${gone.invocation_id}`,
+        `registered_without_sandbox ${gone.invocation_id}`,
+        'row_without_record 20260128120500-0000',
+      ].sort(),
+    )
+    expect(await gitText(repo, 'for-each-ref')).toBe(before)
   })
 })
