@@ -67,7 +67,7 @@ export class ChangeFeed {
   }
 
   #start(): void {
-    // In this order: a commit between the two is found by the next look, the other way round it would be missed.
+    // In this order a commit between the two was there before we listened; in the other it would wait for the next.
     this.#dataVersion = this.#currentDataVersion()
     this.#seen = this.#newest()
     const name = basename(this.#path)
