@@ -19,7 +19,6 @@ import { writeContract } from './contractFile.ts'
 import { controlPath, listenForControl, type ControlRequest } from './control.ts'
 import { Observations } from './effective.ts'
 import { noteAgentCommits } from './inside.ts'
-import { Inspection } from './inspection.ts'
 import type { Job } from './job.ts'
 import { LiveBoundary } from './liveBoundary.ts'
 import { followChanges } from './liveCapture.ts'
@@ -131,7 +130,6 @@ async function runAgent(
   const agent = resolveAgent(job.card, job.contract, await parts.host())
   const request = sandboxRequest(parts, job, workspace, io.terminal)
   const plan = agent.plan(request)
-  const inspection = new Inspection(request, note)
 
   await using output = await OutputLog.create(layout.output(project.repoId, id))
   const watching = watchForSigns(plan.request, note)
@@ -183,10 +181,8 @@ async function runAgent(
     guards.alive()
     signs.read(chunk, name)
     await output.append(chunk)
-    inspection.read(chunk)
     await options.sink?.(chunk, name)
   })
-  await inspection.begun()
   const startedAt = new Date().toISOString()
   const supervisorStartTicks = await startTicks(process.pid)
   store.dispatches.markRunning(id, { startedAt, supervisorPid: process.pid, supervisorStartTicks })
@@ -208,7 +204,6 @@ async function runAgent(
   await signs.end()
   note({ type: 'Output', bytes: output.seen })
   if (output.truncated) note({ type: 'Note', text: 'output beyond the limit was not kept' })
-  await inspection.end()
   seen.ended(ended)
   for (const limit of ended.limits) note(violated(limit, `the ${limit} limit was reached`))
   note({ type: 'AgentEnded', exit_code: ended.exitCode, signal: ended.signal })
