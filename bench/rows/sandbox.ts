@@ -68,7 +68,7 @@ const memory: Row = {
           await using _ = sandbox
           sandbox.release()
           await new Promise((resolve) => setTimeout(resolve, 50))
-          return privateMemoryMb(ground.marker)
+          return await privateMemoryMb(ground.marker)
         },
       },
       peers: [fixed('ten megabytes', 10)],

@@ -6,11 +6,8 @@ import { suite } from './suite.ts'
 
 async function tableVerdict(id: string, who: Who): Promise<string | undefined> {
   const table = await readFile(join(import.meta.dirname, '../../docs/escape-table.md'), 'utf8')
-  const cells = table
-    .split('\n')
-    .find((line) => line.startsWith(`| \`${id}\` |`))
-    ?.split('|')
-    .map((cell) => cell.trim())
+  const rows = table.split('\n').map((line) => line.split('|').map((cell) => cell.trim()))
+  const cells = rows.find(([, first]) => first === `\`${id}\``)
   return cells?.[who === 'root' ? 3 : 4]
 }
 

@@ -23,12 +23,12 @@ const exists = (path: string) =>
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
 /** The probe with what tells us that it got as far as its attack, and to its end. */
-function scriptOf(stage: Stage): string {
+function scriptOf(stage: Stage, pause: number): string {
   const wait = 'touch ~/now; n=0; while [ ! -e ~/done ] && [ $n -lt 1500 ]; do sleep 0.01; n=$((n+1)); done'
   // A sandbox in which nothing works blocks everything: these must, or the probe shows nothing.
   const works =
     'perl -e "use Socket; exit 0" </dev/null >/dev/null && sleep 0 && touch works && rm works || exit 9'
-  return `${works}\n${stage.probe}\n${stage.live ? wait : ':'}\ntouch ~/ran\n`
+  return `${works}\npause=${pause}\n${stage.probe}\n${stage.live ? wait : ':'}\ntouch ~/ran\n`
 }
 
 /** Runs it, asks the oracle at the right moment, and says whether the probe ran to its end. */
@@ -56,8 +56,8 @@ async function attempt(
   return { escaped, ran: tried && (await exists(join(home, 'ran'))) }
 }
 
-function startOnHost(world: World, stage: Stage) {
-  const child = spawn('sh', ['-c', scriptOf(stage), 'sh', world.mark], {
+function startOnHost(world: World, stage: Stage, pause: number) {
+  const child = spawn('sh', ['-c', scriptOf(stage, pause), 'sh', world.mark], {
     cwd: world.ground.root,
     env: { ...process.env, HOME: world.ground.home },
     stdio: 'ignore',
@@ -67,15 +67,31 @@ function startOnHost(world: World, stage: Stage) {
   return Promise.resolve({ ended, kill: () => void process.kill(-(child.pid ?? 0), 'SIGKILL') })
 }
 
-async function startInSandbox(world: World, stage: Stage, extra: Stage['request']) {
+async function startInSandbox(world: World, stage: Stage, pause: number, extra: Stage['request']) {
   const { ground, host, mark } = world
-  const request = ground.request(['sh', '-c', scriptOf(stage), 'sh', mark], { ...stage.request, ...extra })
+  const request = ground.request(['sh', '-c', scriptOf(stage, pause), 'sh', mark], {
+    ...stage.request,
+    ...extra,
+  })
   const { sandbox, finish } = await startOn(ground, request, host)
   sandbox.release()
   return { ended: finish(), kill: () => sandbox.kill() }
 }
 
+/**
+ * On a busy machine a probe may not have got to its attack when the oracle looks. Then nothing was shown, and
+ * it is tried again with more time; a breakout is never tried again.
+ */
 export async function judge(escape: EscapeCase, host: HostFacts): Promise<Judgement> {
+  let judgement = await judgeOnce(escape, host, 0.3)
+  for (const pause of [1, 3]) {
+    if (judgement.verdict !== 'INCONCLUSIVE') break
+    judgement = await judgeOnce(escape, host, pause)
+  }
+  return judgement
+}
+
+async function judgeOnce(escape: EscapeCase, host: HostFacts, pause: number): Promise<Judgement> {
   const { id } = escape
   if (escape.only !== undefined && (escape.only === 'root') !== (host.uid === 0)) {
     return { id, verdict: 'NOT_APPLICABLE', why: `without a guard only ${escape.only} could do this` }
@@ -85,15 +101,15 @@ export async function judge(escape: EscapeCase, host: HostFacts): Promise<Judgem
     const stage = await escape.stage(world)
     const control = await attempt(world, stage, () =>
       stage.control === 'sandbox'
-        ? startInSandbox(world, stage, stage.controlRequest)
-        : startOnHost(world, stage),
+        ? startInSandbox(world, stage, pause, stage.controlRequest)
+        : startOnHost(world, stage, pause),
     )
     if (!control.ran) return { id, verdict: 'INCONCLUSIVE', why: 'the control did not run to its end' }
     if (!control.escaped) return { id, verdict: 'INCONCLUSIVE', why: 'the control did not break out' }
   }
   await using world = await makeWorld(host)
   const stage = await escape.stage(world)
-  const result = await attempt(world, stage, () => startInSandbox(world, stage, {}))
+  const result = await attempt(world, stage, () => startInSandbox(world, stage, pause, {}))
   if (!result.ran) return { id, verdict: 'INCONCLUSIVE', why: 'the probe did not run to its end' }
   if (escape.claim === 'blocked') {
     return result.escaped

@@ -112,14 +112,17 @@ class LinuxSandbox implements RunningSandbox {
 
   /** Resolves when the agent stands at the gate and was probed. */
   async enter(): Promise<void> {
-    await this.#orEnd(this.#chain.here)
     // Bubblewrap must bind the workspace while it is writable, or its bind would stay read-only for good: so
-    // narrow only now, after all binds.
+    // narrow only when the gate is there, after all binds. Where nothing is to be narrowed it need not wait.
+    const readOnly = this.#plan.roots.filter(
+      (root) => this.#plan.confinement === 'holder' && root.access === 'ro',
+    )
+    const narrows = this.#plan.files === 'ro' || readOnly.length > 0
+    if (!narrows) this.#chain.step()
+    await this.#orEnd(this.#chain.here)
     if (this.#plan.files === 'ro') await this.setFiles('ro')
-    if (this.#plan.confinement === 'holder') {
-      for (const root of this.#plan.roots) if (root.access === 'ro') await this.#remount(root, 'ro')
-    }
-    this.#chain.step()
+    for (const root of readOnly) await this.#remount(root, 'ro')
+    if (narrows) this.#chain.step()
     const { holder } = this.#chain
     const gate = this.#chain.gate(this.#plan)
     if (gate === null || holder === null) throw this.#startError()

@@ -4,8 +4,8 @@ import { isInside } from './view.ts'
 /** One question the gate answers from inside, and the answer the plan promises. */
 export type GateQuestion = {
   readonly name: string
-  /** `create`: try to make that file. `write`, `exist`: may we write it, is it there. `run`: does it succeed. */
-  readonly ask: 'create' | 'write' | 'exist' | 'run'
+  /** `create`: try to make that file. `write`, `exist`: may we write it, is it there. `attempt`: did it succeed. */
+  readonly ask: 'create' | 'write' | 'exist' | 'attempt'
   readonly path: string
   readonly expected: boolean
 }
@@ -14,19 +14,21 @@ export type GateQuestion = {
  * Runs inside the finished sandbox in the agent's place, with all that holds for the agent, and becomes the
  * agent when it is let go: there is no moment at which the agent runs under other rules than were probed.
  *
- * Arguments: bash cwd count (ask path)… command…
+ * Arguments: bash cwd attempt count (ask path)… command…
  */
 export const gateScript = String.raw`
+bash=$1 cwd=$2 attempt=$3 count=$4 answers=; shift 4
+# The one attempt that needs a program of its own runs while we are waited for.
+if [ -n "$attempt" ]; then $attempt >/dev/null 2>&1 & fi
 echo here >&8
 read -r go <&7 || exit 70
-bash=$1 cwd=$2 count=$3 answers=; shift 3
 if [ -n "$cwd" ]; then cd -- "$cwd" || exit 70; fi
 while [ "$count" -gt 0 ]; do
   case $1 in
   create) true 2>/dev/null >"$2" ;;
   write) [ -w "$2" ] ;;
   exist) [ -e "$2" ] ;;
-  run) $2 >/dev/null 2>&1 ;;
+  attempt) wait $! ;;
   esac && answers=$answers"y" || answers=$answers"n"
   shift 2
   count=$((count - 1))
@@ -79,8 +81,8 @@ export function gateQuestions(plan: SandboxPlan): readonly GateQuestion[] {
       })),
     {
       name: 'make a user namespace',
-      ask: 'run',
-      path: `${plan.shell.unshare} -U ${plan.shell.sh} -c :`,
+      ask: 'attempt',
+      path: '',
       expected: false,
     },
   ]
@@ -109,6 +111,7 @@ export function gateArguments(plan: SandboxPlan): readonly string[] {
     plan.tools.bash ?? 'bash',
     // Level 0: a working directory entered before the mount would be the user's own files under it.
     plan.confinement === 'holder' ? plan.request.cwd : '',
+    plan.confinement === 'holder' ? '' : `${plan.shell.unshare} -U ${plan.shell.sh} -c :`,
     String(questions.length),
     ...questions.flatMap(({ ask, path }) => [ask, path]),
     ...(processes === null

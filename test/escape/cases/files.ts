@@ -219,7 +219,7 @@ export const files: readonly EscapeCase[] = [
       const leak = leakDescriptor()
       world.defer(leak.close)
       return {
-        probe: `sleep 60 & perl -e 'sleep 60' ${world.mark} & sleep 0.3`,
+        probe: `sleep 60 & perl -e 'sleep 60' ${world.mark} & sleep $pause`,
         live: true,
         tried: async () => (await world.processes()).length > 0,
         escaped: async () => (await world.descriptors()).some((link) => link === leak.link),

@@ -15,7 +15,7 @@ const number = (name: Syscall) => syscallNumber(name, architecture) ?? -1
 const filter = 'seccomp refuses the call'
 
 /** Perl speaks to the kernel directly; the process stays, so that the oracle can look at it from outside. */
-const perl = (world: World, code: string) => `perl -e '${code}; sleep 60' ${world.mark} & sleep 0.3`
+const perl = (world: World, code: string) => `perl -e '${code}; sleep 60' ${world.mark} & sleep $pause`
 
 /** The call gives a descriptor of a kind that nothing else gives. */
 function descriptorCall(
@@ -83,7 +83,7 @@ export const kernel: readonly EscapeCase[] = [
   nestedNamespace(
     'userns-unshare',
     'makes a user namespace to be root in',
-    (world) => `unshare -U perl -e 'sleep 60' ${world.mark} & sleep 0.3`,
+    (world) => `unshare -U perl -e 'sleep 60' ${world.mark} & sleep $pause`,
     both,
   ),
   nestedNamespace(
@@ -109,7 +109,7 @@ export const kernel: readonly EscapeCase[] = [
     guard: both,
     claim: 'blocked',
     stage: async (world) => ({
-      probe: `unshare -Urm sh -c 'mount -t tmpfs ${world.mark} /tmp && perl -e "sleep 60" ${world.mark}' & sleep 0.4`,
+      probe: `unshare -Urm sh -c 'mount -t tmpfs ${world.mark} /tmp && perl -e "sleep 60" ${world.mark}' & sleep $pause`,
       live: true,
       escaped: async () => {
         const tables = await Promise.all(
@@ -272,7 +272,7 @@ sleep 3 | script -qc 'perl inject.pl' /dev/null`,
     claim: 'blocked',
     only: 'ordinary user',
     stage: async (world) => ({
-      probe: `su -c : root ${world.mark} </dev/zero & passwd </dev/zero & sleep 0.5; (sleep 30 | su -s /bin/sh root -c : ${world.mark}) & sleep 0.3`,
+      probe: `su -c : root ${world.mark} </dev/zero & passwd </dev/zero & sleep $pause; (sleep 30 | su -s /bin/sh root -c : ${world.mark}) & sleep $pause`,
       live: true,
       escaped: async () => {
         for (const pid of await world.processes()) {

@@ -44,7 +44,7 @@ function socketKind(
     claim: 'blocked',
     ...(only === undefined ? {} : { only }),
     stage: async (world) => ({
-      probe: `perl -e '${code}; sleep 60' ${world.mark} & sleep 0.3`,
+      probe: `perl -e '${code}; sleep 60' ${world.mark} & sleep $pause`,
       live: true,
       escaped: async () => (await world.descriptors()).includes(`socket ${kind}`),
       tried: async () => (await world.processes()).length > 0,

@@ -56,7 +56,7 @@ export const processes: readonly EscapeCase[] = [
     stage: async (world) => {
       const { pid } = await world.bystander()
       return {
-        probe: `perl -e 'open(F, "+<", "/proc/${pid}/mem"); open(G, "+<", "/proc/1/mem"); sleep 60' ${world.mark} & sleep 0.3`,
+        probe: `perl -e 'open(F, "+<", "/proc/${pid}/mem"); open(G, "+<", "/proc/1/mem"); sleep 60' ${world.mark} & sleep $pause`,
         live: true,
         tried: async () => (await world.processes()).length > 0,
         escaped: async () => (await world.descriptors()).some((link) => /^\/proc\/\d+\/mem$/.test(link)),

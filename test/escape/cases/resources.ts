@@ -23,7 +23,7 @@ export const resources: readonly EscapeCase[] = [
     guard: 'limit pids: a control group, or RLIMIT_NPROC in a user namespace of its own',
     claim: 'blocked',
     stage: async (world) => ({
-      probe: `perl -e 'for (1..80) { fork or do { sleep 60; exit } } sleep 60' ${world.mark} & sleep 0.5`,
+      probe: `perl -e 'for (1..80) { fork or do { sleep 60; exit } } sleep 60' ${world.mark} & sleep $pause`,
       live: true,
       escaped: async () => (await world.processes()).length > processLimit + 1,
       request: { limits: { pids: processLimit } },
@@ -38,7 +38,7 @@ export const resources: readonly EscapeCase[] = [
     // Without a control group of its own an ordinary user's spec that asks for this fails preflight.
     only: 'root',
     stage: async (world) => ({
-      probe: `perl -e '$x = "x" x 200_000_000; sleep 60' ${world.mark} & sleep 0.7`,
+      probe: `perl -e '$x = "x" x 200_000_000; sleep 60' ${world.mark} & sleep $pause`,
       live: true,
       escaped: async () => (await residentMb(world)) > 100,
       request: { limits: { memory_mb: 64 } },
@@ -55,7 +55,7 @@ export const resources: readonly EscapeCase[] = [
       const size = folder === '/tmp' ? '2100M' : '600M'
       world.defer(() => rm(path, { force: true }))
       return {
-        probe: `fallocate -l ${size} ${path}; perl -e 'sleep 60' ${world.mark} & sleep 0.2`,
+        probe: `fallocate -l ${size} ${path}; perl -e 'sleep 60' ${world.mark} & sleep $pause`,
         live: true,
         escaped: async () => {
           const [pid] = await world.processes()
