@@ -2,6 +2,9 @@ import { Unplug } from 'lucide-react'
 import { useConnection, useConnectionState } from '../client/context.tsx'
 import { Button } from '../design/Button.tsx'
 
+// A restarted host knows none of the sessions of the one before it.
+const isBrowser = window.orangery === undefined
+
 export function Lost() {
   const connection = useConnection()
   const state = useConnectionState()
@@ -12,6 +15,7 @@ export function Lost() {
       <span className="min-w-0 flex-1">
         <strong className="font-medium">Connection to Orangery lost.</strong> What runs goes on running; this
         window shows the last state it knew and reconnects by itself.
+        {isBrowser && ' If you start orangery serve again, open the address it prints.'}
       </span>
       <Button size="small" onClick={connection.retryNow}>
         Try now
