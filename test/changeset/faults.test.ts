@@ -126,7 +126,7 @@ test.each(['apply', 'undo'] as const)(
           failed !== null &&
           !(failed instanceof Error && 'code' in failed && failed.code === 'changeset.apply_cut_off')
         ) {
-          const clean = now.replaceAll(/^\.orangery-apply.*\n/gm, '')
+          const clean = now.replaceAll(/^.*\.orangery-apply.*\n/gm, '')
           expect(clean === it.old || clean === it.new, `${where}: mixed\n${now}`).toBe(true)
         }
         await expectWhole(it, act, where, false)

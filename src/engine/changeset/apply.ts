@@ -229,7 +229,9 @@ export async function undoChangeset(
     why: 'the apply was undone',
   })
   await carryOut(context, record, journal)
-  const applied = steps.map((step) => ({ root: step.root, path: toText(step.path) }))
+  const applied = steps
+    .filter(({ before, after }) => (after ?? before)?.kind !== 'directory')
+    .map((step) => ({ root: step.root, path: toText(step.path) }))
   return { id: record.id, state: 'review', applied, skipped: [] }
 }
 
@@ -306,7 +308,14 @@ async function carryOut(context: ApplyContext, record: ChangesetRecord, journal:
     }
     throw landingFailure(journal, error)
   }
-  await finish(context, record, journal, landing)
+  await finish(context, record, journal, landing).catch((error: unknown) => {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new OrangeryError(
+      'changeset.record_behind',
+      `the ${journal.kind} of changeset ${record.id} has landed, but its record could not be written: ${why}`,
+      { kind: 'cannot_create', hint: 'The record catches up on the next start or apply.', cause: error },
+    )
+  })
 }
 
 /** All originals are new: makes the records say so. May be done again after a crash. */
