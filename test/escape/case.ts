@@ -1,4 +1,4 @@
-import type { SandboxRequest } from '../../src/engine/base/sandbox.ts'
+import type { RunningSandbox, SandboxRequest } from '../../src/engine/base/sandbox.ts'
 import type { World } from './world.ts'
 
 /**
@@ -35,4 +35,6 @@ export type Stage = {
   /** How the probe is run with the guard removed; on the host itself unless said otherwise. */
   readonly control?: 'host' | 'sandbox'
   readonly controlRequest?: Partial<SandboxRequest>
+  /** Done to the finished sandbox before the probe goes, with the guard or, for the control, without it. */
+  readonly attach?: (sandbox: RunningSandbox, guarded: boolean) => Promise<void>
 }

@@ -67,13 +67,20 @@ function startOnHost(world: World, stage: Stage, pause: number) {
   return Promise.resolve({ ended, kill: () => void process.kill(-(child.pid ?? 0), 'SIGKILL') })
 }
 
-async function startInSandbox(world: World, stage: Stage, pause: number, extra: Stage['request']) {
+async function startInSandbox(
+  world: World,
+  stage: Stage,
+  pause: number,
+  extra: Stage['request'],
+  guarded: boolean,
+) {
   const { ground, host, mark } = world
   const request = ground.request(['sh', '-c', scriptOf(stage, pause), 'sh', mark], {
     ...stage.request,
     ...extra,
   })
   const { sandbox, finish } = await startOn(ground, request, host)
+  await stage.attach?.(sandbox, guarded)
   sandbox.release()
   return { ended: finish(), kill: () => sandbox.kill() }
 }
@@ -101,7 +108,7 @@ async function judgeOnce(escape: EscapeCase, host: HostFacts, pause: number): Pr
     const stage = await escape.stage(world)
     const control = await attempt(world, stage, () =>
       stage.control === 'sandbox'
-        ? startInSandbox(world, stage, pause, stage.controlRequest)
+        ? startInSandbox(world, stage, pause, stage.controlRequest, false)
         : startOnHost(world, stage, pause),
     )
     if (!control.ran) return { id, verdict: 'INCONCLUSIVE', why: 'the control did not run to its end' }
@@ -109,7 +116,7 @@ async function judgeOnce(escape: EscapeCase, host: HostFacts, pause: number): Pr
   }
   await using world = await makeWorld(host)
   const stage = await escape.stage(world)
-  const result = await attempt(world, stage, () => startInSandbox(world, stage, pause, {}))
+  const result = await attempt(world, stage, () => startInSandbox(world, stage, pause, {}, true))
   if (!result.ran) return { id, verdict: 'INCONCLUSIVE', why: 'the probe did not run to its end' }
   if (escape.claim === 'blocked') {
     return result.escaped

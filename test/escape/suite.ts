@@ -1,4 +1,5 @@
 import type { EscapeCase } from './case.ts'
+import { egress } from './cases/egress.ts'
 import { files } from './cases/files.ts'
 import { ipc } from './cases/ipc.ts'
 import { kernel } from './cases/kernel.ts'
@@ -12,5 +13,6 @@ export const suite: readonly EscapeCase[] = [
   ...processes,
   ...ipc,
   ...network,
+  ...egress,
   ...resources,
 ]

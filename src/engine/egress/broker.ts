@@ -13,7 +13,7 @@ import type { EgressPolicy } from './policy.ts'
 import { readUntil } from './reading.ts'
 import { memoisedResolver, type Resolver } from './resolver.ts'
 import { encodeReply, parseGreeting, parseRequest, socksReply } from './socks.ts'
-import { carry, openPassage, refusePlain, statusOf, type HttpHandover } from './tunnel.ts'
+import { carry, hangUp, openPassage, refusePlain, statusOf, type HttpHandover } from './tunnel.ts'
 import { listenerKeys, proxyKey, readLine, type Opening } from './wire.ts'
 
 export type BrokerOptions = {
@@ -173,17 +173,17 @@ async function serveSocks(
   toHttp: HttpHandover,
 ): Promise<void> {
   const open = await readUntil(client, parseGreeting, handshakeMs)
-  if (open !== true) return void client.end(Buffer.from([5, 0xff]))
+  if (open !== true) return hangUp(client, Buffer.from([5, 0xff]))
   client.write(Buffer.from([5, 0]))
   const asked = await readUntil(client, parseRequest, handshakeMs)
   if (asked === null) return void client.destroy()
-  if (asked.kind === 'bad') return void client.end(encodeReply(asked.reply))
+  if (asked.kind === 'bad') return hangUp(client, encodeReply(asked.reply))
   try {
     const passage = await openPassage(gate, client, asked.target, 'socks')
     client.write(encodeReply(socksReply.ok))
     await carry(gate, client, passage, handshakeMs, toHttp)
   } catch (error) {
-    client.end(encodeReply(replyOf(error)))
+    hangUp(client, encodeReply(replyOf(error)))
   }
 }
 

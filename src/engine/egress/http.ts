@@ -7,7 +7,7 @@ import { pour, sinkInto, whenEnded } from './dial.ts'
 import { headText, passedOn, passResponse, readHead, sendRequest } from './exchange.ts'
 import { Unreachable, type Gate, type Passage, type Via } from './gate.ts'
 import { parseAuthority, showTarget, type Target } from './names.ts'
-import { carry, httpAnswer, join, openPassage, statusOf } from './tunnel.ts'
+import { carry, hangUp, httpAnswer, join, openPassage, statusOf } from './tunnel.ts'
 
 const readingMethods = new Set(['GET', 'HEAD', 'OPTIONS'])
 
@@ -55,8 +55,7 @@ export function createHttpSide(
   }
 
   server.on('clientError', (_error, socket) => {
-    if (socket.writable) socket.end(httpAnswer(400, 'Orangery could not read this request'))
-    else socket.destroy()
+    hangUp(socket as Socket, httpAnswer(400, 'Orangery could not read this request'))
   })
 
   server.on('connect', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
@@ -69,7 +68,7 @@ export function createHttpSide(
     const inside = fixed.get(client)
     const target = parseAuthority(request.url ?? '', null)
     if (target === null || inside !== undefined) {
-      client.end(httpAnswer(400, `Orangery cannot connect to "${(request.url ?? '').slice(0, 300)}"`))
+      hangUp(client, httpAnswer(400, `Orangery cannot connect to "${(request.url ?? '').slice(0, 300)}"`))
       return
     }
     try {
@@ -79,8 +78,7 @@ export function createHttpSide(
       await carry(gate, client, passage, handshakeMs, serveTunnel)
     } catch (error) {
       const { status, text } = statusOf(error)
-      client.end(httpAnswer(status, text))
-      client.resume()
+      hangUp(client, httpAnswer(status, text))
     }
   }
 
@@ -112,12 +110,12 @@ export function createHttpSide(
     client.on('error', () => client.destroy())
     void onUpgrade(request, client, head).catch((error: unknown) => {
       const { status, text } = statusOf(error)
-      client.end(httpAnswer(status, text))
+      hangUp(client, httpAnswer(status, text))
     })
   })
   async function onUpgrade(request: IncomingMessage, client: Socket, first: Buffer): Promise<void> {
     const plan = planRequest(request)
-    if (typeof plan === 'string') return void client.end(httpAnswer(400, plan))
+    if (typeof plan === 'string') return void hangUp(client, httpAnswer(400, plan))
     if (gate.policy.readOnly) throw gate.deny(plan.target, plan.via, 'read-only outputs take no web sockets')
     const upstream = await open(plan, request, () => client.destroy())
     client.once('close', () => upstream.destroy())

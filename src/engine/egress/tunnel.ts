@@ -10,9 +10,21 @@ const tlsDenied = Buffer.from([0x15, 3, 3, 0, 2, 2, 49])
 
 export type HttpHandover = (client: Socket, passage: Passage) => void
 
+/**
+ * Says a last word and lets go, whether or not the other side ever hangs up: what it still sends is thrown away,
+ * because closing on unread bytes would take the last word from it.
+ */
+export function hangUp(client: Socket, word: string | Buffer = ''): void {
+  client.end(word)
+  client.resume()
+  const timer = setTimeout(() => client.destroy(), lingerMs)
+  client.once('close', () => clearTimeout(timer))
+}
+const lingerMs = 2000
+
 /** Joins two sockets until both directions have ended; an error on one side ends the other at once. */
 export function join(client: Socket, upstream: Socket): void {
-  if (upstream.destroyed) return void client.end()
+  if (upstream.destroyed) return hangUp(client)
   const drop = () => {
     client.destroy()
     upstream.destroy()
@@ -54,7 +66,7 @@ export async function carry(
   const refuse = (why: string) => {
     gate.deny(target, via, why)
     upstream.destroy()
-    client.end(peeked.kind === 'tls' || peeked.kind === 'broken' ? tlsDenied : '', () => client.destroy())
+    hangUp(client, peeked.kind === 'tls' || peeked.kind === 'broken' ? tlsDenied : '')
   }
   if (peeked.kind === 'broken') return refuse('what looks like TLS is not a proper ClientHello')
   if (peeked.kind === 'tls' && peeked.serverName !== null) {
@@ -116,10 +128,9 @@ export async function refusePlain(client: Socket, text: string, waitMs = 1000): 
   const bytes = await readUntil(client, (value) => ({ value, used: value.length }), waitMs)
   if (bytes === null) return void client.destroy()
   const peeked = peek(bytes)
-  if (bytes[0] === 0x16) client.end(tlsDenied)
-  else if (peeked.kind === 'http') client.end(httpAnswer(403, text))
+  if (bytes[0] === 0x16) hangUp(client, tlsDenied)
+  else if (peeked.kind === 'http') hangUp(client, httpAnswer(403, text))
   else client.destroy()
-  client.resume()
 }
 
 /** The reason phrase carries the text too: pip, Go and Java show it, and not the body. */

@@ -14,6 +14,7 @@ export async function listen(
   const server = createServer((socket) => {
     visitors++
     socket.on('error', () => {})
+    socket.resume()
     socket.end('welcome\n')
   })
   await new Promise<void>((resolve, reject) => {
