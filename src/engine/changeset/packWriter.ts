@@ -66,14 +66,16 @@ export class PackWriter {
       crc = crc32(header)
       await emit(header)
       let length = 0
+      const source = chunks[Symbol.asyncIterator]()
+      const first = await source.next()
       async function* counted() {
-        for await (const chunk of chunks) {
-          length += chunk.length
-          digest.update(chunk)
-          yield chunk
+        for (let next = first; next.done !== true; next = await source.next()) {
+          length += next.value.length
+          digest.update(next.value)
+          yield next.value
         }
       }
-      const squeeze = createDeflate({ level: zlib.Z_BEST_SPEED, chunkSize: 256 * 1024 })
+      const squeeze = createDeflate({ level: worthwhileLevel(first.value), chunkSize: 256 * 1024 })
       const { pipeline } = await import('node:stream/promises')
       await pipeline(counted, squeeze, async (compressed) => {
         for await (const bytes of compressed as AsyncIterable<Buffer>) {
@@ -141,6 +143,13 @@ export class PackWriter {
   #temporaryName(): string {
     return join(this.#folder, `tmp_${randomBytes(8).toString('hex')}`)
   }
+}
+
+/** Media and archives do not get smaller, only slower. */
+function worthwhileLevel(sample: Buffer | undefined): number {
+  const start = sample?.subarray(0, 64 * 1024) ?? Buffer.alloc(0)
+  const gain = deflateSync(start, { level: 1 }).length < start.length * 0.9
+  return gain ? zlib.Z_BEST_SPEED : zlib.Z_NO_COMPRESSION
 }
 
 function packHeader(count: number): Buffer {
