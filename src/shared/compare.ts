@@ -116,9 +116,13 @@ function modeOfBoundary(level: string | null): AccessMode | null {
   return known === undefined ? null : accessModeOfBoundary[known]
 }
 
+/** A spec may hold anything, an object whose `toString` is a number included. */
+const levelIn = (value: unknown) =>
+  typeof value === 'string' || typeof value === 'number' ? parseLevel(String(value)) : undefined
+
 function level(spec: Fields, effective: Fields): ComparedField {
-  const asked = parseLevel(String(spec['level'] ?? spec['isolation'] ?? ''))
-  const actual = parseLevel(String(effective['level'] ?? ''))
+  const asked = levelIn(spec['level'] ?? spec['isolation'])
+  const actual = levelIn(effective['level'])
   const name = (value: typeof asked) => (value === undefined ? null : `${value} ${levelNames[value]}`)
   const differs = asked !== undefined && actual !== undefined && asked !== actual
   return {
