@@ -16,18 +16,24 @@ export async function ignoredPaths(
   const top = await enclosingRepository(base)
   const prefix = top === null ? fromText('') : fromText(relative(top, base))
   const input = Buffer.concat(paths.flatMap((path) => [toBytes(joinPath(prefix, path)), Buffer.from([0])]))
-  const call = top === null ? ['--work-tree', base, 'check-ignore', '--no-index'] : ['check-ignore']
-  const result = await tryGit([...call, '-z', '--stdin'], {
-    cwd: top ?? base,
+  // Against the index git compares every path with every entry: minutes in a large repository. By rules alone
+  // first, and the index only if something is left to ask it about.
+  const where = top === null ? { cwd: base, gitDir: ownGitDir } : { cwd: top }
+  const workTree = top === null ? ['--work-tree', base] : []
+  const result = await tryGit([...workTree, 'check-ignore', '--no-index', '-z', '--stdin'], {
+    ...where,
     input,
-    ...(top === null ? { gitDir: ownGitDir } : {}),
   })
   // 1: none is ignored. 128: no readable repository, so nothing is known to be ignored.
+  const named = fromBytes(result.stdout)
+    .split('\0')
+    .filter((path) => path !== '')
+  if (named.length === 0) return new Set()
+  const tracked = new Set(
+    top === null ? [] : fromBytes((await tryGit(['ls-files', '-z'], where)).stdout).split('\0'),
+  )
   const cut = prefix === '' ? 0 : prefix.length + 1
-  const found = new Set<BytePath>()
-  for (const line of fromBytes(result.stdout).split('\0'))
-    if (line !== '') found.add(line.slice(cut) as BytePath)
-  return found
+  return new Set(named.filter((path) => !tracked.has(path)).map((path) => path.slice(cut) as BytePath))
 }
 
 async function enclosingRepository(start: string): Promise<string | null> {
