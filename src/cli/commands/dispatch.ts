@@ -89,7 +89,7 @@ async function killDispatch(id: string, options: Json) {
 export function registerDispatch(program: Command): void {
   const dispatch = program
     .command('dispatch')
-    .summary('agents that run on their own: spawn, list, status, events, wait, kill')
+    .summary('agents that run on their own: spawn, list, status, events, wait, kill, shell')
     .helpCommand(false)
     .description('Everything about dispatches. An id may be shortened to any unique start of it.')
 
