@@ -14,7 +14,7 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _orangery; printf '%s\\n' "\${COMPREP
 
 test('bash completes commands, their commands and their options', () => {
   expect(completeInBash('orangery', 'ch')).toEqual(['changeset'])
-  expect(completeInBash('orangery', 'dispatch', 's')).toEqual(['spawn', 'status'])
+  expect(completeInBash('orangery', 'dispatch', 's')).toEqual(['spawn', 'status', 'shell'])
   expect(completeInBash('orangery', 'run', '--mem')).toEqual(['--memory-mb'])
 })
 
