@@ -7,11 +7,18 @@ import { asUser, ordinaryUser } from './ordinaryUser.ts'
 import { snapshot } from './snapshot.ts'
 import { leftovers } from './traces.ts'
 
-/** A command that tells when it runs, has written and goes on until it is ended. */
-const lasting = ['sh', '-c', 'echo draft > draft.txt; echo ready; sleep 600']
+/**
+ * Has written, tells when the command it waits for surely runs, and goes on until it is ended: a signal between
+ * fork and exec is lost on a shell's child, at any terminal.
+ */
+const lasting = ['sh', '-c', 'echo draft > draft.txt; (sleep 0.5; echo ready) & sleep 600']
 
-async function untilReady(child: ReturnType<Place['start']>): Promise<void> {
-  for await (const chunk of child.stdout) if (String(chunk).includes('ready')) return
+function untilReady(child: ReturnType<Place['start']>): Promise<void> {
+  return new Promise((resolve) => {
+    child.stdout.on('data', (chunk: Buffer) => {
+      if (chunk.includes('ready')) resolve()
+    })
+  })
 }
 
 async function newestStatus(place: Place) {

@@ -25,7 +25,7 @@ class Person {
     this.#pty = spawn(file, [...before, ...args], {
       cwd: place.folder,
       env: { ...place.env, TERM: 'xterm-256color' },
-      cols: 90,
+      cols: 160,
       rows: 25,
     })
     this.#pty.onData((data) => {
@@ -70,18 +70,18 @@ test('a shell in the sandbox has job control, resize, Ctrl-C and its own exit co
   const person = new Person(place, 'run', '--', 'bash', '--norc')
   await person.sees(/\$ /)
   person.type('stty size\r')
-  await person.sees(/25 90\r/)
+  await person.sees(/25 160\r/)
   person.resize(120, 40)
   person.type('sleep 1; stty size\r')
   await person.sees(/40 120\r/)
-  person.type('sleep 500\r')
-  await person.sees(/sleep 500\r/)
+  person.type(`sh -c 'echo started-$((1 + 1)); exec sleep 500'\r`)
+  await person.sees(/started-2\r/)
   person.type('\u0003')
   await person.sees(/\^C[^]*\$ /)
   person.type('echo code=$?\r')
   await person.sees(/code=130\r/)
-  person.type('sleep 400\r')
-  await person.sees(/sleep 400\r/)
+  person.type(`sh -c 'echo started-$((1 + 2)); exec sleep 400'\r`)
+  await person.sees(/started-3\r/)
   person.type('\u001a')
   await person.sees(/Stopped/)
   person.type('kill %1; tput setaf 1 | od -c | head -1\r')
@@ -122,11 +122,11 @@ test('names that would drive a terminal are shown as what they are', async () =>
     String.raw`> $'x\e[2Jy'`,
   )
   const person = new Person(place, 'dispatch', 'list')
-  expect(await person.sees(/a␛\]0;owned␇b/)).not.toContain('\u001b]0')
+  expect(await person.sees(/a‹ESC›\]0;owned‹BEL›b/)).not.toContain('\u001b]0')
   const changes = new Person(place, 'changeset', 'list')
   const [, id = ''] = /(\d{14}-[0-9a-f]{4})/.exec(await changes.sees(/\d{14}-[0-9a-f]{4}/)) ?? []
   const shown = new Person(place, 'changeset', 'show', id)
-  expect(await shown.sees(/x␛\[2Jy/)).not.toContain('\u001b[2J')
+  expect(await shown.sees(/x‹ESC›\[2Jy/)).not.toContain('\u001b[2J')
   const diff = new Person(place, 'changeset', 'diff', id)
   expect(await diff.sees(/diff --git/)).not.toContain('\u001b[2J')
   await Promise.all([person, changes, shown, diff].map(({ left }) => left))
