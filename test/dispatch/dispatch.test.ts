@@ -20,6 +20,11 @@ test('a run leaves the folder byte for byte as it was, and apply makes exactly t
   ])
   const applied = await bench.client.call('changeset.apply', { id, all: true })
   expect(applied).toMatchObject({ state: 'applied', skipped: [] })
+  expect((await bench.client.call('dispatch.get', { id })).changeset).toMatchObject({
+    state: 'applied',
+    files: 2,
+  })
+  expect((await bench.client.call('changeset.get', { id })).files).toHaveLength(2)
   expect((await readdir(bench.project)).sort()).toEqual(['keep.txt', 'new.txt'])
   expect(await readFile(join(bench.project, 'new.txt'), 'utf8')).toBe('hi\n')
 })
@@ -176,14 +181,14 @@ test('a denied write is told in the record as likely, with a reason', async () =
 })
 
 test('a protected file of the host that is not as it was at the end is on record', async () => {
-  await using bench = await Bench.create({ 'package.json': '{}' })
+  await using bench = await Bench.create({ '.envrc': '' })
   const id = await bench.spawn('read line')
   await bench.running(id)
-  await writeFile(join(bench.project, 'package.json'), '{"changed":true}')
+  await writeFile(join(bench.project, '.envrc'), 'export X=1')
   await bench.client.call('dispatch.input', { id, data: 'go\r' })
   const { sandbox_effective: effective } = await bench.ended(id)
   expect(effective).toMatchObject({
-    violations: [{ kind: 'host_changed', certain: false, detail: expect.stringContaining('package.json') }],
+    violations: [{ kind: 'host_changed', certain: false, detail: expect.stringContaining('.envrc') }],
   })
 })
 

@@ -331,6 +331,9 @@ async function finish(
   adoptBases(bases, journal.bases)
   await writeBases(folder, bases, context.disk)
   const view = await readView(context.layout.objects(record.repoId), revision, journal.manifest)
+  // When nothing remains, the record goes on saying how much landed.
+  const { files, insertions, deletions } =
+    journal.outcome === 'applied' ? record : { ...view, files: view.files.length }
   context.records.applied(
     record.id,
     {
@@ -342,7 +345,7 @@ async function finish(
       state: 'committed',
       undoes: journal.undoes,
     },
-    { revision, files: view.files.length, insertions: view.insertions, deletions: view.deletions },
+    { revision, files, insertions, deletions },
     journal.outcome,
     journal.why,
   )

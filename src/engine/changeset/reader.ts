@@ -59,9 +59,16 @@ export class ChangesetReader {
     return reading
   }
 
+  /** What people are shown: of a changeset that has landed, what landed, not the nothing that remains. */
+  #shown(record: ChangesetRecord): Promise<View> {
+    const applies = this.#context.records.applies(record.id)
+    const landed = record.state === 'applied' ? applies.findLast(({ kind }) => kind === 'apply') : undefined
+    return this.view(record, landed?.revision ?? record.revision)
+  }
+
   async get(id: DispatchId): Promise<Changeset> {
     const record = this.find(id)
-    const { manifest, files, insertions, deletions, revision } = await this.view(record)
+    const { manifest, files, insertions, deletions, revision } = await this.#shown(record)
     const { records } = this.#context
     const decisions = new Decisions(records.decisions(id))
     const notes = await this.#notes(record)
@@ -85,7 +92,7 @@ export class ChangesetReader {
 
   async diff(id: DispatchId, options: DiffOptions, by: string): Promise<DiffText & { revision: string }> {
     const record = this.find(id)
-    const current = await this.view(record)
+    const current = await this.#shown(record)
     const { stat = false, include_ignored = false, scope = 'all', maxBytes = largestDiff } = options
     const chosen =
       options.path === undefined

@@ -150,7 +150,7 @@ const reflinkFilesystems = new Set(['btrfs', 'xfs', 'bcachefs', 'apfs'])
 function workspaceFacts(host: HostFacts): WorkspaceFacts {
   return {
     kernelOverlay: host.overlay.ok,
-    fuseOverlayfs: host.tools['fuse-overlayfs'] !== null,
+    fuseOverlayfs: host.fuseOverlay.ok,
     reflink: reflinkFilesystems.has(host.filesystem),
   }
 }
