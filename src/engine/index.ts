@@ -50,8 +50,9 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     const stays = options.host !== 'command-line'
     const supervisors = resources.use(new Supervisors({ dataDir, configDir }, stays))
     const handlers = createHandlers(parts, supervisors, options.host)
-    await recover(parts)
-    await parts.changesets.recover()
+    // A full disk may keep us from tidying up after a crash; it must not keep people from looking.
+    await recover(parts).catch(onUnexpected)
+    await parts.changesets.recover().catch(onUnexpected)
     if (stays) resources.use(watchOverSupervisors(parts, onUnexpected))
     if (stays) expireArchive(parts.layout).catch(onUnexpected)
     const [near, far] = channelPair()

@@ -17,6 +17,8 @@ export type NetworkOptions = {
   readonly beforeDenial: (host: string, port: number) => Promise<unknown>
 }
 
+export const egressPath = (runtime: string, id: DispatchId): string => join(runtime, `${id}.egress`)
+
 /** The way out of one sandbox: the broker outside, the relay inside, and what they let through right now. */
 export class Network implements AsyncDisposable {
   readonly #options: NetworkOptions
@@ -28,7 +30,7 @@ export class Network implements AsyncDisposable {
   constructor(options: NetworkOptions) {
     this.#options = options
     this.#log = new DecisionLog(options.note)
-    this.#socketPath = join(options.runtime, `${options.id}.egress`)
+    this.#socketPath = egressPath(options.runtime, options.id)
   }
 
   /** Whether there is a broker that could tell of a denial. */

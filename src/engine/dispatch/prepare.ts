@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
+import { readFile, realpath } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { SpawnRequest } from '../../shared/api.ts'
 import type { CheckResult, PreflightReport } from '../../shared/doctor.ts'
@@ -15,6 +15,8 @@ import {
   checkDisk,
   checkConfigApart,
   checkNoIntegrationMarker,
+  checkNotGitFolder,
+  checkWorkingDir,
   checkReachable,
   runChecks,
 } from '../preflight/index.ts'
@@ -112,9 +114,13 @@ async function examine(parts: Parts, { contract, job, invocation, outputChecks }
       if (reachable.some((result) => !result.ok)) return reachable
       project = await identifyProject(contract.roots)
       const mounts = await readFile('/proc/self/mountinfo', 'utf8').catch(() => '')
+      const dataDir = await realpath(parts.layout.dataDir)
+      const workingDir = contract.level === 0 ? null : contract.workingDir
       return [
         ...reachable,
-        ...checkRoots(project, parts.layout.dataDir, mounts, { strategy: contract.strategy }),
+        ...project.roots.map(({ path }) => checkNotGitFolder(path)),
+        ...checkRoots(project, dataDir, mounts, { strategy: contract.strategy }),
+        ...(workingDir === null ? [] : [checkWorkingDir(workingDir, contract.roots)]),
       ]
     },
     'direct write': async () =>

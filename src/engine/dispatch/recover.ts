@@ -16,6 +16,7 @@ import { readContract } from './contractFile.ts'
 import { controlPath } from './control.ts'
 import { Observations } from './effective.ts'
 import { noteAgentCommits } from './inside.ts'
+import { egressPath } from './network.ts'
 import type { Parts } from './parts.ts'
 import { isAlive } from './processes.ts'
 
@@ -43,6 +44,7 @@ async function interrupt(parts: Parts, dispatch: StoredDispatch): Promise<void> 
   const { layout, store } = parts
   const { id, repoId } = dispatch
   await rm(controlPath(parts.runtime, id), { force: true })
+  await rm(egressPath(parts.runtime, id), { force: true })
   let outcome: Outcome = {
     status: 'interrupted',
     exitCode: null,

@@ -177,10 +177,20 @@ async function runAgent(
   using _control = { [Symbol.dispose]: () => control.close() }
 
   const signs = await watching
+  let isTold = false
+  // A full disk costs the record of the output, never the run.
+  const unkept = (reason: unknown) => {
+    if (!isTold)
+      note({
+        type: 'Note',
+        text: `output is not kept: ${reason instanceof Error ? reason.message : String(reason)}`,
+      })
+    isTold = true
+  }
   io.start(async (chunk, name) => {
     guards.alive()
     signs.read(chunk, name)
-    await output.append(chunk)
+    await output.append(chunk).catch((reason: unknown) => unkept(reason))
     await options.sink?.(chunk, name)
   })
   const startedAt = new Date().toISOString()

@@ -1,4 +1,10 @@
 export { runChecks } from './check.ts'
 export { checkAuth } from './checks/auth.ts'
 export { checkDisk } from './checks/disk.ts'
-export { checkConfigApart, checkNoIntegrationMarker, checkReachable } from './checks/roots.ts'
+export {
+  checkConfigApart,
+  checkNoIntegrationMarker,
+  checkReachable,
+  checkNotGitFolder,
+  checkWorkingDir,
+} from './checks/roots.ts'

@@ -10,6 +10,8 @@ import {
   checkNoIntegrationMarker,
   checkReachable,
   runChecks,
+  checkNotGitFolder,
+  checkWorkingDir,
 } from './index.ts'
 
 let dir: string
@@ -54,6 +56,17 @@ test('a tree with an integration marker is never written directly', async () => 
   await mkdir(join(dir, '.agency'))
   await writeFile(join(dir, '.agency', 'INTEGRATION_MARKER'), '')
   expect(await checkNoIntegrationMarker(dir)).toMatchObject({ ok: false })
+})
+
+test('a git folder, or anything in it, is no project', () => {
+  expect(checkNotGitFolder('/home/ada/shop')).toMatchObject({ ok: true })
+  expect(checkNotGitFolder('/home/ada/shop/.git')).toMatchObject({ ok: false })
+  expect(checkNotGitFolder('/home/ada/shop/.git/hooks')).toMatchObject({ ok: false })
+})
+
+test('a working directory outside of the roots is refused before anything starts', () => {
+  expect(checkWorkingDir('/a/b', ['/a'])).toMatchObject({ ok: true })
+  expect(checkWorkingDir('/ab', ['/a'])).toMatchObject({ ok: false })
 })
 
 test('more disk than there is fails before anything starts', async () => {

@@ -22,6 +22,28 @@ export async function checkReachable(root: string): Promise<CheckResult> {
   }
 }
 
+/** A git folder is no project: what lands there are hooks and configuration that run by themselves. */
+export function checkNotGitFolder(realPath: string): CheckResult {
+  const inside = realPath.split('/').includes('.git')
+  return {
+    name: `git folder ${realPath}`,
+    ok: !inside,
+    detail: inside ? "it is git's own folder, or lies in it" : 'no',
+    fix: inside ? 'Name the folder of the repository.' : null,
+  }
+}
+
+/** The agent can only start in a folder it sees. */
+export function checkWorkingDir(workingDir: string, roots: readonly string[]): CheckResult {
+  const ok = roots.some((root) => workingDir === root || workingDir.startsWith(`${root}/`))
+  return {
+    name: `working directory ${workingDir}`,
+    ok,
+    detail: ok ? 'inside a root' : 'it lies outside of the roots',
+    fix: ok ? null : 'Name a folder inside one of the roots, or add it with --dir.',
+  }
+}
+
 /** `changeset: none` writes the real files: with our config among them, an agent could widen itself. */
 export function checkConfigApart(root: string, configDir: string): CheckResult {
   const apart = relative(root, configDir)
