@@ -8,6 +8,7 @@ import {
   isMarker,
   isProtectedPath,
   leavesRoots,
+  type PackageContent,
 } from './classify.ts'
 import { nameOf, parentOf, toText, type BytePath } from './bytePath.ts'
 import { readBases, type Bases } from './bases.ts'
@@ -20,6 +21,7 @@ import { BlobReader, ensureRepository } from './objects.ts'
 import { PackWriter } from './packWriter.ts'
 import { Pace, QuickTree } from './quickTree.ts'
 import { writeRootTrees } from './rebase.ts'
+import { inRepository, repositoryFinder } from './repositories.ts'
 import { clockSlackMs, LockedFolders, scanRoot, sidesOf, type Seen } from './scan.ts'
 import { Tree } from './tree.ts'
 
@@ -235,8 +237,15 @@ async function classified(
   const homes = workspace.roots.map((root) => ({ name: root.path, paths: [root.target, root.path] }))
   const byKey = new Map(entries.map((entry) => [entryKey(entry), entry]))
   const originals = new Map(roots.map((root) => [root.path, new Tree(sidesOf(root).base, options.disk)]))
-  const read = async (side: Side | null) =>
-    side?.kind === 'file' && side.size < 4 * 1024 * 1024 ? blobs.read(side.oid) : null
+  const repositoryOf = new Map<string, Awaited<ReturnType<typeof repositoryFinder>>>()
+  for (const [root, tree] of originals) {
+    const own = entries.filter((entry) => entry.root === root)
+    repositoryOf.set(root, await repositoryFinder(root, own, tree))
+  }
+  const read = async (side: Side | null): Promise<PackageContent> => {
+    if (side === null) return null
+    return side.kind === 'file' && side.size < 4 * 1024 * 1024 ? blobs.read(side.oid) : 'unreadable'
+  }
   const linkAt = async (root: string, path: BytePath): Promise<string | null> => {
     const known = byKey.get(entryKey({ root, path }))
     if (known !== undefined) {
@@ -259,12 +268,14 @@ async function classified(
         const target = (await blobs.read(result.oid)).toString('latin1')
         refused = await leavesRoots({ root, path, target }, homes, linkAt)
       }
+      const repository = (await repositoryOf.get(root)?.(path)) ?? null
+      if (repository !== null) refused ??= inRepository
       const hasScripts = isPackageFile(path) && hasChangedScripts(await read(base), await read(result))
       done.push({
         ...entry,
         refused,
         ignored: ignored.get(root)?.has(path) === true,
-        protected: hasScripts || isProtectedPath(path, options.protectedPaths),
+        protected: hasScripts || isProtectedPath(root, path, options.protectedPaths),
       })
     }
     return done

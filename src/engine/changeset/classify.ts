@@ -14,7 +14,7 @@ const protectedNames = new Set(
     .yarnrc .yarnrc.yml .pnpmfile.cjs devcontainer.json .devcontainer.json
     .pre-commit-config.yaml lefthook.yml .lefthook.yml .gitlab-ci.yml .travis.yml
     azure-pipelines.yml jenkinsfile .drone.yml .woodpecker.yml bitbucket-pipelines.yml
-    appveyor.yml .appveyor.yml .cirrus.yml
+    appveyor.yml .appveyor.yml .cirrus.yml head
   `),
 )
 const protectedFolders = words(`
@@ -23,11 +23,15 @@ const protectedFolders = words(`
   .circleci .buildkite .woodpecker .ci
 `)
 
-/** By name alone; `package.json` is looked into by `hasChangedScripts`. */
-export function isProtectedPath(path: BytePath, added: readonly string[] = []): boolean {
+/**
+ * By name alone; `package.json` is looked into by `hasChangedScripts`. The root's own path counts, or a root
+ * at `.github` would make `workflows/ci.yml` an ordinary file. Added patterns are relative to the root.
+ * `HEAD` is what makes a folder a repository: two changesets could each bring half of one.
+ */
+export function isProtectedPath(root: string, path: BytePath, added: readonly string[] = []): boolean {
   const lower = path.toLowerCase()
   if (protectedNames.has(nameOf(lower as BytePath))) return true
-  const framed = `/${lower}/`
+  const framed = `${root.toLowerCase()}/${lower}/`
   if (protectedFolders.some((folder) => framed.includes(`/${folder}/`))) return true
   return added.some((pattern) => matchesPattern(path, pattern))
 }
@@ -48,13 +52,16 @@ export function isPackageFile(path: BytePath): boolean {
 }
 
 /** Scripts run on install and by name; what cannot be read is treated as changed. */
-export function hasChangedScripts(base: Buffer | null, result: Buffer | null): boolean {
+export function hasChangedScripts(base: PackageContent, result: PackageContent): boolean {
   const before = scriptsOf(base)
   const after = scriptsOf(result)
   return before === null || after === null || before !== after
 }
-function scriptsOf(content: Buffer | null): string | null {
+/** Null: there is none. A link, a folder or a file too large to look into is `unreadable`, not "no scripts". */
+export type PackageContent = Buffer | 'unreadable' | null
+function scriptsOf(content: PackageContent): string | null {
   if (content === null) return '{}'
+  if (content === 'unreadable') return null
   try {
     const parsed: unknown = JSON.parse(content.toString('utf8'))
     if (typeof parsed !== 'object' || parsed === null) return null
