@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import { systemdEnvironment } from './cgroups.ts'
 import { bubblewrapOptions, descriptor, givenContents, holderCommand } from './holder.ts'
-import { onLines } from './lines.ts'
+import { keepTail, onLines } from './lines.ts'
 import { NamelessFile } from './namelessFile.ts'
 import type { SandboxPlan } from './plan.ts'
 import { buildFilter } from './seccomp/filter.ts'
@@ -58,7 +58,7 @@ export class Chain {
   }
 
   readonly #child: ChildProcess
-  readonly #diagnostics = new NamelessFile()
+  readonly #readDiagnostics: () => string
   readonly #here = Promise.withResolvers<void>()
   readonly #answers = Promise.withResolvers<string>()
   readonly #orders = new Map<number, Waiting>()
@@ -76,7 +76,9 @@ export class Chain {
     const stdio: ('pipe' | 'ignore' | number)[] = []
     stdio[descriptor.seccomp] = hand(seccomp === null ? '' : buildFilter(seccomp.rules, seccomp.architecture))
     stdio[descriptor.status] = 'pipe'
-    stdio[descriptor.diagnostics] = this.#diagnostics.descriptor
+    // Bubblewrap keeps this one open where the agent sees it, in /proc/1/fd. Node's pipes are sockets, which
+    // cannot be opened again from there; a file could be, and be grown without end.
+    stdio[descriptor.diagnostics] = 'pipe'
     stdio[descriptor.orders] = 'pipe'
     stdio[descriptor.agentIn] = io.stdin
     stdio[descriptor.agentOut] = io.stdout
@@ -93,6 +95,7 @@ export class Chain {
       detached: true,
     })
     this.pid = this.#child.pid ?? -1
+    this.#readDiagnostics = keepTail(this.#child.stdio[descriptor.diagnostics] as Readable)
     this.ended = this.#waitForEnd()
     onLines(this.#child.stdio[descriptor.status] as Readable, (line) => this.#onStatus(line))
     for (const stream of this.#child.stdio) stream?.on('error', () => {})
@@ -108,7 +111,10 @@ export class Chain {
     return [this.#failure, said].filter(Boolean).join(': ') || `ended with ${this.#code ?? 'no word'}`
   }
 
-  diagnostics = ''
+  /** The last of what our tools said of themselves. */
+  get diagnostics(): string {
+    return this.#readDiagnostics()
+  }
 
   #writable(index: number): Writable {
     return this.#child.stdio[index] as Writable
@@ -133,8 +139,6 @@ export class Chain {
       })
       this.#child.on('close', () => resolve())
     })
-    this.diagnostics = this.#diagnostics.text().slice(-8192).trim()
-    this.#diagnostics[Symbol.dispose]()
     for (const waiting of this.#orders.values()) waiting.reject(new Error('the sandbox has ended'))
     return { code: this.#code, cpuMs: this.#cpuMs }
   }

@@ -53,7 +53,13 @@ while [ "$1" != -- ]; do
   shift
 done
 shift
-if [ -n "$seal" ]; then "$mount" -o remount,bind,ro /dev || fail 'cannot seal /dev'; fi
+if [ -n "$seal" ]; then
+  "$mount" -o remount,bind,ro /dev || fail 'cannot seal /dev'
+  # One opened outside is not sealed: fchmod of an empty standard input would be one of the host's /dev/null.
+  for each in 4 5 6; do
+    if [ "/proc/self/fd/$each" -ef /dev/null ]; then eval "exec $each<>/dev/null"; fi
+  done
+fi
 children() { read -r kids <"/proc/$1/task/$1/children"; }
 groupOf() { read -r line <"/proc/$1/stat"; set -- ${'$'}{line##*) }; group=$3; }
 orders() {
@@ -96,7 +102,8 @@ orders <&3 3<&- 4<&- 5<&- 6<&- 7<&- 9<&- &
 # The gate speaks to us on 8, where we speak ourselves.
 (
   for file in $joins; do echo 0 >"$file" || fail "cannot join $file"; done
-  exec "$@" 8>&1 >&2 3<&-
+  # /dev/null is ours, sealed: bubblewrap keeps it open where the agent can reach it.
+  exec "$@" 8>&1 >/dev/null 3<&-
 )
 echo "end $?"
 times

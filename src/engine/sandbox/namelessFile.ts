@@ -1,4 +1,4 @@
-import { closeSync, constants, openSync, readFileSync, unlinkSync, writeSync } from 'node:fs'
+import { closeSync, constants, openSync, unlinkSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { randomBytes } from 'node:crypto'
@@ -21,9 +21,9 @@ function openNameless(): number {
 }
 
 /**
- * A file without a name, to hand bytes to a child or to get them from it: cheaper than a pipe with a stream
- * around it, and gone with its last descriptor whatever happens to us. It lives in memory and its calls do
- * not wait for a disk, which is why they are synchronous.
+ * A file without a name, to hand bytes to a child: cheaper than a pipe with a stream around it, and gone with
+ * its last descriptor whatever happens to us. It lives in memory and its calls do not wait for a disk, which
+ * is why they are synchronous. No process the agent can see may keep one open: /proc would let it be grown.
  */
 export class NamelessFile implements Disposable {
   readonly descriptor: number
@@ -34,10 +34,6 @@ export class NamelessFile implements Disposable {
     const bytes = Buffer.from(content)
     // At a position: the offset the child starts reading at stays 0.
     if (bytes.length > 0) writeSync(this.descriptor, bytes, 0, bytes.length, 0)
-  }
-
-  text(): string {
-    return this.#isOpen ? readFileSync(`/proc/self/fd/${this.descriptor}`, 'utf8') : ''
   }
 
   [Symbol.dispose](): void {
