@@ -80,7 +80,9 @@ export function approveSelected(
   const { approved } = selectTargets(view, new Decisions(records.decisions(record.id)), selection)
   records.decide(
     record.id,
-    approved.flatMap(({ file, hunks }) => {
+    approved.flatMap(({ file, hunks, isWhole, byAll }) => {
+      // Written anew, a decision on older content would count for what the agent made of it since.
+      if (!byAll) return []
       const place = {
         root: file.entry.root,
         path: file.entry.path,
@@ -89,7 +91,7 @@ export function approveSelected(
         by,
         at,
       } as const
-      const whole = hunks.length === file.hunks.length ? [{ ...place, hunk: null }] : []
+      const whole = isWhole ? [{ ...place, hunk: null }] : []
       return [...hunks.map((hunk) => ({ ...place, hunk: hunk.id })), ...whole]
     }),
   )

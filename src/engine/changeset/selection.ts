@@ -21,6 +21,13 @@ export type Wanted =
     }
 
 export type Skip = { readonly path: string; readonly why: string }
+/** `byAll`: "approve all" may speak for what nobody has decided. */
+export type Approved = {
+  readonly file: FileView
+  readonly hunks: readonly PatchHunk[]
+  readonly isWhole: boolean
+  readonly byAll: boolean
+}
 export type SelectOptions = { readonly all: boolean; readonly includeIgnored: boolean }
 
 /** Which files and hunks count as approved, once "approve all" has spoken for those it may speak for. */
@@ -31,11 +38,11 @@ export function selectTargets(
 ): {
   targets: readonly Target[]
   skipped: readonly Skip[]
-  approved: readonly { file: FileView; hunks: readonly PatchHunk[] }[]
+  approved: readonly Approved[]
 } {
   const targets: Target[] = []
   const skipped: Skip[] = []
-  const approved: { file: FileView; hunks: PatchHunk[] }[] = []
+  const approved: Approved[] = []
   const chosen = new Set<string>()
   for (const file of view.files) {
     const path = toText(file.entry.path)
@@ -48,18 +55,23 @@ export function selectTargets(
     const verdictOf = (decision: Decision): Decision => decision ?? (mayApproveAll ? 'approve' : null)
     const whole = verdictOf(file.hunks.length === 0 ? decisions.ofWhole(file) : decisions.ofFile(file))
     const hunks = file.hunks.filter((hunk) => verdictOf(decisions.ofHunk(file, hunk)) === 'approve')
-    const isWhole = file.hunks.length === 0 ? whole === 'approve' : hunks.length === file.hunks.length
+    const isShapeApproved =
+      verdictOf(decisions.ofWhole(file)) === 'approve' || decisions.isShapeApproved(file, hunks)
+    const isWhole =
+      file.hunks.length === 0 ? whole === 'approve' : hunks.length === file.hunks.length && isShapeApproved
+    const part = isWhole ? null : partial(file, hunks, isShapeApproved)
     if (!isWhole && hunks.length === 0) {
       skipped.push({ path, why: reason(whole, isProtected, file.entry.ignored) })
       continue
     }
-    if (!isWhole) skipped.push({ path, why: `${hunks.length} of ${file.hunks.length} hunks are approved` })
-    approved.push({ file, hunks })
+    if (!isWhole) skipped.push({ path, why: partialReason(file, hunks) })
+    if (!isWhole && part === null) continue
+    approved.push({ file, hunks, isWhole, byAll: mayApproveAll })
     chosen.add(entryKey(file.entry))
     targets.push({
       entry: file.entry,
       file,
-      wanted: isWhole ? { kind: 'side', side: file.entry.result } : partial(file, hunks),
+      wanted: part ?? { kind: 'side', side: file.entry.result },
     })
     if (file.from !== null) {
       chosen.add(entryKey(file.from))
@@ -69,12 +81,16 @@ export function selectTargets(
   return { targets: [...targets, ...impliedTargets(view, chosen)], skipped, approved }
 }
 
-function partial(file: FileView, hunks: readonly PatchHunk[]): Wanted {
-  const from = file.from?.base ?? file.entry.base
-  // Hunks of a file that comes or goes as a whole cannot be landed one by one.
-  if (from?.kind !== 'file' || file.entry.result?.kind !== 'file')
-    return { kind: 'side', side: file.entry.result }
+/** Null: what comes, goes, moves or changes its kind as a whole cannot be landed hunk by hunk. */
+function partial(file: FileView, hunks: readonly PatchHunk[], isShapeApproved: boolean): Wanted | null {
+  const from = file.from === null ? file.entry.base : isShapeApproved ? file.from.base : null
+  if (from?.kind !== 'file' || file.entry.result?.kind !== 'file') return null
   return { kind: 'hunks', from, mode: from.mode, hunks }
+}
+function partialReason(file: FileView, hunks: readonly PatchHunk[]): string {
+  return hunks.length < file.hunks.length
+    ? `${hunks.length} of ${file.hunks.length} hunks are approved`
+    : 'its text is approved, its kind, mode or name is not'
 }
 
 /** Folders follow what is in them: made for the first file that lands, removed with the last one that goes. */

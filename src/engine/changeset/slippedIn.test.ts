@@ -1,4 +1,4 @@
-import { access, readFile } from 'node:fs/promises'
+import { access, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { run } from '../base/process.ts'
@@ -95,4 +95,54 @@ test('a workflow does not land with "approve all" because the root is .github it
   await bench.changesets.apply(id, all, 'test')
   expect(await exists(join(bench.root, 'README'))).toBe(true)
   expect(await exists(join(bench.root, 'workflows/ci.yml'))).toBe(false)
+})
+
+test('a mode set after the text was approved does not land with it', async () => {
+  await using bench = await Bench.make()
+  await bench.user('seq 9 > f; chmod 644 f')
+  const { id, workspace } = await bench.dispatch('sed -i s/^3$/three/ f; echo x > new; chmod 644 new')
+  for (const path of ['f', 'new']) await bench.changesets.decide(id, { path, verdict: 'approve' }, 'test')
+  await bench.agent(workspace, 'chmod 777 f new')
+  await bench.changesets.capture(workspace, { final: true })
+  const { files } = await bench.changesets.get(id)
+  expect(
+    files.map(({ path, decision, reopened, mode_after: mode }) => [path, decision, reopened, mode]),
+  ).toEqual([
+    ['f', null, true, '100777'],
+    ['new', null, true, '100777'],
+  ])
+  await bench.changesets.apply(id, { all: false, include_ignored: false }, 'test')
+  expect(await readFile(join(bench.root, 'f'), 'utf8')).toContain('three')
+  expect((await stat(join(bench.root, 'f'))).mode & 0o777).toBe(0o644)
+  expect(await exists(join(bench.root, 'new'))).toBe(false)
+  expect((await bench.changesets.get(id)).state).toBe('review')
+  for (const path of ['f', 'new']) await bench.changesets.decide(id, { path, verdict: 'approve' }, 'test')
+  await bench.changesets.apply(id, { all: false, include_ignored: false }, 'test')
+  expect((await stat(join(bench.root, 'f'))).mode & 0o777).toBe(0o777)
+  expect((await stat(join(bench.root, 'new'))).mode & 0o777).toBe(0o777)
+})
+
+test('a kind given after the text was approved does not land with it', async () => {
+  await using bench = await Bench.make()
+  await bench.user('echo target > target')
+  const { id, workspace } = await bench.dispatch('printf target > link; echo x > plain')
+  for (const path of ['link', 'plain'])
+    await bench.changesets.decide(id, { path, verdict: 'approve' }, 'test')
+  await bench.agent(workspace, 'rm link; ln -s target link')
+  await bench.changesets.capture(workspace, { final: true })
+  await bench.changesets.apply(id, { all: false, include_ignored: false }, 'test')
+  expect(await exists(join(bench.root, 'plain'))).toBe(true)
+  expect(await exists(join(bench.root, 'link'))).toBe(false)
+})
+
+test('a protected file does not get a mode by "approve all" after its text was approved', async () => {
+  await using bench = await Bench.make()
+  await bench.user('echo one > .envrc; chmod 644 .envrc')
+  const { id, workspace } = await bench.dispatch('echo two >> .envrc; echo x > plain')
+  await bench.changesets.decide(id, { path: '.envrc', verdict: 'approve' }, 'test')
+  await bench.agent(workspace, 'chmod 777 .envrc')
+  await bench.changesets.capture(workspace, { final: true })
+  for (let time = 0; time < 2; time += 1) await bench.changesets.apply(id, all, 'test').catch(() => {})
+  expect(await readFile(join(bench.root, '.envrc'), 'utf8')).toBe('one\ntwo\n')
+  expect((await stat(join(bench.root, '.envrc'))).mode & 0o777).toBe(0o644)
 })

@@ -134,19 +134,43 @@ export class Decisions {
     const record = this.#byPlace.get(placeKey(file.entry.root, file.entry.path, null))
     return record?.anchor === file.anchor ? record.verdict : null
   }
+  /**
+   * Kind, mode and name are in no hunk: approved hunks speak for them only if each was approved on exactly this
+   * file. An agent could otherwise make a file world-writable after its text was approved.
+   */
+  isShapeApproved(file: FileView, hunks: readonly PatchHunk[] = file.hunks): boolean {
+    if (!changesShape(file) || this.ofWhole(file) === 'approve') return true
+    return (
+      hunks.length > 0 &&
+      hunks.every((hunk) => {
+        const record = this.#byPlace.get(placeKey(file.entry.root, file.entry.path, hunk.id))
+        return record?.verdict === 'approve' && record.anchor === file.anchor
+      })
+    )
+  }
   /** Something of it was decided that is not there any more: it has changed since. */
   isReopened(file: FileView): boolean {
     const hunks = new Set(file.hunks.map((hunk) => hunk.id))
+    if (this.#ofHunks(file) === 'approve' && !this.isShapeApproved(file)) return true
     return this.#ofPath(file).some(({ hunk, anchor }) =>
       hunk === null ? file.hunks.length === 0 && anchor !== file.anchor : !hunks.has(hunk),
     )
   }
-  /** A file's decision is that of all its hunks, if they agree. */
+  /** A file's decision is that of all its hunks, if they agree, and if they also speak for its shape. */
   ofFile(file: FileView): Decision {
     if (file.hunks.length === 0) return this.ofWhole(file)
-    const first = this.ofHunk(file, file.hunks[0] as PatchHunk)
-    return file.hunks.every((hunk) => this.ofHunk(file, hunk) === first) ? first : null
+    const decision = this.#ofHunks(file)
+    return decision === 'approve' && !this.isShapeApproved(file) ? null : decision
   }
+  #ofHunks(file: FileView): Decision {
+    const [first, ...others] = file.hunks.map((hunk) => this.ofHunk(file, hunk))
+    return first !== undefined && others.every((other) => other === first) ? first : null
+  }
+}
+/** Whether the change does something that its hunks do not show. */
+function changesShape({ entry: { base, result }, from }: FileView): boolean {
+  if (from !== null || base === null || result === null || base.kind !== result.kind) return true
+  return 'mode' in base && 'mode' in result && base.mode !== result.mode
 }
 function placeKey(root: string, path: string, hunk: string | null): string {
   return `${root}\0${path}\0${hunk ?? ''}`
