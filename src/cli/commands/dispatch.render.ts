@@ -2,19 +2,15 @@ import { compareSandbox, comparisonLines, type ComparedField } from '../../share
 import type { DispatchDetail, DispatchRow } from '../../shared/dispatch.ts'
 import type { EventBody, LoggedEvent } from '../../shared/events.ts'
 import { levelNames } from '../../shared/level.ts'
+import { shellLine } from '../../shared/shellLine.ts'
 import { asTree } from '../../shared/tree.ts'
 import { paint, paintState } from '../terminal/style.ts'
 import { renderFields, renderTable } from '../terminal/table.ts'
 import { age, duration, plural } from '../terminal/words.ts'
 import { showAll } from '../../shared/visible.ts'
 
-const commandLine = (command: readonly string[]) =>
-  command
-    .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`))
-    .join(' ')
-
 const titleOf = ({ name, prompt, command, agent }: DispatchRow) =>
-  showAll(name ?? (command.length > 0 ? commandLine(command) : (prompt ?? agent)))
+  showAll(name ?? (command.length > 0 ? shellLine(command) : (prompt ?? agent)))
 
 const levelOf = ({ level }: DispatchRow) => (level === null ? '-' : `${level} ${levelNames[level]}`)
 
@@ -49,7 +45,7 @@ export function renderDetail(detail: DispatchDetail): string {
   add('error', detail.error === null ? null : paint('red', showAll(detail.error)))
   add('name', detail.name === null ? null : showAll(detail.name))
   add('agent', showAll(detail.agent))
-  add('command', showAll(commandLine(detail.command)))
+  add('command', showAll(shellLine(detail.command)))
   add('prompt', detail.prompt === null ? null : showAll(detail.prompt))
   for (const root of detail.roots) add('root', showAll(root))
   add('parent', detail.parent_id)
@@ -76,7 +72,7 @@ function renderComparison(fields: readonly ComparedField[]): string {
 }
 
 const describers: { [T in EventBody['type']]?: (event: Extract<EventBody, { type: T }>) => string } = {
-  DispatchStarting: ({ level, command }) => `level ${level}: ${commandLine(command)}`,
+  DispatchStarting: ({ level, command }) => `level ${level}: ${shellLine(command)}`,
   WorkspaceReady: ({ strategy, detail }) => `${strategy}, ${detail}`,
   SandboxReady: ({ driver }) => driver,
   SelfProbe: ({ result }) =>

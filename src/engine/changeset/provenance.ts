@@ -1,3 +1,4 @@
+import { shellLine } from '../../shared/shellLine.ts'
 import type { Provenance } from '../../shared/changeset.ts'
 import type { LoggedEvent } from '../../shared/events.ts'
 import { nameOf, toText, type BytePath } from './bytePath.ts'
@@ -35,7 +36,7 @@ export function callsOf(events: readonly LoggedEvent[]): readonly Call[] {
         at,
         startMs: Date.parse(at),
         endMs: Number.POSITIVE_INFINITY,
-        title: event.command.join(' '),
+        title: shellLine(event.command),
         input: '',
       })
     }

@@ -28,7 +28,6 @@ export async function runForeground(
   terminal: boolean,
 ): Promise<Foreground> {
   const size = terminal ? terminalSize(process.stdout) : undefined
-  const job = await prepare(parts, size === undefined ? request : { ...request, size })
   const stop = new AbortController()
   let stoppedBy: NodeJS.Signals | null = null
   let sandbox: RunningSandbox | undefined
@@ -46,9 +45,11 @@ export async function runForeground(
   }
   process.on('SIGINT', onInterrupt)
   for (const name of lastSignals) process.on(name, onLast)
-  using io = terminal ? terminalIo(job.size) : await pipeIo(parts.runtime)
-  using _connected = terminal ? connectTerminal(io) : connectPipes(io)
   try {
+    // Before the row: what fails here leaves none.
+    using io = size === undefined ? await pipeIo(parts.runtime) : terminalIo(size)
+    const job = await prepare(parts, size === undefined ? request : { ...request, size })
+    using _connected = terminal ? connectTerminal(io) : connectPipes(io)
     const outcome = await supervise(parts, job, {
       io,
       signal: stop.signal,

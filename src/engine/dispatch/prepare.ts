@@ -63,7 +63,12 @@ async function workOut(parts: Parts, request: SpawnRequest): Promise<Worked> {
   const roots = place.roots.map((root) => resolve(root))
   const { spec, expansions } = await withPresets(written, card, roots)
   const parentId = request.parent === undefined ? null : parts.store.dispatches.resolve(request.parent)
-  const config = await loadConfig({ userConfigDir: parts.configDir, roots: spec?.roots ?? roots })
+  const named = spec?.roots ?? roots
+  // A root that cannot be read has no config of its own to read; preflight says what is wrong with it.
+  const readable = await Promise.all(
+    named.map(async (root) => ((await checkReachable(root)).ok ? [root] : [])),
+  )
+  const config = await loadConfig({ userConfigDir: parts.configDir, roots: readable.flat() })
   const parent = parentId === null ? null : await rightsOf(parts, parentId)
   const resolved = resolveContract({
     spec,

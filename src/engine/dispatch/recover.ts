@@ -3,6 +3,7 @@ import type { SandboxEffective } from '../../shared/effective.ts'
 import type { Contract } from '../base/contract.ts'
 import { createRepoLock } from '../base/lock.ts'
 import type { Workspace } from '../base/workspace.ts'
+import { sweepCgroups } from '../sandbox/index.ts'
 import {
   createEventLog,
   readEvents,
@@ -45,6 +46,7 @@ async function interrupt(parts: Parts, dispatch: StoredDispatch): Promise<void> 
   const { id, repoId } = dispatch
   await rm(controlPath(parts.runtime, id), { force: true })
   await rm(egressPath(parts.runtime, id), { force: true })
+  await sweepCgroups(id)
   let outcome: Outcome = {
     status: 'interrupted',
     exitCode: null,

@@ -222,7 +222,10 @@ async function runAgent(
     const status = stopping.kind === 'inactivity' ? 'timeout' : 'failed'
     return { status, exitCode, signal, error: `${stopping.kind}: ${stopping.detail}` }
   }
-  return { status: statusOf(ended, cancelled), exitCode, signal, error: null }
+  const status = statusOf(ended, cancelled)
+  const error =
+    status === 'timeout' ? `stopped after ${job.contract.limits.timeout_s} s, its time limit` : null
+  return { status, exitCode, signal, error }
 }
 
 function statusOf(ended: SandboxEnd, cancelled: boolean): Outcome['status'] {

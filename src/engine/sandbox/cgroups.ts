@@ -123,6 +123,17 @@ async function firstNumber(
   return null
 }
 
+/** Removes what a sandbox whose supervisor was killed left of its control groups. */
+export async function sweepCgroups(id: string): Promise<void> {
+  const facts = await detectCgroups(null)
+  if (facts.kind === 'none' || facts.kind === 'systemd') return
+  for (const parent of new Set(Object.values(facts.parents))) {
+    await rmdir(join(parent, cgroupName(id))).catch(() => {})
+  }
+}
+
+export const cgroupName = (id: string): string => `orangery-${id}`
+
 export async function makeCgroup(plan: CgroupPlan): Promise<Cgroup> {
   for (const folder of plan.folders) await mkdir(folder)
   try {

@@ -82,14 +82,27 @@ function limitMeans(host: HostFacts): DoctorReport['limits'] {
   }
 }
 
-/** What this host can do at levels 0 and 1, tried rather than guessed. */
+/** Containers and virtual machines are not part of this release; nothing of the host could change that. */
+function notBuilt(level: 2 | 3): LevelReport {
+  const detail = 'not part of this release of Orangery'
+  return {
+    level,
+    name: levelNames[level],
+    available: false,
+    driver: null,
+    workspace: null,
+    checks: [{ name: 'driver', ok: false, detail, fix: 'Use level 1.' }],
+  }
+}
+
+/** What this host can do per level, tried rather than guessed. */
 export async function doctor(dataDir: string): Promise<DoctorReport> {
   const host = await detectHost(dataDir)
   return {
     platform: host.platform,
     kernel: host.kernel,
     data_dir: dataDir,
-    levels: [levelReport(0, host), levelReport(1, host)],
+    levels: [levelReport(0, host), levelReport(1, host), notBuilt(2), notBuilt(3)],
     limits: limitMeans(host),
   }
 }

@@ -1,3 +1,4 @@
+export { sweepCgroups } from './cgroups.ts'
 export { describePlan } from './describe.ts'
 export { doctor } from './doctor.ts'
 export { startSandbox } from './driver.ts'

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { Limits } from '../../shared/spec.ts'
 import type { DispatchId } from '../../shared/ids.ts'
-import type { CgroupPlan, Controller } from './cgroups.ts'
+import { cgroupName, type CgroupPlan, type Controller } from './cgroups.ts'
 import type { HostFacts } from './host.ts'
 
 /** How each limit that was asked for is enforced here. */
@@ -92,7 +92,7 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
     for (const { controller, settings: values } of wantedSettings(limits, kind)) {
       const parent = parents[controller]
       if (parent !== undefined) {
-        const folder = join(parent, `orangery-${id}`)
+        const folder = join(parent, cgroupName(id))
         folders.add(folder)
         for (const [name, value] of Object.entries(values)) {
           settings.push({ file: join(folder, name), value })

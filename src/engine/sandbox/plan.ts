@@ -157,7 +157,7 @@ export function planSandbox(request: SandboxRequest, host: HostFacts): SandboxPl
   if (request.level > 1) {
     throw cannot(
       'sandbox.level',
-      `level ${request.level}: is carried out by an engine, not by this driver`,
+      `level ${request.level}: not part of this release of Orangery`,
       'Choose level 1.',
     )
   }

@@ -1,3 +1,4 @@
+import { shellLine } from '../../shared/shellLine.ts'
 import type { BoundaryLevel } from '../../shared/boundary.ts'
 import type { ChangesetState } from '../../shared/changeset.ts'
 import { isTerminal, type DispatchRow, type DispatchStatus } from '../../shared/dispatch.ts'
@@ -41,7 +42,7 @@ export const boundaryWords: Readonly<Record<BoundaryLevel, { label: string; deta
 /** What a person would call it. */
 export function titleOf(row: Pick<DispatchRow, 'name' | 'prompt' | 'command' | 'agent'>): string {
   const firstLine = (text: string | null) => text?.trim().split('\n')[0] ?? ''
-  return row.name || firstLine(row.prompt) || row.command.join(' ') || row.agent
+  return row.name || firstLine(row.prompt) || shellLine(row.command) || row.agent
 }
 
 export const folderOf = (row: Pick<DispatchRow, 'roots'>): string =>

@@ -1,3 +1,4 @@
+import { shellLine } from '../../shared/shellLine.ts'
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { CircleCheck, Equal, EqualNot, TriangleAlert } from 'lucide-react'
 import { useMemo, useRef, useState } from 'react'
@@ -36,7 +37,7 @@ function Facts({ detail }: { detail: DispatchDetail }) {
   const facts: readonly (readonly [string, string])[] = [
     ['Id', detail.id],
     ['Agent', detail.agent],
-    ...(detail.command.length > 0 ? [['Command', detail.command.join(' ')] as const] : []),
+    ...(detail.command.length > 0 ? [['Command', shellLine(detail.command)] as const] : []),
     ...detail.roots.map((root, at) => [at === 0 ? 'Folder' : '', root] as const),
     ...(detail.phase === null ? [] : [['Phase', detail.phase] as const]),
     ...(detail.role === null ? [] : [['Role', detail.role] as const]),

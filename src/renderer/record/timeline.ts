@@ -1,3 +1,4 @@
+import { shellLine } from '../../shared/shellLine.ts'
 import type { LoggedEvent } from '../../shared/events.ts'
 import { levelWords, statusWords } from '../dispatches/words.ts'
 import type { Tone } from '../design/Badge.tsx'
@@ -17,7 +18,7 @@ function tell({ event }: LoggedEvent): Told | null {
     case 'DispatchStarting':
       return {
         title: `Dispatch at level ${event.level}, ${levelWords[event.level].label}`,
-        detail: event.command.join(' '),
+        detail: shellLine(event.command),
       }
     case 'WorkspaceReady':
       return { title: `Workspace ready: ${event.strategy}`, detail: event.detail }

@@ -38,6 +38,10 @@ const storedLayout = (): DiffLayout => (localStorage.getItem(layoutKey) === 'spl
 /** What is being read stays still while the agent goes on; newer content waits until asked for. */
 function useFrozen(latest: Changeset): { shown: Changeset; movedFiles: number; refresh(): void } {
   const [frozen, setFrozen] = useState(latest)
+  // What a person did to it (apply, undo, send back) is no news to be held back; only the agent's is.
+  const last = latest.transitions.at(-1)
+  const isDecided = latest.transitions.length !== frozen.transitions.length && last?.by !== 'agent'
+  if (isDecided) setFrozen(latest)
   const shown = latest.revision === frozen.revision ? latest : frozen
   const movedFiles = useMemo(() => {
     if (latest.revision === frozen.revision) return 0

@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process'
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { commandOf, shellLine } from './command.ts'
+import { shellLine } from '../../shared/shellLine.ts'
+import { commandOf } from './command.ts'
 
 test('plain words and quotes need no shell', () => {
   expect(commandOf('  npm run  build ')).toEqual(['npm', 'run', 'build'])

@@ -32,9 +32,3 @@ function wordsOf(text: string): string[] | null {
   // `NAME=value command` is a shell's way to set a variable.
   return words[0] !== undefined && /^[A-Za-z_]\w*=/.test(words[0]) ? null : words
 }
-
-const plainWord = /^[A-Za-z0-9_@%+=:,./-]+$/
-const quoted = (word: string) => (plainWord.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`)
-
-/** The same as a line one could paste into a terminal. */
-export const shellLine = (words: readonly string[]): string => words.map(quoted).join(' ')

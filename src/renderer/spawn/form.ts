@@ -4,7 +4,8 @@ import { contractOfOptions } from '../../shared/contractOptions.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { SandboxLevel } from '../../shared/level.ts'
 import type { WorkspaceStrategy } from '../../shared/spec.ts'
-import { commandOf, shellLine } from './command.ts'
+import { shellLine } from '../../shared/shellLine.ts'
+import { commandOf } from './command.ts'
 
 export type SpawnForm = {
   readonly roots: readonly string[]
