@@ -1,4 +1,5 @@
-import { readdir } from 'node:fs/promises'
+import { readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { Limits } from '../../src/shared/spec.ts'
 import { makeGround, runIn } from '../../src/engine/sandbox/fixture.ts'
@@ -34,6 +35,18 @@ describe('a limit that is run into', () => {
       disk_mb: 8,
     })
     expect(outcome.limits).toEqual(['disk'])
+  })
+
+  test('is told apart as disk where an agent fills its home instead of the workspace', async () => {
+    const outcome = await runLimited('head -c 64M /dev/zero >~/big; sleep 20', { disk_mb: 8 })
+    expect(outcome.limits).toEqual(['disk'])
+  })
+
+  test('is not the disk limit where a kept home was that large before', async () => {
+    await using ground = await makeGround()
+    await writeFile(join(ground.home, 'kept'), Buffer.alloc(16 * 1024 * 1024, 1))
+    const outcome = await runIn(ground, host, 'echo new >~/new; sleep 0.5', { limits: { disk_mb: 8 } })
+    expect(outcome).toMatchObject({ exitCode: 0, limits: [] })
   })
 
   test('is not the disk limit where a sparse file only looks large', async () => {

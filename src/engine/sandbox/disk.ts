@@ -25,7 +25,7 @@ export async function diskUse(folder: string): Promise<number> {
 /** Looks again and again, more rarely the longer a look takes, until aborted or over the limit. */
 export function watchDisk(
   folders: readonly string[],
-  limitMb: number,
+  limitBytes: number,
   signal: AbortSignal,
   onOver: () => void,
 ): void {
@@ -33,7 +33,7 @@ export function watchDisk(
     const start = performance.now()
     const uses = await Promise.all(folders.map(diskUse))
     if (signal.aborted) return
-    if (uses.reduce((sum, use) => sum + use, 0) > limitMb * 1024 * 1024) return onOver()
+    if (uses.reduce((sum, use) => sum + use, 0) > limitBytes) return onOver()
     const pause = Math.max(200, 10 * (performance.now() - start))
     const timer = setTimeout(() => void look(), pause)
     signal.addEventListener('abort', () => clearTimeout(timer), { once: true })

@@ -8,7 +8,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { HostAlias, LimitName, RunningSandbox, SandboxEnd, SandboxIo } from '../base/sandbox.ts'
 import { makeCgroup, type Cgroup } from './cgroups.ts'
 import { Chain, type Descriptors } from './chain.ts'
-import { watchDisk } from './disk.ts'
+import { diskUse, watchDisk } from './disk.ts'
 import { withHidden } from './hide.ts'
 import { narrowAgainstWriters } from './narrow.ts'
 import type { HeldRoot, SandboxPlan } from './plan.ts'
@@ -49,6 +49,7 @@ class LinuxSandbox implements RunningSandbox {
   #tree: ProcessTree | null = null
   #agentPid: number | null = null
   #peakMb = 0
+  #homeBefore = 0
   #lastFlip: Promise<unknown> = Promise.resolve()
 
   constructor(plan: SandboxPlan, io: Descriptors, cgroup: Cgroup | null, tidy: () => Promise<void>) {
@@ -112,6 +113,8 @@ class LinuxSandbox implements RunningSandbox {
 
   /** Resolves when the agent stands at the gate and was probed. */
   async enter(): Promise<void> {
+    // A home kept from earlier runs is not this run's use.
+    if (this.#plan.limits.diskMb !== null) this.#homeBefore = await diskUse(this.#plan.request.home)
     // Bubblewrap must bind the workspace while it is writable, or its bind would stay read-only for good: so
     // narrow only when the gate is there, after all binds. Where nothing is to be narrowed it need not wait.
     const readOnly = this.#plan.roots.filter(
@@ -151,8 +154,8 @@ class LinuxSandbox implements RunningSandbox {
     const { timeoutS, diskMb } = this.#plan.limits
     if (timeoutS !== null) void this.#stopAfter(timeoutS * 1000)
     if (diskMb !== null) {
-      const folders = this.#plan.roots.map((root) => root.upper)
-      watchDisk(folders, diskMb, this.#life.signal, () => {
+      const folders = [...this.#plan.roots.map((root) => root.upper), this.#plan.request.home]
+      watchDisk(folders, diskMb * 1024 * 1024 + this.#homeBefore, this.#life.signal, () => {
         this.#limits.add('disk')
         void this.kill()
       })
