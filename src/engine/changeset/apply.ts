@@ -4,7 +4,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords.ts'
 import type { Layout } from '../base/paths.ts'
 import { readBases, writeBases, type Base } from './bases.ts'
-import { toText } from './bytePath.ts'
+import { depthOf, toText } from './bytePath.ts'
 import { LocalFiles, settle, type Conflict, type MergeTools } from './conflicts.ts'
 import type { Disk } from './disk.ts'
 import { Journals, type Journal } from './journal.ts'
@@ -15,6 +15,7 @@ import { PackWriter } from './packWriter.ts'
 import { withHunks } from './patch.ts'
 import { adoptBases, rebaseManifest } from './rebase.ts'
 import { SavedManifests } from './saved.ts'
+import { LockedFolders } from './scan.ts'
 import { selectTargets, type SelectOptions, type Skip, type Target } from './selection.ts'
 import { orderSteps, type Operation, type Step } from './steps.ts'
 import { Tree } from './tree.ts'
@@ -244,6 +245,13 @@ async function planUndo(context: ApplyContext, done: Journal): Promise<Step[]> {
   }
   const steps: Step[] = []
   const conflicts: Conflict[] = []
+  // An agent's folder of mode 000 has landed as such: we look into it as the capture did.
+  await using locked = new LockedFolders(context.disk)
+  const folders = [...ends.values()].map(({ last }) => last).filter(isLockedFolder)
+  for (const { root, path } of folders.toSorted((a, b) => depthOf(a.path) - depthOf(b.path))) {
+    await using tree = new Tree(root, context.disk)
+    if ((await tree.lstat(path))?.isDirectory() === true) await locked.open(root, path)
+  }
   for (const { first, last } of ends.values()) {
     await using tree = new Tree(first.root, context.disk)
     const { root, path } = first
@@ -259,6 +267,9 @@ async function planUndo(context: ApplyContext, done: Journal): Promise<Step[]> {
   }
   refuseConflicts('undo', conflicts)
   return steps
+}
+function isLockedFolder({ after }: Operation): boolean {
+  return after?.kind === 'directory' && (after.mode & 0o700) !== 0o700
 }
 function hasOtherMode(mode: bigint | undefined, side: Side | null): boolean {
   return side?.kind === 'file' && mode !== undefined && Number(mode & 0o777n) !== (side.mode & 0o777)

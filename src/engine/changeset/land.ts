@@ -60,7 +60,8 @@ export class Landing implements AsyncDisposable {
       return
     }
     if (after?.kind !== 'file') return
-    const owner = operation.before === null ? null : await tree.lstat(path)
+    const keepsOwner = operation.before !== null && process.getuid?.() === 0
+    const owner = keepsOwner ? await tree.lstat(path) : null
     await tree.within(this.#staging, async (staging) => {
       const handle = await this.#disk.open(staging.at(`n${index}`), createFlags, 0o600)
       try {
@@ -73,7 +74,7 @@ export class Landing implements AsyncDisposable {
         }
         if (position > 0) await this.#disk.truncate(handle, position)
         refuseOtherBytes(path, after, digest.digest('hex'))
-        if (owner !== null && process.getuid?.() === 0) {
+        if (owner !== null) {
           await this.#disk.chown(handle, Number(owner.uid), Number(owner.gid))
         }
         await this.#disk.chmod(handle, after.mode & 0o777)
