@@ -85,6 +85,42 @@ describe.each(['x64', 'arm64'] as const satisfies readonly Architecture[])(
       expect(call('ioctl', 0n, 0x5413n)).toBe('allow')
     })
 
+    test('refuses to plant a set-uid program by chmod, whatever garbage is above the mode', () => {
+      const places = { chmod: 1, fchmod: 1, fchmodat: 2, fchmodat2: 2 } as const
+      for (const [name, place] of Object.entries(places) as [keyof typeof places, number][]) {
+        if (syscallNumber(name, architecture) === null) continue
+        const withMode = (mode: bigint) => call(name, ...Array.from({ length: place }, () => -1n), mode)
+        for (const mode of [0o4755n, 0o6755n, 0o104000n, 0xdead_beef_0000_0800n])
+          expect(withMode(mode), name).toBe('EPERM')
+        // Folders of a checkout shared by a group, and /tmp.
+        for (const mode of [0n, 0o644n, 0o777n, 0o2775n, 0o1777n]) expect(withMode(mode), name).toBe('allow')
+      }
+    })
+
+    test('refuses to create a file that is set-uid or set-gid from the start', () => {
+      const places = { open: 1, openat: 2 } as const
+      for (const [name, place] of Object.entries(places) as [keyof typeof places, number][]) {
+        if (syscallNumber(name, architecture) === null) continue
+        const before = Array.from({ length: place }, () => -1n)
+        for (const flags of [0o100n, 0o101n, 0o301n, 0o20200002n]) {
+          for (const mode of [0o4755n, 0o2755n, 0o6000n])
+            expect(call(name, ...before, flags, mode), name).toBe('EPERM')
+          for (const mode of [0n, 0o644n, 0o1777n])
+            expect(call(name, ...before, flags, mode), name).toBe('allow')
+        }
+        // Nothing is created, so the mode is whatever was in the register.
+        for (const flags of [0n, 1n, 2n, 0o200000n, 0o2000000n])
+          expect(call(name, ...before, flags, -1n), name).toBe('allow')
+      }
+      const makers = { creat: 1, mknod: 1, mknodat: 2 } as const
+      for (const [name, place] of Object.entries(makers) as [keyof typeof makers, number][]) {
+        if (syscallNumber(name, architecture) === null) continue
+        const before = Array.from({ length: place }, () => -1n)
+        for (const mode of [0o104755n, 0o2755n]) expect(call(name, ...before, mode), name).toBe('EPERM')
+        for (const mode of [0o10644n, 0o100755n]) expect(call(name, ...before, mode), name).toBe('allow')
+      }
+    })
+
     test('makes unix, internet and netlink sockets only', () => {
       for (let family = 0n; family < 50n; family++) {
         expect(call('socket', family)).toBe([1n, 2n, 10n, 16n].includes(family) ? 'allow' : 'EAFNOSUPPORT')

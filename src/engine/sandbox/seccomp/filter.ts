@@ -31,6 +31,14 @@ function ruleBody(rule: Rule): readonly Instruction[] {
       return [refuse]
     case 'if-any-bit':
       return [[loadWord, 0, 0, argumentOffset(when.argument)], [jumpIfAnyBit, 0, 1, when.bits], refuse, pass]
+    case 'if-any-bit-of-each': {
+      const tests = when.tests.flatMap(({ argument, bits }, index): readonly Instruction[] => [
+        [loadWord, 0, 0, argumentOffset(argument)],
+        // Where one has none, over the tests that are left and the refusal.
+        [jumpIfAnyBit, 0, 2 * (when.tests.length - 1 - index) + 1, bits],
+      ])
+      return [...tests, refuse, pass]
+    }
     case 'if-equal':
     case 'unless-equal': {
       const [onMatch, otherwise] = when.kind === 'if-equal' ? [refuse, pass] : [pass, refuse]

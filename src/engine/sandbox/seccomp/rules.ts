@@ -2,15 +2,19 @@ import type { Syscall } from './syscalls.ts'
 
 export type Refusal = 'EPERM' | 'ENOSYS' | 'EAFNOSUPPORT'
 
+export type BitTest = { readonly argument: number; readonly bits: number }
+
 /**
  * One rule of the filter. `always` refuses the call; `if-any-bit` refuses when an argument has one of the
- * bits; `if-equal` when it is one of the values; `unless-equal` when it is none of them.
+ * bits; `if-any-bit-of-each` when each of the named arguments has one of its bits; `if-equal` when it is one
+ * of the values; `unless-equal` when it is none of them.
  */
 export type Rule = {
   readonly call: Syscall
   readonly when:
     | { readonly kind: 'always' }
-    | { readonly kind: 'if-any-bit'; readonly argument: number; readonly bits: number }
+    | ({ readonly kind: 'if-any-bit' } & BitTest)
+    | { readonly kind: 'if-any-bit-of-each'; readonly tests: readonly BitTest[] }
     | { readonly kind: 'if-equal'; readonly argument: number; readonly values: readonly number[] }
     | { readonly kind: 'unless-equal'; readonly argument: number; readonly values: readonly number[] }
   readonly answer: Refusal
@@ -30,8 +34,50 @@ const newNamespaceBitsOfClone = newNamespaceBits & ~0xff
 const terminalInjection = [0x5412 /* TIOCSTI */, 0x541c /* TIOCLINUX */]
 const socketFamilies = [1 /* AF_UNIX */, 2 /* AF_INET */, 10 /* AF_INET6 */, 16 /* AF_NETLINK */]
 
+const setUid = 0o4000
+const setGid = 0o2000
+// O_CREAT | __O_TMPFILE: without one of them the kernel ignores the mode, and callers leave anything there.
+const creating = 0o100 | 0o20000000
+
+const setUidProgram = 'planting a set-uid program on the host, where the workspace is the real files'
+
+const refuseBits = (...tests: readonly (BitTest & { readonly call: Syscall })[]): readonly Rule[] =>
+  tests.map(({ call, argument, bits }) => ({
+    call,
+    when: { kind: 'if-any-bit', argument, bits },
+    answer: 'EPERM',
+    stops: setUidProgram,
+  }))
+
+const refuseCreating = (call: Syscall, flags: number): Rule => ({
+  call,
+  when: {
+    kind: 'if-any-bit-of-each',
+    tests: [
+      { argument: flags, bits: creating },
+      { argument: flags + 1, bits: setUid | setGid },
+    ],
+  },
+  answer: 'EPERM',
+  stops: setUidProgram,
+})
+
 /** The rules of every level-1 sandbox, in the order of the filter. */
 export const rules: readonly Rule[] = [
+  // First, as programs call nothing more often than these.
+  refuseCreating('openat', 2),
+  refuseCreating('open', 1),
+  ...refuseBits(
+    // What these make is never a folder.
+    { call: 'creat', argument: 1, bits: setUid | setGid },
+    { call: 'mknod', argument: 1, bits: setUid | setGid },
+    { call: 'mknodat', argument: 2, bits: setUid | setGid },
+    // Not set-gid: every chmod of a folder in a checkout shared by a group passes that bit on.
+    { call: 'chmod', argument: 1, bits: setUid },
+    { call: 'fchmod', argument: 1, bits: setUid },
+    { call: 'fchmodat', argument: 2, bits: setUid },
+    { call: 'fchmodat2', argument: 2, bits: setUid },
+  ),
   ...refuse(
     'undoing the view: unmounting a mask, binding a host path, remounting read-write',
     'mount',

@@ -70,6 +70,15 @@ const numbers = {
   socket: [41, 198],
   socketpair: [53, 199],
   sched_setaffinity: [203, 122],
+  chmod: [90, null],
+  fchmod: [91, 52],
+  fchmodat: [268, 53],
+  fchmodat2: [452, 452],
+  open: [2, null],
+  openat: [257, 56],
+  creat: [85, null],
+  mknod: [133, null],
+  mknodat: [259, 33],
 } as const satisfies Readonly<Record<string, readonly [number, number | null]>>
 
 export type Syscall = keyof typeof numbers
