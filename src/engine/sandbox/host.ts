@@ -53,8 +53,8 @@ export type HostFacts = {
   readonly system: readonly SystemEntry[]
   /** Files of /etc that we replace, where they are plain files. */
   readonly etcFiles: readonly string[]
-  /** What of /etc other users of this host may not read: neither may the agent, though it may run as root. */
-  readonly secretEtc: readonly { readonly path: string; readonly kind: 'file' | 'folder' }[]
+  /** What of the system other users of this host may not read: neither may the agent, though run by root. */
+  readonly secretPaths: readonly { readonly path: string; readonly kind: 'file' | 'folder' }[]
 }
 
 const toolFolders = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
@@ -275,25 +275,38 @@ async function detectSystem(): Promise<readonly SystemEntry[]> {
   return entries.filter((entry) => entry !== null)
 }
 
-async function detectSecretEtc(find: string | null): Promise<HostFacts['secretEtc']> {
+// Software may be there in any amount: what lies deeper, or is not found in time, is not hidden.
+const softwareFolders = ['/opt', '/usr/local']
+const softwareBounds = { depth: '6', timeoutMs: 3000 }
+
+async function detectSecrets(find: string | null): Promise<HostFacts['secretPaths']> {
   if (find === null) return []
-  const listing = await run(find, [
-    '/etc',
-    '-xdev',
-    '!',
-    '-type',
-    'l',
-    '!',
-    '-perm',
-    '-o=r',
-    '-readable',
-    '-prune',
-    '-printf',
-    '%y%p\\0',
-  ])
-  return listing.stdout
-    .toString()
-    .split('\0')
+  const action = ['-readable', '-prune', '-printf', String.raw`%y%p\0`]
+  const etc = run(find, ['/etc', '-xdev', '!', '-type', 'l', '!', '-perm', '-o=r', ...action])
+  // Only for root: others read there what is theirs or their group's, such as the programs they work with.
+  // A folder that cannot be listed but entered holds programs for everyone.
+  const closed = ['(', '-type', 'd', '!', '-perm', '-o=x', '-o', '!', '-type', 'd', '!', '-perm', '-o=r', ')']
+  const software =
+    process.getuid?.() === 0
+      ? run(
+          find,
+          [
+            ...softwareFolders,
+            '-xdev',
+            '-maxdepth',
+            softwareBounds.depth,
+            '!',
+            '-type',
+            'l',
+            ...closed,
+            ...action,
+          ],
+          { timeoutMs: softwareBounds.timeoutMs },
+        )
+      : null
+  const listings = await Promise.all([etc, software])
+  return listings
+    .flatMap((listing) => listing?.stdout.toString().split('\0') ?? [])
     .filter((line) => line !== '')
     .map((line) => ({ kind: line.startsWith('d') ? 'folder' : 'file', path: line.slice(1) }))
 }
@@ -313,12 +326,12 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
   const type = (await statfs(dataDir)).type
   const filesystem = filesystems[type] ?? `0x${type.toString(16)}`
   const userNamespaces = await detectUserNamespaces(tools, insideContainer)
-  const [overlay, cgroups, system, etcFiles, secretEtc] = await Promise.all([
+  const [overlay, cgroups, system, etcFiles, secretPaths] = await Promise.all([
     userNamespaces.ok ? detectOverlay(tools, dataDir, filesystem) : userNamespaces,
     detectCgroups(tools['systemd-run']),
     detectSystem(),
     detectEtcFiles(),
-    detectSecretEtc(tools.find),
+    detectSecrets(tools.find),
   ])
   const fuseOverlay: Ability = overlay.ok
     ? { ok: false, why: 'not needed: the kernel overlay works', fix: '' }
@@ -342,6 +355,6 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     cgroups,
     system,
     etcFiles,
-    secretEtc,
+    secretPaths,
   }
 }

@@ -1,4 +1,4 @@
-import { access, readFile, symlink, writeFile } from 'node:fs/promises'
+import { access, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { makeGround, runIn, startOn } from './fixture.ts'
@@ -123,6 +123,23 @@ test('a root named through a symlink is there by both names, and both are the wo
   expect(bare.stdout).toBe(`${link}\nby link\n`)
   expect(await readFile(join(ground.root, 'README.md'), 'utf8')).toBe('original\n')
 })
+
+test.runIf(process.getuid?.() === 0)(
+  'an agent run by root cannot read a file of root alone below /opt, but a project in a closed folder there',
+  async () => {
+    await using secret = await makeGround('project', '/opt')
+    // Closed to others, as mkdtemp makes it.
+    await using open = await makeGround()
+    await writeFile(join(secret.folder, 'key'), 'loot')
+    const facts = await detectHost(open.dataDir)
+    const script = `cat '${secret.folder}/key' || echo refused; cat README.md`
+    expect(await runIn(open, facts, script)).toMatchObject({ stdout: 'refused\noriginal\n' })
+    expect(await runIn(secret, facts, script)).toMatchObject({ stdout: 'refused\noriginal\n' })
+    expect(await runIn(open, host, `cat '${secret.folder}/key'`)).toMatchObject({ stdout: 'loot' })
+    await rm(secret.folder, { recursive: true })
+    expect(await runIn(open, facts, 'cat README.md')).toMatchObject({ stdout: 'original\n' })
+  },
+)
 
 describe('a plan is refused before anything starts', () => {
   test.each<[string, (facts: HostFacts) => HostFacts, string]>([

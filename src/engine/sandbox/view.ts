@@ -64,12 +64,15 @@ function etcSteps(request: SandboxRequest, host: HostFacts): readonly ViewStep[]
   const given = ownEtc.map(([name, target, why]): ViewStep => ({ kind: 'given', name, target, why }))
   const hosts: ViewStep = { kind: 'read-only', source: hostsPath(request), target: '/etc/hosts' }
   const why = 'other users of the host may not read it'
-  const masks = host.secretEtc.map(({ path, kind }): ViewStep => ({
-    kind: 'hidden',
-    of: kind,
-    target: path,
-    why,
-  }))
+  const shown = [...request.grants, ...request.workspace.roots.flatMap(({ path, target }) => [path, target])]
+  const covered = (path: string) => shown.some((place) => isInside(path, place))
+  const secrets = host.secretPaths.filter(({ path }) => !covered(path))
+  const masks = secrets.map(({ path, kind }): ViewStep =>
+    // Something in it is mounted later: then it is empty but for that.
+    shown.some((place) => isInside(place, path))
+      ? { kind: 'private', target: path, mode: '0755', bytes: privateBytes.run }
+      : { kind: 'hidden', of: kind, target: path, why },
+  )
   return [...[...given, hosts].filter(({ target }) => isPlain(target)), ...masks]
 }
 
