@@ -208,10 +208,10 @@ function Page({ row, requests, tab }: PageProps) {
                     {exportWords[format]}
                   </MenuItem>
                 ))}
-                <MenuItem icon={<Trash2 size={14} />} danger onSelect={() => setEnding('abandon')}>
-                  Abandon…
-                </MenuItem>
               </Menu>
+              <Button icon={<Trash2 size={14} />} onClick={() => setEnding('abandon')}>
+                Abandon…
+              </Button>
               <Button
                 look="primary"
                 disabled={running || changeset.data === undefined || whyNot !== null}
