@@ -28,5 +28,5 @@ test.each(['root', 'ordinary user'] as const)(
       expect(await tableVerdict(id, who), `docs/escape-table.md on ${id}`).toBe(written)
     }
   },
-  400_000,
+  900_000,
 )
