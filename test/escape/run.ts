@@ -17,3 +17,7 @@ try {
 } finally {
   await rm(dataDir, { recursive: true, force: true })
 }
+
+// A case that kills the broker leaves the relay's channel open here, and nobody closes it for a dead one.
+await new Promise((resolve) => process.stdout.write('', resolve))
+process.exit(0)
