@@ -246,8 +246,8 @@ export const files: readonly EscapeCase[] = [
     id: 'set-uid-file',
     group: 'Files',
     attack: 'leaves a set-uid program in the root',
-    guard: 'stays in the data folder, which only its owner can enter; apply never lands set-uid bits',
-    claim: 'allowed',
+    guard: 'the filter refuses set-uid modes; apply never lands them either',
+    claim: 'blocked',
     stage: async ({ ground }) => ({
       probe: 'cp "$(command -v sh)" shell; chmod 4755 shell',
       escaped: async () => {
