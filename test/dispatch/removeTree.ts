@@ -9,6 +9,7 @@ export async function removeTree(path: string): Promise<void> {
       if (entry.isDirectory()) await open(join(folder, entry.name))
     }
   }
-  if (await lstat(path).catch(() => null)) await open(path)
-  await rm(path, { recursive: true, force: true })
+  if (await lstat(path).catch(() => null)) await open(path).catch(() => {})
+  // A supervisor that is still ending may write once more.
+  await rm(path, { recursive: true, force: true, maxRetries: 20, retryDelay: 200 })
 }
