@@ -269,13 +269,15 @@ function limits(spec: Fields, effective: Fields): ComparedField[] {
 function resources(effective: Fields): string | null {
   const used = fieldsOf(effective['resources'])
   const figures = [
-    ['wall_ms', 'ms'],
-    ['cpu_ms', 'ms CPU'],
-    ['max_rss_mb', 'MB memory'],
-    ['disk_mb', 'MB written'],
-  ].flatMap(([name = '', unit = '']) => {
+    ['wall_ms', 'ms', ''],
+    ['cpu_ms', 'ms', 'CPU'],
+    ['max_rss_mb', 'MB', 'memory'],
+    ['disk_mb', 'MB', 'written'],
+  ].flatMap(([name = '', unit = '', what = '']) => {
+    // Nobody measured it: that is not the same as none.
+    if (used[name] === null) return [`${what} unknown`]
     const value = numberOf(used[name])
-    return value === null ? [] : [`${Math.round(value * 10) / 10} ${unit}`]
+    return value === null ? [] : [`${Math.round(value * 10) / 10} ${unit} ${what}`.trimEnd()]
   })
   return figures.length === 0 ? null : figures.join(', ')
 }

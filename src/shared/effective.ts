@@ -22,7 +22,8 @@ export type ProbeCheck = z.infer<typeof probeCheckSchema>
 export type DeclaredEqualsActual = z.infer<typeof declaredEqualsActualSchema>
 
 export const networkUseSchema = z.object({
-  allowed: z.array(z.object({ host: z.string(), connections: z.number(), bytes: z.number() })),
+  /** `bytes` is null where the broker vanished before it could say. */
+  allowed: z.array(z.object({ host: z.string(), connections: z.number(), bytes: z.number().nullable() })),
   denied: z.array(z.object({ host: z.string(), connections: z.number(), why: z.string() })),
 })
 export type NetworkUse = z.infer<typeof networkUseSchema>
@@ -39,11 +40,12 @@ export const sandboxEffectiveSchema = z.looseObject({
   workspace: z.string(),
   boundary_history: z.array(boundaryChangeSchema),
   network: networkUseSchema,
+  /** Null: nobody measured it, as of an agent whose supervisor vanished. */
   resources: z.object({
     wall_ms: z.number(),
-    cpu_ms: z.number(),
-    max_rss_mb: z.number(),
-    disk_mb: z.number(),
+    cpu_ms: z.number().nullable(),
+    max_rss_mb: z.number().nullable(),
+    disk_mb: z.number().nullable(),
   }),
   declared_equals_actual: declaredEqualsActualSchema,
 })

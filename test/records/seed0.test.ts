@@ -93,7 +93,12 @@ test('a supervisor killed in the middle of a line leaves a dispatch that is inte
   expect(await bench.ended(id)).toMatchObject({
     status: 'interrupted',
     sandbox_spec: { max_turns: 3 },
-    sandbox_effective: { level: 1, declared_equals_actual: { ok: true } },
+    sandbox_effective: {
+      level: 1,
+      declared_equals_actual: { ok: true },
+      // What nobody could measure any more is unknown, not nothing.
+      resources: { wall_ms: expect.any(Number), cpu_ms: null, max_rss_mb: null, disk_mb: expect.any(Number) },
+    },
   })
   const proof = await bench.client.call('dispatch.verify', { id })
   expect(proof).toMatchObject({ ok: true, problem: null })

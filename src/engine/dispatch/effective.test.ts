@@ -64,10 +64,10 @@ test('an event log alone proves who did what and when, with the times of the log
       { at: '2026-01-28T12:05:04.000Z', from: 'readwrite', to: 'network', by: 'you', why: 'tests need it' },
     ],
     network: {
-      allowed: [{ host: 'a.test:443', connections: 1, bytes: 0 }],
+      allowed: [{ host: 'a.test:443', connections: 1, bytes: null }],
       denied: [{ host: 'b.test:80', connections: 7, why: 'no' }],
     },
-    resources: { wall_ms: 7000, cpu_ms: 0, max_rss_mb: 0, disk_mb: 0 },
+    resources: { wall_ms: 7000, cpu_ms: null, max_rss_mb: null, disk_mb: null },
     declared_equals_actual: { ok: true, checks: [] },
   })
 })

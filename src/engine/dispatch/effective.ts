@@ -8,7 +8,7 @@ import type { SandboxEnd } from '../base/sandbox.ts'
 /** Gathers what really happened from the events of one dispatch, so that the log and the record agree. */
 export class Observations {
   driver = 'none'
-  diskMb = 0
+  diskMb: number | null = null
   /** What the broker counted; null where it is not there to be asked, and the log must say. */
   network: NetworkUse | null = null
   readonly #contract: Contract
@@ -95,7 +95,7 @@ export class Observations {
     return {
       allowed: hosts
         .filter(([, use]) => use.allowed > 0)
-        .map(([host, use]) => ({ host, connections: use.allowed, bytes: 0 })),
+        .map(([host, use]) => ({ host, connections: use.allowed, bytes: null })),
       denied: hosts
         .filter(([, use]) => use.denied > 0)
         .map(([host, use]) => ({ host, connections: use.denied, why: use.why })),
@@ -108,10 +108,10 @@ export class Observations {
   }
 
   /** Disk the workspace takes, as `du` counts it; unreadable parts are left out. */
-  async measureDisk(directory: string): Promise<number> {
+  async measureDisk(directory: string): Promise<number | null> {
     const result = await run('du', ['-sk', '--', directory]).catch(() => null)
     const kilobytes = Number.parseInt(result?.stdout.toString() ?? '', 10)
-    return Number.isNaN(kilobytes) ? 0 : Math.round((kilobytes / 1024) * 10) / 10
+    return Number.isNaN(kilobytes) ? null : Math.round((kilobytes / 1024) * 10) / 10
   }
 
   effective(): SandboxEffective {
@@ -129,8 +129,8 @@ export class Observations {
       network: this.network ?? this.#networkOfLog(),
       resources: {
         wall_ms: this.#resources?.wall_ms ?? this.#wallMs(),
-        cpu_ms: this.#resources?.cpu_ms ?? 0,
-        max_rss_mb: this.#resources?.max_rss_mb ?? 0,
+        cpu_ms: this.#resources?.cpu_ms ?? null,
+        max_rss_mb: this.#resources?.max_rss_mb ?? null,
         disk_mb: this.diskMb,
       },
       declared_equals_actual: this.#probe,

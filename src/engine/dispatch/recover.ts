@@ -61,7 +61,7 @@ async function interrupt(parts: Parts, dispatch: StoredDispatch): Promise<void> 
     const contract = await readContract(parts, id).catch(() => null)
     // Opening repairs what the crash tore.
     await using log = await createEventLog(path)
-    const proven = contract === null ? null : await provenBy(path, contract)
+    const proven = contract === null ? null : await provenBy(path, contract, workspace)
     if (proven !== null) outcome = { ...outcome, effective: proven.effective }
     if (proven?.ended != null) {
       outcome = { ...outcome, ...proven.ended, exitCode: proven.exitCode }
@@ -103,7 +103,7 @@ type Proven = {
   readonly exitCode: number | null
 }
 
-async function provenBy(path: string, contract: Contract): Promise<Proven> {
+async function provenBy(path: string, contract: Contract, workspace: Workspace | null): Promise<Proven> {
   const seen = new Observations(contract)
   let ended: Proven['ended'] = null
   let exitCode: number | null = null
@@ -114,5 +114,7 @@ async function provenBy(path: string, contract: Contract): Promise<Proven> {
       ended = { status: event.status, error: event.error }
     }
   }
+  // What it wrote still lies there to be measured; processor and memory went with the supervisor.
+  if (workspace !== null) seen.diskMb = await seen.measureDisk(workspace.dir)
   return { effective: seen.effective(), ended, exitCode }
 }
