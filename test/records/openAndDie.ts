@@ -1,14 +1,18 @@
-// Opens the store of a folder and kills itself, as a power cut would, just before its Nth step of work.
-// Ends with 0 where there are fewer steps than that.
+// Opens the store of a folder and, just before each step of work, keeps a copy of it as kill -9 would leave it:
+// what was written is with the kernel, what was not is nowhere. Before step N it really kills itself; with 0 it
+// lives to the end.
 import Sqlite from 'better-sqlite3'
-import { promises } from 'node:fs'
+import { cpSync, promises } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
+import { join } from 'node:path'
 
-const [dataDir = '', fatal = '0'] = process.argv.slice(2)
+const [dataDir = '', fatal = '0', copies = ''] = process.argv.slice(2)
 let steps = 0
 
 function count(): void {
-  if (++steps === Number(fatal)) process.kill(process.pid, 'SIGKILL')
+  steps++
+  if (steps === Number(fatal)) process.kill(process.pid, 'SIGKILL')
+  if (copies !== '') cpSync(dataDir, join(copies, String(steps)), { recursive: true })
 }
 
 function counted<Target extends object>(target: Target, names: readonly (keyof Target)[]): void {
@@ -29,3 +33,4 @@ syncBuiltinESMExports()
 
 const { openStore } = await import('../../src/engine/store/index.ts')
 await (await openStore(dataDir)).close()
+process.stdout.write(String(steps))

@@ -34,35 +34,40 @@ function rowsOf(path: string): unknown[] {
   }
 }
 
+const child = join(import.meta.dirname, 'openAndDie.ts')
+
+async function comesThrough(folder: string, before: unknown[], when: string): Promise<void> {
+  expect(rowsOf(join(folder, 'orangery.db')), when).toEqual(before)
+  for (const name of (await readdir(folder)).filter((each) => each.endsWith('.bak'))) {
+    expect(rowsOf(join(folder, name)), `${when}, ${name}`).toEqual(before)
+  }
+  await using store = await openStore(folder)
+  expect(store.dispatches.list({ limit: 9 }), when).toHaveLength(before.length)
+  expect((await readdir(folder)).filter((each) => each.includes('.tmp'))).toEqual([])
+}
+
 test.each(['v2.sql', 'v17.sql'])(
   'kill -9 before any step of a migration from %s loses nothing, and the next start completes it',
   async (fixture) => {
     await lay(fixture)
     const before = rowsOf(join(dataDir, 'orangery.db'))
-    const child = join(import.meta.dirname, 'openAndDie.ts')
-    // Every seventh step, shifted by the fixture, keeps this to a minute on a slow machine.
-    let killed = 0
-    for (let fatal = fixture === 'v2.sql' ? 1 : 4; ; fatal += 7) {
-      await using place = await scratchFolder()
-      await cp(dataDir, place.path, { recursive: true })
-      const result = await run(process.execPath, [child, place.path, String(fatal)])
-      const path = join(place.path, 'orangery.db')
-      expect(rowsOf(path), `after step ${fatal}`).toEqual(before)
-      for (const name of (await readdir(place.path)).filter((each) => each.endsWith('.bak'))) {
-        expect(rowsOf(join(place.path, name)), name).toEqual(before)
-      }
-      await using store = await openStore(place.path)
-      expect(store.dispatches.list({ limit: 9 })).toHaveLength(before.length)
-      expect((await readdir(place.path)).filter((each) => each.includes('.tmp'))).toEqual([])
-      if (result.signal !== 'SIGKILL') {
-        expect(result.stderr.toString()).toBe('')
-        expect(result.code).toBe(0)
-        break
-      }
-      killed++
-    }
-    // Fewer would mean that the child does not die where the work is.
-    expect(killed).toBeGreaterThan(8)
+    await using copies = await scratchFolder()
+    await using place = await scratchFolder()
+    await cp(dataDir, place.path, { recursive: true })
+    const result = await run(process.execPath, [child, place.path, '0', copies.path])
+    expect(result.stderr.toString()).toBe('')
+    const steps = Number(result.stdout.toString())
+    // Fewer would mean that it does not look where the work is.
+    expect(steps).toBeGreaterThan(60)
+    for (let step = 1; step <= steps; step++)
+      await comesThrough(join(copies.path, String(step)), before, `before step ${step}`)
+
+    // The control: a process that is really killed leaves what its copy shows.
+    const killed = join(copies.path, 'killed')
+    await cp(dataDir, killed, { recursive: true })
+    const fatal = Math.floor(steps / 2)
+    expect((await run(process.execPath, [child, killed, String(fatal)])).signal).toBe('SIGKILL')
+    await comesThrough(killed, before, `killed before step ${fatal}`)
   },
 )
 
