@@ -1,7 +1,10 @@
 import Sqlite, { type Database } from 'better-sqlite3'
+import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdtemp } from 'node:fs/promises'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { makeDispatchId, type DispatchId } from '../../src/shared/ids.ts'
 import { openStore, type NewDispatch, type Outcome, type Store } from '../../src/engine/store/index.ts'
 import type { Contender, Row } from '../row.ts'
@@ -57,7 +60,7 @@ const outcome: Outcome = {
 
 const startedAt = '2026-01-28T12:05:00.000Z'
 
-/** Ids of one bench run, a millisecond apart, so that none is drawn twice. */
+/** Ids of one bench run, a second apart, so that none is drawn twice. */
 function* freshIds(): Generator<{ id: DispatchId; createdAt: string }> {
   for (let at = Date.parse('2026-01-01T00:00:00.000Z'); ; at += 1000) {
     const now = new Date(at)
@@ -194,6 +197,30 @@ const listing: Row = {
   },
 }
 
+type Word = { readonly what: string; readonly id: string; readonly at: string }
+
+/** A second process with the same data folder, as a command line is beside the window. */
+function secondHost(scope: AsyncDisposableStack, dataDir: string) {
+  const script = join(import.meta.dirname, '..', 'secondHost.main.ts')
+  const child = spawn(process.execPath, [script, dataDir], { stdio: ['pipe', 'pipe', 'inherit'] })
+  scope.defer(async () => {
+    child.stdin.end()
+    if (child.exitCode === null) await once(child, 'exit')
+  })
+  const waiting = new Map<string, (at: bigint) => void>()
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    const { what, id, at } = JSON.parse(line) as Word
+    waiting.get(`${what} ${id}`)?.(BigInt(at))
+  })
+  return {
+    hears: (what: string, id: string) =>
+      new Promise<bigint>((resolve) => waiting.set(`${what} ${id}`, resolve)),
+    write: (dispatch: NewDispatch) => child.stdin.write(`${JSON.stringify(dispatch)}\n`),
+  }
+}
+
+const milliseconds = (from: bigint, to: bigint): number => Number(to - from) / 1e6
+
 const seeing: Row = {
   name: "seeing another process's change",
   samples: 30,
@@ -201,23 +228,32 @@ const seeing: Row = {
   async prepare(scope) {
     const folder = await mkdtemp(join(await benchFolder(), 'records-'))
     const window = scope.use(await openStore(join(folder, 'data')))
-    // A connection of its own is a stranger to the window's, whichever process it lives in.
-    const commandLine = scope.use(await openStore(join(folder, 'data')))
+    const other = secondHost(scope, join(folder, 'data'))
+    await other.hears('ready', '')
     const ids = freshIds()
-    const waiting = new Map<string, () => void>()
+    const waiting = new Map<string, (at: bigint) => void>()
     scope.defer(
       window.onChange((changed) => {
-        for (const id of changed) waiting.get(id)?.()
+        for (const id of changed) waiting.get(id)?.(process.hrtime.bigint())
       }),
     )
-    const untilSeen = async () => {
+    /** From the commit there to the word here. */
+    const windowIsTold = async () => {
       const { id, createdAt } = ids.next().value
-      const seen = new Promise<void>((resolve) => waiting.set(id, resolve))
-      commandLine.dispatches.create(aDispatch(id, createdAt))
-      await seen
+      const told = new Promise<bigint>((resolve) => waiting.set(id, resolve))
+      const wrote = other.hears('wrote', id)
+      other.write(aDispatch(id, createdAt))
+      return milliseconds(await wrote, await told)
     }
+    const commandLineIsTold = async () => {
+      const { id, createdAt } = ids.next().value
+      const told = other.hears('told', id)
+      window.dispatches.create(aDispatch(id, createdAt))
+      return milliseconds(process.hrtime.bigint(), await told)
+    }
+    const slower = async () => Math.max(await windowIsTold(), await commandLineIsTold())
     return {
-      subject: { name: 'written here, told there', sample: untilSeen },
+      subject: { name: 'the slower of both ways', sample: slower },
       peers: [{ name: '300 ms', sample: async () => 300 }],
       limits: [{ against: '300 ms', atMost: 1 }],
     }
