@@ -17,7 +17,7 @@ function resolve(spec: SandboxSpec | null, more: Partial<ContractInput> = {}): C
     card: card(),
     phase: null,
     role: null,
-    roots: ['/work/a'],
+    roots: ['/projects/a'],
     config: defaultConfig(),
     parent: null,
     ...more,
@@ -44,7 +44,7 @@ describe('defaults', () => {
       software: null,
       boundary: 'readwrite',
       phase: null,
-      roots: ['/work/a'],
+      roots: ['/projects/a'],
       workingDir: null,
       hide: [],
       writableFiles: [],
@@ -58,9 +58,9 @@ describe('defaults', () => {
   })
 
   test.each([
-    ['plan', 'readonly', ['/work/a/TODO.md']],
+    ['plan', 'readonly', ['/projects/a/TODO.md']],
     ['build', 'readwrite', []],
-    ['learn', 'readonly', ['/work/a/AGENTS.md']],
+    ['learn', 'readonly', ['/projects/a/AGENTS.md']],
   ] as const)('the phase %s starts at %s and may write %j in place', (phase, boundary, files) => {
     expect(phaseBoundary(phase, defaultConfig())).toBe(boundary)
     expect(resolve(null, { phase })).toMatchObject({ boundary, writableFiles: files, phase })
@@ -186,7 +186,7 @@ describe('a child under its parent', () => {
   const parent = resolve({
     boundary: 'network',
     outputs: { mode: 'restricted', allow: ['*.a.test'], deny: ['bad.a.test'] },
-    roots: ['/work'],
+    roots: ['/projects'],
     hide: ['.env*'],
     tools_allowed: ['Read', 'Edit'],
     limits: { memory_mb: 1000 },

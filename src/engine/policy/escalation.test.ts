@@ -17,7 +17,7 @@ const fresh = (more: Partial<EscalationState> = {}): EscalationState => ({
   task: '20260101120000-aaaa',
   agent: 'claude',
   phase: 'build',
-  roots: ['/work/a'],
+  roots: ['/projects/a'],
   running: true,
   start: 'readwrite',
   grants: [],
@@ -28,7 +28,7 @@ const fresh = (more: Partial<EscalationState> = {}): EscalationState => ({
 const context = (more: Partial<EffectiveConfig> = {}, at = start): EscalationContext => ({
   at,
   config: { ...defaultConfig(), ...more },
-  roots: ['/work/a'],
+  roots: ['/projects/a'],
 })
 let counter = 0
 const asking = (more: Partial<Asking> = {}): Asking => ({
@@ -134,7 +134,7 @@ describe('a request', () => {
 })
 
 describe('a saved approval', () => {
-  const fits = (saved: EffectiveApproval, ask: Partial<Asking> = {}, roots = ['/work/a']) =>
+  const fits = (saved: EffectiveApproval, ask: Partial<Asking> = {}, roots = ['/projects/a']) =>
     savedApprovalsFor(fresh(), { to: 'network', hosts: ['registry.test:443'], ...ask } as never, {
       ...context({ sandboxApprovedEscalations: [saved] }),
       roots,
@@ -165,9 +165,9 @@ describe('a saved approval', () => {
     expect(fits(approval({ hosts: ['*.registry.test'] }))).toBe(false)
     expect(fits(approval({ phase: 'plan' }))).toBe(false)
     expect(fits(approval({ phase: 'build' }))).toBe(true)
-    expect(fits(approval({ covers: ['/work/a'] }))).toBe(true)
-    expect(fits(approval({ covers: ['/work'] }))).toBe(true)
-    expect(fits(approval({ covers: ['/work/ab'] }))).toBe(false)
+    expect(fits(approval({ covers: ['/projects/a'] }))).toBe(true)
+    expect(fits(approval({ covers: ['/projects'] }))).toBe(true)
+    expect(fits(approval({ covers: ['/projects/ab'] }))).toBe(false)
     expect(fits(approval({ covers: [] }))).toBe(false)
     expect(fits(approval({ expires: start.toISOString() }))).toBe(false)
     expect(fits(approval({ expires: later(1).toISOString() }))).toBe(true)
@@ -175,12 +175,12 @@ describe('a saved approval', () => {
   })
 
   test('of one project does not speak for a second root, two of them do', () => {
-    const a = approval({ covers: ['/work/a'], source: 'project' })
-    const b = approval({ covers: ['/work/b'], source: 'project', id: 'def' })
+    const a = approval({ covers: ['/projects/a'], source: 'project' })
+    const b = approval({ covers: ['/projects/b'], source: 'project', id: 'def' })
     const wish = { to: 'network' as const, hosts: ['registry.test'] }
     const both = (saved: EffectiveApproval[]) => ({
       ...context({ sandboxApprovedEscalations: saved }),
-      roots: ['/work/a', '/work/b'],
+      roots: ['/projects/a', '/projects/b'],
     })
     expect(savedApprovalsFor(fresh(), wish, both([a]))).toBeNull()
     expect(savedApprovalsFor(fresh(), wish, both([a, b]))).toEqual([a, b])
@@ -198,7 +198,7 @@ describe('a saved approval', () => {
 describe('the policy auto', () => {
   const auto: Partial<EffectiveConfig> = {
     sandboxEscalationPolicy: 'auto',
-    sandboxAutoEscalation: { hosts: ['*.test'], roots: ['/work'] },
+    sandboxAutoEscalation: { hosts: ['*.test'], roots: ['/projects'] },
   }
   const status = (ask: Partial<Asking>, more: Partial<EffectiveConfig> = {}, state = fresh()) =>
     fileRequest(state, asking(ask), context({ ...auto, ...more })).result.status

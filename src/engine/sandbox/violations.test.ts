@@ -12,7 +12,7 @@ const at = '2026-01-01T00:00:00.000Z'
 describe('a likely denial', () => {
   test.each([
     ["touch: cannot touch 'x': Read-only file system", 'write_denied'],
-    ["Error: EROFS: read-only file system, open '/work/a'", 'write_denied'],
+    ["Error: EROFS: read-only file system, open '/projects/a'", 'write_denied'],
     ['curl: (6) Could not resolve host: example.com', 'name_denied'],
     ['Error: getaddrinfo EAI_AGAIN registry.example.com', 'name_denied'],
     ['connect: Network is unreachable', 'network_denied'],
