@@ -1,27 +1,19 @@
 import type { ThroughHolder } from '../base/throughHolder.ts'
 import type { Workspace, WorkspaceRoot } from '../base/workspace.ts'
 import type { Layout } from '../base/paths.ts'
-import {
-  isPackageFile,
-  hasChangedScripts,
-  gitPartOf,
-  isMarker,
-  isProtectedPath,
-  leavesRoots,
-  type PackageContent,
-} from './classify.ts'
-import { nameOf, parentOf, toText, type BytePath } from './bytePath.ts'
+import type { UserLinks } from './aliases.ts'
+import { gitPartOf, isMarker, isPackageFile } from './classify.ts'
+import { classifyEntries } from './classifyEntries.ts'
+import { toText, type BytePath } from './bytePath.ts'
 import { readBases, type Bases } from './bases.ts'
 import { captureCommits } from './commits.ts'
 import { permissionBits, storeQuickly, storeSide, Unstable } from './content.ts'
 import { unlessMissing, type Disk, type DiskStat } from './disk.ts'
-import { ignoredPaths } from './ignored.ts'
 import { entryKey, sameSide, type Entry, type Manifest, type Side } from './manifest.ts'
-import { BlobReader, ensureRepository } from './objects.ts'
+import { ensureRepository } from './objects.ts'
 import { PackWriter } from './packWriter.ts'
 import { Pace, QuickTree } from './quickTree.ts'
 import { writeRootTrees } from './rebase.ts'
-import { inRepository, repositoryFinder } from './repositories.ts'
 import { clockSlackMs, LockedFolders, scanRoot, sidesOf, type Seen } from './scan.ts'
 import { Tree } from './tree.ts'
 
@@ -32,6 +24,8 @@ export type CaptureOptions = {
   readonly through?: ThroughHolder | undefined
   readonly signal?: AbortSignal | undefined
   readonly final: boolean
+  /** Links by which the user reaches files under other names. */
+  readonly userLinks: (workspace: Workspace, roots: readonly WorkspaceRoot[]) => Promise<UserLinks>
 }
 type Dropped = Manifest['dropped'][number]
 
@@ -54,6 +48,7 @@ export async function captureWorkspace(
   const entries: Entry[] = []
   const dropped: Dropped[] = []
   const roots = workspace.roots.filter((root) => root.role === 'project' && root.access === 'rw')
+  let linked: Promise<UserLinks> | undefined
   for (const root of roots) {
     options.signal?.throwIfAborted()
     const scan = await scanRoot(workspace, root, options.final ? locked : null)
@@ -62,16 +57,21 @@ export async function captureWorkspace(
     }
     const kept = scan.seen.filter((seen) => !isMarker(seen.path) && gitPartOf(seen.path) === null)
     dropped.push(...droppedGit(root, scan.seen))
+    if (kept.length > 0) linked ??= options.userLinks(workspace, roots)
+    linked?.catch(() => {})
     entries.push(...(await compareRoot(workspace, root, kept, bases, writer, dropped, options)))
   }
+  const links = (await linked) ?? { inside: [], outside: [], unfinished: [] }
+  for (const root of links.unfinished)
+    dropped.push({ root, path: '.', why: 'too many files to look for links with protected names' })
   // Links and package files are looked into below; nothing else needs to be in place before the end.
-  if (entries.some((entry) => entry.result?.kind === 'symlink' || isPackageFile(entry.path)))
-    await writer.flush()
+  const isReadBelow = (entry: Entry) => entry.result?.kind === 'symlink' || isPackageFile(entry.path)
+  if (links.inside.length > 0 || entries.some(isReadBelow)) await writer.flush()
   const manifest: Manifest = {
     version: 1,
     id: workspace.id,
     roots: [],
-    entries: await classified(workspace, roots, entries, gitDir, options),
+    entries: await classifyEntries(workspace, roots, entries, gitDir, links, options),
     dropped,
     commits: [],
   }
@@ -129,13 +129,9 @@ async function compareRoot(
       if (!sameSide(base.side, result)) bases.recorded.set(key, base)
     }
     if (sameSide(base.side, result)) continue
-    const landing = withoutSetId(result)
-    if (landing !== result) {
-      dropped.push({
-        root: root.path,
-        path: toText(path),
-        why: 'set-user-id and set-group-id bits never land',
-      })
+    const { side: landing, why } = withoutRights(result, base.side)
+    if (why !== null) {
+      dropped.push({ root: root.path, path: toText(path), why })
       if (sameSide(base.side, landing)) continue
     }
     entries.push({
@@ -186,9 +182,22 @@ function settled(stat: DiskStat): boolean {
   return Date.now() - Number(stat.ctimeMs) > 100
 }
 
-function withoutSetId(side: Side | null): Side | null {
-  if (side === null || !('mode' in side) || (side.mode & 0o7000) === 0) return side
-  return { ...side, mode: side.mode & 0o777 }
+/**
+ * Takes off what must not land. A new folder comes with what is in it and nobody decides on its mode: were it
+ * open to everyone, any user of the machine could put files into the project.
+ */
+function withoutRights(side: Side | null, base: Side | null): { side: Side | null; why: string | null } {
+  if (side === null || !('mode' in side)) return { side, why: null }
+  if (side.kind === 'directory' && base === null && (side.mode & 0o002) !== 0)
+    return {
+      side: { ...side, mode: side.mode & 0o775 },
+      why: 'a new folder lands closed to writes of others',
+    }
+  if ((side.mode & 0o7000) === 0) return { side, why: null }
+  return {
+    side: { ...side, mode: side.mode & 0o777 },
+    why: 'set-user-id, set-group-id and sticky bits never land',
+  }
 }
 
 /** Nobody can set a ctime back, so an equal one means equal content. */
@@ -219,67 +228,4 @@ function droppedGit(root: WorkspaceRoot, seen: readonly Seen[]): Dropped[] {
     found.set(isBulk ? `${part}/${inside[0]}` : path, why)
   }
   return [...found].map(([path, why]) => ({ root: root.path, path: toText(path as BytePath), why }))
-}
-
-async function classified(
-  workspace: Workspace,
-  roots: readonly WorkspaceRoot[],
-  entries: readonly Entry[],
-  gitDir: string,
-  options: CaptureOptions,
-): Promise<Entry[]> {
-  const ignored = new Map<string, ReadonlySet<BytePath>>()
-  for (const root of roots) {
-    const paths = entries.filter((entry) => entry.root === root.path).map((entry) => entry.path)
-    ignored.set(root.path, await ignoredPaths(sidesOf(root).base, gitDir, paths))
-  }
-  await using blobs = new BlobReader(gitDir)
-  const homes = workspace.roots.map((root) => ({ name: root.path, paths: [root.target, root.path] }))
-  const byKey = new Map(entries.map((entry) => [entryKey(entry), entry]))
-  const originals = new Map(roots.map((root) => [root.path, new Tree(sidesOf(root).base, options.disk)]))
-  const repositoryOf = new Map<string, Awaited<ReturnType<typeof repositoryFinder>>>()
-  for (const [root, tree] of originals) {
-    const own = entries.filter((entry) => entry.root === root)
-    repositoryOf.set(root, await repositoryFinder(root, own, tree))
-  }
-  const read = async (side: Side | null): Promise<PackageContent> => {
-    if (side === null) return null
-    return side.kind === 'file' && side.size < 4 * 1024 * 1024 ? blobs.read(side.oid) : 'unreadable'
-  }
-  const linkAt = async (root: string, path: BytePath): Promise<string | null> => {
-    const known = byKey.get(entryKey({ root, path }))
-    if (known !== undefined) {
-      return known.result?.kind === 'symlink' ? (await blobs.read(known.result.oid)).toString('latin1') : null
-    }
-    const tree = originals.get(root)
-    if (tree === undefined || (await tree.lstat(path))?.isSymbolicLink() !== true) return null
-    const target = await tree.within(parentOf(path), (folder) =>
-      options.disk.readlink(folder.at(nameOf(path))),
-    )
-    return target.toString('latin1')
-  }
-  try {
-    const done: Entry[] = []
-    for (const entry of entries) {
-      const { root, path, base, result } = entry
-      let refused: string | null = null
-      if (result?.kind === 'special') refused = `a ${result.what} never lands`
-      if (result?.kind === 'symlink') {
-        const target = (await blobs.read(result.oid)).toString('latin1')
-        refused = await leavesRoots({ root, path, target }, homes, linkAt)
-      }
-      const repository = (await repositoryOf.get(root)?.(path)) ?? null
-      if (repository !== null) refused ??= inRepository
-      const hasScripts = isPackageFile(path) && hasChangedScripts(await read(base), await read(result))
-      done.push({
-        ...entry,
-        refused,
-        ignored: ignored.get(root)?.has(path) === true,
-        protected: hasScripts || isProtectedPath(root, path, options.protectedPaths),
-      })
-    }
-    return done
-  } finally {
-    for (const tree of originals.values()) await tree[Symbol.asyncDispose]()
-  }
 }

@@ -15,6 +15,7 @@ import { createRepoLock } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
 import type { ThroughHolder } from '../base/throughHolder.ts'
 import type { Workspace } from '../base/workspace.ts'
+import { findUserLinks, type UserLinks } from './aliases.ts'
 import {
   applyChangeset,
   hasOpenJournal,
@@ -24,7 +25,8 @@ import {
   type ApplyContext,
 } from './apply.ts'
 import { writeBases } from './bases.ts'
-import { captureWorkspace } from './capture.ts'
+import { captureWorkspace, type CaptureOptions } from './capture.ts'
+import { homesOf } from './classifyEntries.ts'
 import { decideFiles, approveSelected } from './decide.ts'
 import type { DiffText } from './diffText.ts'
 import { realDisk, type Disk } from './disk.ts'
@@ -33,6 +35,7 @@ import { PackWriter } from './packWriter.ts'
 import { peekWorkspace, type Glimpse } from './peek.ts'
 import { chooseFiles, ChangesetReader, turnOf, type DiffOptions } from './reader.ts'
 import { SavedManifests } from './saved.ts'
+import { sidesOf } from './scan.ts'
 import { readView } from './view.ts'
 import { noteFirstSeen } from './written.ts'
 
@@ -147,6 +150,19 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     }
   }
 
+  /** While an agent runs they are looked for once: the cost of a look must not grow with the tree. */
+  const linksOfRunning = new Map<DispatchId, Promise<UserLinks>>()
+  const lookForLinks: CaptureOptions['userLinks'] = (workspace, roots) =>
+    findUserLinks(
+      roots.map((root) => ({ path: root.path, base: sidesOf(root).base })),
+      homesOf(workspace),
+    )
+  const linksOnce: CaptureOptions['userLinks'] = (workspace, roots) => {
+    const known = linksOfRunning.get(workspace.id) ?? lookForLinks(workspace, roots)
+    linksOfRunning.set(workspace.id, known)
+    return known
+  }
+
   async function capture(
     workspace: Workspace,
     { final, through, signal }: Parameters<Changesets['capture']>[1],
@@ -163,7 +179,9 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       through,
       signal,
       final,
+      userLinks: final ? lookForLinks : linksOnce,
     })
+    if (final) linksOfRunning.delete(id)
     const { manifest, bases } = captured
     const known = records.find(id)
     const isEmpty = manifest.entries.length === 0 && manifest.commits.length === 0

@@ -15,10 +15,11 @@ const exists = (path: string) =>
 test('a package.json that is a link to a file with scripts does not land with "approve all"', async () => {
   await using bench = await Bench.make()
   const { id } = await bench.dispatch(
-    `mkdir l; echo '{"scripts":{"postinstall":"id"}}' > l/x.json; ln -s x.json l/package.json`,
+    `mkdir l; echo '{"scripts":{"postinstall":"id"}}' > l/x.json; ln -s x.json l/package.json; echo '{}' > l/y.json`,
   )
   await bench.changesets.apply(id, all, 'test')
-  expect(await exists(join(bench.root, 'l/x.json'))).toBe(true)
+  expect(await exists(join(bench.root, 'l/y.json'))).toBe(true)
+  expect(await exists(join(bench.root, 'l/x.json'))).toBe(false)
   expect(await exists(join(bench.root, 'l/package.json'))).toBe(false)
 })
 

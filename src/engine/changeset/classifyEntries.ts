@@ -1,0 +1,94 @@
+import type { Workspace, WorkspaceRoot } from '../base/workspace.ts'
+import { Aliases, type UserLinks } from './aliases.ts'
+import { nameOf, parentOf, type BytePath } from './bytePath.ts'
+import { hasChangedScripts, isPackageFile, type PackageContent } from './classify.ts'
+import type { Disk } from './disk.ts'
+import { ignoredPaths } from './ignored.ts'
+import { followLink, type Home, type LinkAt } from './links.ts'
+import { entryKey, type Entry, type Side } from './manifest.ts'
+import { BlobReader } from './objects.ts'
+import { leadsToProtected } from './protectedPaths.ts'
+import { inRepository, repositoryFinder } from './repositories.ts'
+import { sidesOf } from './scan.ts'
+import { Tree } from './tree.ts'
+
+/** Every path under which a root can be named, from inside the sandbox or from outside. */
+export function homesOf(workspace: Workspace): readonly Home[] {
+  return workspace.roots.map((root) => ({ name: root.path, paths: [root.target, root.path] }))
+}
+
+/** Says of each entry whether it may land at all, and whether "approve all" may speak for it. */
+export async function classifyEntries(
+  workspace: Workspace,
+  roots: readonly WorkspaceRoot[],
+  entries: readonly Entry[],
+  gitDir: string,
+  userLinks: UserLinks,
+  { disk, protectedPaths }: { readonly disk: Disk; readonly protectedPaths: readonly string[] },
+): Promise<Entry[]> {
+  if (entries.length === 0) return []
+  await using resources = new AsyncDisposableStack()
+  const blobs = resources.use(new BlobReader(gitDir))
+  const originals = new Map(
+    roots.map((root) => [root.path, resources.use(new Tree(sidesOf(root).base, disk))]),
+  )
+  const homes = homesOf(workspace)
+  const before = linksBefore(originals)
+  const after = linksAfter(entries, blobs, before)
+  const ownLinks = entries.filter((entry) => entry.result?.kind === 'symlink')
+  const aliases = await Aliases.find(userLinks, ownLinks, homes, [before, after], protectedPaths)
+  const ignored = new Map<string, ReadonlySet<BytePath>>()
+  const repositoryOf = new Map<string, Awaited<ReturnType<typeof repositoryFinder>>>()
+  for (const root of roots) {
+    const own = entries.filter((entry) => entry.root === root.path)
+    const paths = own.map((entry) => entry.path)
+    ignored.set(root.path, await ignoredPaths(sidesOf(root).base, gitDir, paths))
+    const original = originals.get(root.path)
+    if (original !== undefined) repositoryOf.set(root.path, await repositoryFinder(root.path, own, original))
+  }
+  const read = async (side: Side | null): Promise<PackageContent> => {
+    if (side === null) return null
+    return side.kind === 'file' && side.size < 4 * 1024 * 1024 ? blobs.read(side.oid) : 'unreadable'
+  }
+  const done: Entry[] = []
+  for (const entry of entries) {
+    const { root, path, base, result } = entry
+    let refused: string | null = null
+    if (result?.kind === 'special') refused = `a ${result.what} never lands`
+    if (result?.kind === 'symlink') {
+      const target = (await blobs.read(result.oid)).toString('latin1')
+      const followed = await followLink({ root, path, target }, homes, after)
+      refused = followed.stays ? null : followed.why
+    }
+    const repository = (await repositoryOf.get(root)?.(path)) ?? null
+    if (repository !== null) refused ??= inRepository
+    const isPackage = [entry, ...aliases.of(entry)].some((each) => isPackageFile(each.path))
+    const hasScripts = isPackage && hasChangedScripts(await read(base), await read(result))
+    const isLink = base?.kind === 'symlink' || result?.kind === 'symlink'
+    done.push({
+      ...entry,
+      refused,
+      ignored: ignored.get(root)?.has(path) === true,
+      protected: hasScripts || aliases.isProtected(entry) || (isLink && leadsToProtected(root, path)),
+    })
+  }
+  return done
+}
+
+function linksBefore(originals: ReadonlyMap<string, Tree>): LinkAt {
+  return async (root, path) => {
+    const tree = originals.get(root)
+    if (tree === undefined || (await tree.lstat(path))?.isSymbolicLink() !== true) return null
+    const target = await tree.within(parentOf(path), (folder) => tree.disk.readlink(folder.at(nameOf(path))))
+    return target.toString('latin1')
+  }
+}
+
+function linksAfter(entries: readonly Entry[], blobs: BlobReader, before: LinkAt): LinkAt {
+  const byKey = new Map(entries.map((entry) => [entryKey(entry), entry]))
+  return async (root, path) => {
+    const known = byKey.get(entryKey({ root, path }))
+    if (known === undefined) return before(root, path)
+    return known.result?.kind === 'symlink' ? (await blobs.read(known.result.oid)).toString('latin1') : null
+  }
+}

@@ -1,0 +1,64 @@
+import { parentOf, type BytePath } from './bytePath.ts'
+
+export type Place = { readonly root: string; readonly path: BytePath }
+/** A root by the name we know it by, and every path under which it can be reached. */
+export type Home = { readonly name: string; readonly paths: readonly string[] }
+/** The target of a link inside a root, or null for anything else. */
+export type LinkAt = (root: string, path: BytePath) => Promise<string | null>
+export type Followed =
+  | { readonly stays: true; readonly end: Place; readonly through: readonly Place[] }
+  | { readonly stays: false; readonly why: string; readonly through: readonly Place[] }
+
+const mostHops = 40
+
+/** Where a link leads, by its text and by the links on the way, as far as that is inside the roots. */
+export async function followLink(
+  link: Place & { readonly target: string },
+  homes: readonly Home[],
+  linkAt: LinkAt,
+): Promise<Followed> {
+  const through: Place[] = []
+  let root: string = link.root
+  let at = parentOf(link.path).split('/').filter(Boolean)
+  let pending = link.target
+  for (let hops = 0; hops < mostHops; hops += 1) {
+    if (pending.startsWith('/')) {
+      const home = homeOf(homes, pending)
+      if (home === null)
+        return { stays: false, why: 'a link to an absolute path outside the roots never lands', through }
+      root = home.name
+      at = []
+      pending = pending.slice(home.path.length)
+    }
+    const names = pending.split('/').filter((name) => name !== '' && name !== '.')
+    let next: string | null = null
+    while (names.length > 0) {
+      const name = names.shift() ?? ''
+      if (name === '..') {
+        if (at.length === 0)
+          return { stays: false, why: 'a link that leads out of its root never lands', through }
+        at.pop()
+        continue
+      }
+      const here = [...at, name].join('/') as BytePath
+      const target = await linkAt(root, here)
+      if (target !== null) {
+        through.push({ root, path: here })
+        next = [target, ...names].join('/')
+        break
+      }
+      at.push(name)
+    }
+    if (next === null) return { stays: true, end: { root, path: at.join('/') as BytePath }, through }
+    pending = next
+  }
+  return { stays: false, why: 'a link that leads through too many links never lands', through }
+}
+
+/** The innermost root that holds an absolute path. */
+export function homeOf(homes: readonly Home[], target: string): { name: string; path: string } | null {
+  const found = homes
+    .flatMap(({ name, paths }) => paths.map((path) => ({ name, path: Buffer.from(path).toString('latin1') })))
+    .filter(({ path }) => target === path || target.startsWith(`${path}/`))
+  return found.toSorted((a, b) => b.path.length - a.path.length)[0] ?? null
+}
