@@ -36,26 +36,36 @@ function npmCommand() {
   return process.platform === 'win32' ? ['npm.cmd'] : [process.env.PATH ? 'npm' : beside]
 }
 
+async function npm(command, hint) {
+  const [file, ...before] = npmCommand()
+  const args = [...before, ...command, '--no-audit', '--no-fund', '--no-progress', '--loglevel=error']
+  const { code, output } = await runQuietly(file, args, { cwd: root })
+  if (code === 0) return
+  const lines = output.split('\n').map((line) => line.replace(/^npm (error|ERR!|notice)\s*/, '').trim())
+  const why = lines.find((line) => line !== '' && !/^(code|errno|syscall|path) /.test(line))
+  throw new SetupError(`npm ${command[0]}: ${why ?? `ended with ${code}`}`, hint)
+}
+
 export async function ensurePackages() {
   if (isInstalled() && projectNode() !== undefined) return
   await withLock('packages', async () => {
     if (isInstalled() && projectNode() !== undefined) return
     say('installing npm packages (about a minute, once)')
-    const [file, ...before] = npmCommand()
-    const args = [...before, 'ci', '--no-audit', '--no-fund', '--no-progress', '--loglevel=error']
-    const { code, output } = await runQuietly(file, args, { cwd: root })
-    if (code !== 0) {
-      const lines = output.split('\n').map((line) => line.replace(/^npm (error|ERR!)\s*/, '').trim())
-      const why = lines.find((line) => line !== '' && !/^(code|errno|syscall|path) /.test(line))
-      throw new SetupError(
-        `npm ci: ${why ?? `ended with ${code}`}`,
+    if (!isInstalled()) {
+      await npm(
+        ['ci'],
         'Check that this machine reaches its npm registry, then run `npm ci` to see everything npm says.',
       )
     }
+    // The one package whose install script we want: it fetches the Node for this machine.
+    await npm(
+      ['rebuild', 'node', '--ignore-scripts=false'],
+      'Check that this machine reaches its npm registry, or install Node 24.',
+    )
     if (projectNode() === undefined) {
       throw new SetupError(
-        'npm ci: the package `node` brought no binary, and this machine has no Node 24',
-        'npm may be set to skip install scripts; run `npm ci --ignore-scripts=false`, or install Node 24.',
+        'npm rebuild: the package `node` brought no binary, and this machine has no Node 24',
+        'Run `npm rebuild node --ignore-scripts=false` to see everything npm says, or install Node 24.',
       )
     }
   })
