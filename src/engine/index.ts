@@ -1,4 +1,5 @@
 import type { Client, Handlers, SpawnInput } from '../shared/api.ts'
+import type { Orphan } from '../shared/invocation.ts'
 import { spawnInputSchema } from '../shared/api.ts'
 import { channelPair, connectClient, serveChannel } from '../shared/wire/index.ts'
 import { defaultConfigDir, defaultDataDir } from './base/paths.ts'
@@ -6,8 +7,10 @@ import { knownRuntimeDir } from './base/runtime.ts'
 import {
   connectToHost,
   createHandlers,
+  landWaiting,
   offerToCommandLines,
   openParts,
+  reconcile,
   recover,
   runForeground,
   Supervisors,
@@ -49,12 +52,21 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     const parts = resources.use(await openParts({ dataDir, configDir }))
     const stays = options.host !== 'command-line'
     const supervisors = resources.use(new Supervisors({ dataDir, configDir }, stays))
-    const handlers = createHandlers(parts, supervisors, options.host)
+    let found: Promise<Orphan[]> | undefined
+    const reconciled = () => (found ??= reconcile(parts, { patient: true }))
+    const handlers = createHandlers(parts, supervisors, options.host, reconciled)
     // A full disk may keep us from tidying up after a crash; it must not keep people from looking.
     await recover(parts).catch(onUnexpected)
     await parts.changesets.recover().catch(onUnexpected)
-    if (stays) resources.use(watchOverSupervisors(parts, onUnexpected))
-    if (stays) expireArchive(parts.layout).catch(onUnexpected)
+    await landWaiting(parts).catch(onUnexpected)
+    if (stays) {
+      resources.use(every(watchMs, () => lookAfterOthers(parts), onUnexpected))
+      resources.use(every(expiryMs, () => expireArchive(parts.layout), onUnexpected))
+      const tidying = expireArchive(parts.layout).catch(onUnexpected)
+      reconciled().catch(onUnexpected)
+      // Both look at files while the window comes up; closing waits for them.
+      resources.defer(async () => void (await Promise.allSettled([tidying, found])))
+    }
     const [near, far] = channelPair()
     serveChannel(handlers, far, { by: 'you' }, onUnexpected)
     const client = connectClient(near)
@@ -78,19 +90,29 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
 }
 
 const watchMs = 2_000
+const expiryMs = 6 * 60 * 60 * 1000
 
-/** A supervisor that is killed cannot say so: whoever stays looks after the others' dispatches. */
-function watchOverSupervisors(parts: Parts, onUnexpected: (error: unknown) => void): Disposable {
-  let looking = false
+/**
+ * A supervisor that is killed cannot say so, nor land what waited for its agent: whoever stays looks after the
+ * others' dispatches.
+ */
+async function lookAfterOthers(parts: Parts): Promise<void> {
+  await recover(parts)
+  await landWaiting(parts)
+}
+
+/** Repeats something, one at a time. */
+function every(ms: number, work: () => Promise<unknown>, onUnexpected: (error: unknown) => void): Disposable {
+  let working = false
   const timer = setInterval(() => {
-    if (looking) return
-    looking = true
-    recover(parts)
+    if (working) return
+    working = true
+    work()
       .catch(onUnexpected)
       .finally(() => {
-        looking = false
+        working = false
       })
-  }, watchMs)
+  }, ms)
   timer.unref()
   return { [Symbol.dispose]: () => clearInterval(timer) }
 }

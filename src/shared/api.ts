@@ -31,6 +31,7 @@ import {
   landResultSchema,
   orphanSchema,
   stakesSchema,
+  waitingLandingSchema,
   worktreeEntrySchema,
   worktreeMetaSchema,
 } from './invocation.ts'
@@ -50,6 +51,8 @@ const nothing = z.object({})
 /** A full id or a unique prefix of one; never a name. */
 const reference = z.object({ id: z.string().min(1) })
 const byId = z.object({ id: dispatchIdSchema })
+/** `idle`: where an agent runs on the same folders, the landing waits for it instead of being refused. */
+const landsWhen = z.enum(['now', 'idle']).default('now')
 const nearReference = reference.extend({ near: z.string().optional() })
 
 export const spawnInputSchema = z.object({
@@ -160,6 +163,7 @@ export const api = {
       include_ignored: z.boolean().default(false),
       /** The revision that was reviewed; refused when the changeset has moved since. */
       revision: z.string().optional(),
+      when: landsWhen,
       /** Also makes a commit of it, or takes over the agent's own commits, on a branch of the first root. */
       commit: z
         .object({
@@ -229,14 +233,21 @@ export const api = {
       message: z.string().optional(),
       all: z.boolean().default(false),
       include_ignored: z.boolean().default(false),
+      when: landsWhen,
     }),
     landResultSchema,
   ),
   'agent.discard': procedure(reference, z.object({ id: dispatchIdSchema, archive: z.string().nullable() })),
+  /** Landings that wait for running agents, or for a person where they could not be made. */
+  'landing.list': procedure(nothing, z.array(waitingLandingSchema)),
+  'landing.cancel': procedure(reference, byId),
   'archive.list': procedure(nothing, z.array(archiveRecordSchema)),
   'archive.restore': procedure(byId, archiveRecordSchema),
-  /** What is on disk or in a repository and belongs to nothing; shown, never deleted. */
-  'workspace.orphans': procedure(nothing, z.array(orphanSchema)),
+  /**
+   * What is on disk, in a repository or in the database and belongs to nothing; shown, never deleted. Without
+   * `fresh`: as it was found when the host started.
+   */
+  'workspace.orphans': procedure(z.object({ fresh: z.boolean().default(true) }), z.array(orphanSchema)),
 
   'boundary.show': procedure(reference, boundaryStateSchema),
   /** Files a request; the answer may be in it already. With `wait_s` it waits for one. */

@@ -118,6 +118,8 @@ export const applyResultSchema = z.object({
   merged: z.array(z.string()).optional(),
   /** The commit that was made of it, where one was asked for. */
   commit: z.object({ root: z.string(), branch: z.string(), oid: z.string() }).optional(),
+  /** Nothing landed yet: it will when these agents, which run on the same folders, have ended. */
+  waits_for: z.array(dispatchIdSchema).optional(),
   /** Something beside the files that did not work out. */
   notes: z.array(z.string()).optional(),
 })

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { orphanSchema } from './invocation.ts'
 import { sandboxLevelSchema } from './level.ts'
 
 /** One thing that was looked at: what it is, whether it is as it must be, and what helps where it is not. */
@@ -36,5 +37,7 @@ export const doctorReportSchema = z.object({
     disk: z.string(),
     time: z.string(),
   }),
+  /** What is on disk, in repositories or in the database and belongs to nothing. */
+  orphans: z.array(orphanSchema).optional(),
 })
 export type DoctorReport = z.infer<typeof doctorReportSchema>

@@ -100,8 +100,23 @@ export const landResultSchema = z.object({
   commit: z.string().nullable(),
   applied: z.array(z.object({ root: z.string(), path: z.string() })),
   skipped: z.array(z.object({ path: z.string(), why: z.string() })),
+  /** Nothing landed yet: it will when these agents have ended. */
+  waits_for: z.array(dispatchIdSchema).optional(),
 })
 export type LandResult = z.infer<typeof landResultSchema>
+
+/** A landing that waits until no agent looks at its folders. */
+export const waitingLandingSchema = z.object({
+  id: dispatchIdSchema,
+  kind: z.enum(['apply', 'land']),
+  by: z.string(),
+  asked_at: z.string(),
+  /** Running agents on the same folders, now. */
+  waits_for: z.array(dispatchIdSchema),
+  /** Why it did not land when its turn came; it then waits for a person, not for an agent. */
+  problem: z.string().nullable(),
+})
+export type WaitingLanding = z.infer<typeof waitingLandingSchema>
 
 /** `archive/<id>/record.json`: what was put away, from where, and until when it is kept. */
 export const archiveRecordSchema = z.object({
@@ -133,10 +148,13 @@ export const orphanSchema = z.object({
     'branch_without_sandbox',
     'registered_without_sandbox',
     'row_without_record',
+    'record_lost',
     'archive_without_record',
   ]),
   id: z.string(),
   place: z.string(),
   why: z.string(),
+  /** What a person can do about it; nothing happens by itself. */
+  hint: z.string().nullable().default(null),
 })
 export type Orphan = z.infer<typeof orphanSchema>

@@ -1,6 +1,7 @@
 import { access, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { createEngine } from '../../src/engine/index.ts'
 import { Bench, execute, processesWith, waitUntil } from '../dispatch/harness.ts'
 
 let bench: Bench
@@ -43,6 +44,71 @@ test('a changeset does not land under an agent that runs on the same folder, and
   expect(await bench.output(running)).not.toContain('SAW')
   expect((await bench.client.call('changeset.apply', { id: writer, all: true })).applied).toHaveLength(2)
   expect(await readFile(join(bench.project, 'two.txt'), 'utf8')).toBe('new')
+})
+
+test('a landing that was asked for while an agent ran lands when it ends, with nobody there to ask again', async () => {
+  const writer = await bench.spawn('echo -n new > one.txt; echo -n new > two.txt')
+  await bench.ended(writer)
+  const running = await bench.spawn(`${watcher}; echo finished`)
+  await bench.running(running)
+  const asked = await bench.client.call('changeset.apply', { id: writer, all: true, when: 'idle' })
+  expect(asked).toMatchObject({ state: 'review', applied: [], waits_for: [running] })
+  expect(await readFile(join(bench.project, 'one.txt'), 'utf8')).toBe('old')
+  expect(await bench.client.call('landing.list', {})).toMatchObject([
+    { id: writer, kind: 'apply', waits_for: [running], problem: null },
+  ])
+  // It outlives whoever asked; what lands it is the supervisor of the agent that was in the way.
+  await bench.engine.close()
+  bench.engine = await createEngine({ dataDir: bench.dataDir, host: 'command-line' })
+  expect(await bench.client.call('landing.list', {})).toHaveLength(1)
+  await bench.client.call('dispatch.kill', { id: running })
+  await waitUntil('it has landed', async () => (await bench.client.call('landing.list', {})).length === 0)
+  expect(await readFile(join(bench.project, 'one.txt'), 'utf8')).toBe('new')
+  expect(await readFile(join(bench.project, 'two.txt'), 'utf8')).toBe('new')
+  expect(await bench.output(running)).not.toContain('SAW')
+  expect(await bench.client.call('changeset.get', { id: writer })).toMatchObject({ state: 'applied' })
+})
+
+test('a landing that waits outlives the kill -9 of the agent it waits for, and the next start finds it', async () => {
+  const writer = await bench.spawn('echo -n new > one.txt')
+  await bench.ended(writer)
+  const running = await bench.spawn('sleep 300')
+  await bench.running(running)
+  await bench.client.call('changeset.apply', { id: writer, all: true, when: 'idle' })
+  const [supervisor] = (await processesWith(bench.dataDir)).map((line) => Number(line.split(' ')[0]))
+  process.kill(supervisor!, 'SIGKILL')
+  await waitUntil('it is gone', async () => (await processesWith(bench.dataDir)).length === 0)
+  expect(await readFile(join(bench.project, 'one.txt'), 'utf8')).toBe('old')
+  await bench.engine.close()
+  bench.engine = await createEngine({ dataDir: bench.dataDir, host: 'command-line' })
+  expect(await readFile(join(bench.project, 'one.txt'), 'utf8')).toBe('new')
+  expect(await bench.client.call('landing.list', {})).toEqual([])
+})
+
+test('what waits lands as it was reviewed or not at all, and can be taken back', async () => {
+  const writer = await bench.spawn('echo -n new > one.txt')
+  await bench.ended(writer)
+  const running = await bench.spawn('sleep 300')
+  await bench.running(running)
+  const wait = () => bench.client.call('changeset.apply', { id: writer, all: true, when: 'idle' })
+  await wait()
+  await bench.client.call('landing.cancel', { id: writer })
+  await expect(bench.client.call('landing.cancel', { id: writer })).rejects.toMatchObject({ exitCode: 66 })
+  await wait()
+  // The user edits the same line meanwhile: a conflict, which nobody is there to settle.
+  await writeFile(join(bench.project, 'one.txt'), 'mine')
+  await bench.client.call('dispatch.kill', { id: running })
+  await waitUntil(
+    'it was tried',
+    async () => (await bench.client.call('landing.list', {}))[0]?.problem !== null,
+  )
+  expect(await bench.client.call('landing.list', {})).toMatchObject([{ id: writer, waits_for: [] }])
+  expect(await readFile(join(bench.project, 'one.txt'), 'utf8')).toBe('mine')
+  const { state, escalated } = await bench.client.call('changeset.get', { id: writer })
+  expect({ state, escalated }).toMatchObject({ state: 'review', escalated: expect.stringContaining('land') })
+  // A decision of a person ends the wait.
+  await bench.client.call('changeset.reject', { id: writer, comment: 'no' })
+  expect(await bench.client.call('landing.list', {})).toEqual([])
 })
 
 test('the control: files changed by hand under a running agent are seen at once', async () => {

@@ -7,7 +7,7 @@ import { paint, paintState } from '../terminal/style.ts'
 import { renderFields, renderTable } from '../terminal/table.ts'
 import { showAll, showLines } from '../../shared/visible.ts'
 import { plural } from '../terminal/words.ts'
-import { printNotes, restoreFromArchive } from './archive.ts'
+import { noteOrphans, printNotes, renderOrphans, restoreFromArchive } from './archive.ts'
 
 type Json = { readonly json?: boolean }
 
@@ -51,7 +51,11 @@ async function start(options: StartOptions) {
 }
 
 async function list(options: Json & { all?: boolean }) {
-  const entries = await withClient((client) => client.call('agent.list', { all: options.all === true }))
+  const entries = await withClient(async (client) => {
+    const listed = await client.call('agent.list', { all: options.all === true })
+    if (!options.json) await noteOrphans(client)
+    return listed
+  })
   if (options.json) return printJson(entries.map(flat))
   const rows = entries.map(({ id, meta, why }) => [
     id,
@@ -101,6 +105,7 @@ type LandOptions = Json & {
   readonly message?: string
   readonly all?: boolean
   readonly includeIgnored?: boolean
+  readonly whenIdle?: boolean
 }
 
 async function land(id: string, options: LandOptions) {
@@ -117,13 +122,16 @@ async function land(id: string, options: LandOptions) {
       how,
       all: options.all === true,
       include_ignored: options.includeIgnored === true,
+      when: options.whenIdle === true ? 'idle' : 'now',
       ...(message === undefined ? {} : { message }),
     }),
   )
   if (options.json) return printJson(result)
   for (const { path, why } of result.skipped) print(`skipped  ${showAll(path)}: ${showAll(why)}`)
   const files = plural(result.applied.length, 'file')
-  if (!result.landed)
+  if (result.waits_for !== undefined)
+    print(`${result.id}: lands when ${result.waits_for.join(', ')} has ended`)
+  else if (!result.landed)
     print(`${result.id}: ${files} landed in ${showAll(result.tree)}, the rest waits for a decision`)
   else if (result.commit === null)
     print(`${result.id}: ${files} landed in ${showAll(result.tree)}, not committed`)
@@ -133,7 +141,8 @@ async function land(id: string, options: LandOptions) {
 async function discard(id: string, options: Json) {
   const result = await withClient((client) => client.call('agent.discard', { id }))
   if (options.json) return printJson(result)
-  print(`${result.id} is in the archive; bring it back with: orangery agent restore ${result.id}`)
+  if (result.archive === null) print(`${result.id} is forgotten: there was nothing left of it`)
+  else print(`${result.id} is in the archive; bring it back with: orangery agent restore ${result.id}`)
 }
 
 async function archive(options: Json) {
@@ -156,17 +165,7 @@ async function archive(options: Json) {
 async function orphans(options: Json) {
   const found = await withClient((client) => client.call('workspace.orphans', {}))
   if (options.json) return printJson(found)
-  const rows = found.map(({ id, kind, place, why }) => [
-    id,
-    kind.replaceAll('_', ' '),
-    showAll(place),
-    showAll(why),
-  ])
-  print(
-    rows.length === 0
-      ? 'Disk, repositories and records agree.'
-      : renderTable(['id', 'what', 'where', 'why'], rows),
-  )
+  print(found.length === 0 ? 'Disk, repositories and records agree.' : renderOrphans(found))
 }
 
 export function registerAgent(program: Command): void {
@@ -226,6 +225,7 @@ export function registerAgent(program: Command): void {
     .option('--message <text>', 'message of the commit')
     .option('--all', 'approve everything first that is neither protected nor ignored')
     .option('--include-ignored', 'with --all: ignored files too')
+    .option('--when-idle', 'where an agent runs on the same folders, land when it has ended')
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  orangery agent land 20260128120500 --all --how squash')
     .action(land)

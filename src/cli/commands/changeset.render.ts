@@ -1,5 +1,6 @@
 import type { ApplyResult, ChangedFile, Changeset, ChangeKind } from '../../shared/changeset.ts'
 import type { ChangesetSummary } from '../../shared/dispatch.ts'
+import type { WaitingLanding } from '../../shared/invocation.ts'
 import { paint, paintState } from '../terminal/style.ts'
 import { renderTable } from '../terminal/table.ts'
 import { showAll, showLines } from '../../shared/visible.ts'
@@ -88,7 +89,22 @@ export function renderDiff(text: string): string {
     .join('\n')
 }
 
-export function renderApplied({ id, state, applied, skipped }: ApplyResult, verb: string): string {
+export function renderWaiting(landings: readonly WaitingLanding[]): string {
+  if (landings.length === 0) return 'No landing waits.'
+  const rows = landings.map(({ id, by, asked_at, waits_for, problem }) => [
+    id,
+    showAll(by),
+    asked_at,
+    problem === null ? waits_for.join(', ') : paint('red', showAll(problem)),
+  ])
+  return renderTable(['id', 'asked by', 'since', 'waits for'], rows)
+}
+
+export function renderApplied({ id, state, applied, skipped, waits_for }: ApplyResult, verb: string): string {
+  if (waits_for !== undefined) {
+    const agents = waits_for.length === 0 ? 'the agent on its folders' : waits_for.join(', ')
+    return `${id} lands when ${agents} has ended; see: orangery changeset waiting`
+  }
   const lines = [`${id} is ${paintState(state)}: ${plural(applied.length, 'file')} ${verb}`]
   for (const { path } of applied) lines.push(`  ${paint('green', verb)}  ${showAll(path)}`)
   for (const { path, why } of skipped) {

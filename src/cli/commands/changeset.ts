@@ -8,7 +8,13 @@ import { withClient } from '../connect.ts'
 import { printError } from '../failure.ts'
 import { print, printJson } from '../terminal/print.ts'
 import { paintState } from '../terminal/style.ts'
-import { renderApplied, renderChangeset, renderChangesets, renderDiff } from './changeset.render.ts'
+import {
+  renderApplied,
+  renderChangeset,
+  renderChangesets,
+  renderDiff,
+  renderWaiting,
+} from './changeset.render.ts'
 
 type Json = { readonly json?: boolean }
 
@@ -110,6 +116,7 @@ type ApplyOptions = Json & {
   readonly message?: string
   readonly own?: boolean
   readonly hooks?: boolean
+  readonly whenIdle?: boolean
 }
 
 async function apply(id: string, options: ApplyOptions) {
@@ -129,10 +136,22 @@ async function apply(id: string, options: ApplyOptions) {
     id,
     all,
     include_ignored: includeIgnored,
+    when: options.whenIdle === true ? ('idle' as const) : ('now' as const),
     ...(revision === undefined ? {} : { revision }),
     ...commit,
   }
   reportApplied(await withClient((client) => client.call('changeset.apply', input)), 'applied', options)
+}
+
+async function waiting(options: Json & { readonly cancel?: string }) {
+  const { cancel } = options
+  if (cancel !== undefined) {
+    const { id } = await withClient((client) => client.call('landing.cancel', { id: cancel }))
+    return options.json ? printJson({ id }) : print(`${id} waits for review again`)
+  }
+  const landings = await withClient((client) => client.call('landing.list', {}))
+  if (options.json) printJson(landings)
+  else print(renderWaiting(landings))
 }
 
 async function undo(id: string, options: Json) {
@@ -286,9 +305,19 @@ Examples:
     .option('--message <text>', 'with --commit: the message')
     .option('--own', "with --commit: the agent's own commits instead of a new one")
     .option('--hooks', 'with --commit: run your hooks')
+    .option('--when-idle', 'where an agent runs on the same folders, land when it has ended')
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  orangery changeset apply 20260128 --all')
     .action(apply)
+
+  changeset
+    .command('waiting')
+    .summary('landings that wait for running agents')
+    .description('Lists landings that wait until no agent runs on their folders, or takes one of them back.')
+    .option('--cancel <id>', 'do not land this one')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery changeset waiting')
+    .action(waiting)
 
   changeset
     .command('undo <id>')

@@ -3,6 +3,7 @@ import type { CheckResult, DoctorReport } from '../../shared/doctor.ts'
 import { withClient } from '../connect.ts'
 import { print, printJson } from '../terminal/print.ts'
 import { paint } from '../terminal/style.ts'
+import { renderOrphans } from './archive.ts'
 import { renderFields } from '../terminal/table.ts'
 import { showAll } from '../../shared/visible.ts'
 
@@ -24,7 +25,12 @@ function renderReport(report: DoctorReport): string {
     const heading = `${paint('bold', `level ${level}, ${name}`)}  ${state}${how === '' ? '' : `  ${how}`}`
     return [heading, ...checks.map(renderCheck)].join('\n')
   })
-  return [facts, ...levels].join('\n\n')
+  const orphans = report.orphans ?? []
+  const left =
+    orphans.length === 0
+      ? []
+      : [`${paint('bold', 'belongs to nothing')}, and is left as it is\n${renderOrphans(orphans)}`]
+  return [facts, ...levels, ...left].join('\n\n')
 }
 
 export function registerDoctor(program: Command): void {

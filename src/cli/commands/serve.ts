@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import type { Command } from 'commander'
 import { OrangeryError } from '../../shared/errors.ts'
 import { onUnexpected, openEngine } from '../connect.ts'
+import { noteOrphans } from './archive.ts'
 import { print, printJsonLine } from '../terminal/print.ts'
 
 type ServeOptions = { readonly port?: string; readonly open?: boolean; readonly json?: boolean }
@@ -40,6 +41,7 @@ async function serveWindow(options: ServeOptions): Promise<void> {
   const serving = scope.adopt(await serve({ engine, port, onUnexpected }), (server) => server.close())
   if (options.json) printJsonLine({ url: serving.url, port: serving.port })
   else print(`Orangery is at ${serving.url}\nCtrl-C ends it; agents that run go on.`)
+  await noteOrphans(engine.client)
   if (options.open) openInBrowser(serving.url)
   await stopped
 }

@@ -5,25 +5,34 @@ import type { Handlers } from '../../shared/api.ts'
 import { isTerminal } from '../../shared/dispatch.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
+import type { Orphan } from '../../shared/invocation.ts'
 import { loadCards } from '../agents/index.ts'
 import { doctor } from '../sandbox/index.ts'
 import { readEvents, type StoredDispatch } from '../store/index.ts'
 import { boundaryHandlers } from './boundaryHandlers.ts'
 import { askSupervisor, controlPath, type ControlRequest } from './control.ts'
+import { landingHandlers, landWhenIdle, waitsFor } from './landings.ts'
 import { readOutput } from './output.ts'
 import type { Parts } from './parts.ts'
 import { preflight, prepare } from './prepare.ts'
+import { reconcile } from './reconcile.ts'
 import { recordHandlers } from './recordHandlers.ts'
 import { recover } from './recover.ts'
 import { reviewHandlers } from './reviewHandlers.ts'
 import type { Supervisors } from './supervisors.ts'
 import { version } from './version.ts'
-import { abandonChangeset, whileLanding, workspaceHandlers } from './workspaceHandlers.ts'
+import { whileLanding } from './whileLanding.ts'
+import { abandonChangeset, workspaceHandlers } from './workspaceHandlers.ts'
 
 export type HostKind = 'desktop' | 'browser' | 'command-line'
 
 /** The engine's side of the contract: finds the dispatch, asks the right station, says what came of it. */
-export function createHandlers(parts: Parts, supervisors: Supervisors, host: HostKind): Handlers {
+export function createHandlers(
+  parts: Parts,
+  supervisors: Supervisors,
+  host: HostKind,
+  reconciled: () => Promise<Orphan[]>,
+): Handlers {
   const { store, changesets, layout, runtime } = parts
   const find = (reference: string): DispatchId => store.dispatches.resolve(reference)
 
@@ -82,7 +91,13 @@ export function createHandlers(parts: Parts, supervisors: Supervisors, host: Hos
       home: homedir(),
       host,
     }),
-    'host.doctor': () => doctor(layout.dataDir),
+    'host.doctor': async () => {
+      const [report, orphans] = await Promise.all([
+        doctor(layout.dataDir),
+        reconcile(parts, { patient: true }),
+      ])
+      return { ...report, orphans }
+    },
     'host.directories': async ({ path }) => {
       const full = resolve(path.replace(/^~(?=\/|$)/, homedir()))
       const exists = await stat(full).then(
@@ -94,7 +109,8 @@ export function createHandlers(parts: Parts, supervisors: Supervisors, host: Hos
       return { path: full, exists, entries: folders.sort().slice(0, 500) }
     },
     'agent.cards': () => loadCards(parts.configDir),
-    ...workspaceHandlers(parts),
+    ...workspaceHandlers(parts, reconciled),
+    ...landingHandlers(parts, find),
 
     'dispatch.preflight': (input) => preflight(parts, input),
     'dispatch.spawn': async (input) => {
@@ -150,15 +166,23 @@ export function createHandlers(parts: Parts, supervisors: Supervisors, host: Hos
     'changeset.get': ({ id }) => changesets.get(find(id)),
     'changeset.diff': ({ id, ...options }, { by }) => changesets.diff(find(id), options, by),
     'changeset.decide': ({ id, ...decision }, { by }) => changesets.decide(find(id), decision, by),
-    'changeset.apply': ({ id: reference, ...options }, { by }) => {
+    'changeset.apply': async ({ id: reference, when, ...options }, { by }) => {
       const id = find(reference)
-      return whileLanding(parts, id, () => changesets.apply(id, options, by))
+      if (when === 'now') return whileLanding(parts, id, () => changesets.apply(id, options, by))
+      const landed = await landWhenIdle(parts, id, { kind: 'apply', ...options }, by)
+      if (landed !== null) return landed
+      const { state } = await changesets.get(id)
+      return { id, state, applied: [], skipped: [], waits_for: await waitsFor(parts, id) }
     },
     'changeset.undo': ({ id: reference }, { by }) => {
       const id = find(reference)
       return whileLanding(parts, id, () => changesets.undo(id, by))
     },
-    'changeset.reject': ({ id, comment }, { by }) => changesets.reject(find(id), comment, by),
+    'changeset.reject': ({ id: reference, comment }, { by }) => {
+      const id = find(reference)
+      store.landings.remove(id)
+      return changesets.reject(id, comment, by)
+    },
     'changeset.abandon': ({ id }, { by }) => abandonChangeset(parts, find(id), by),
 
     ...boundaryHandlers(parts, find),

@@ -1,6 +1,8 @@
 export { connectToHost, offerToCommandLines } from './hostSocket.ts'
 export { createHandlers, type HostKind } from './handlers.ts'
+export { landWaiting } from './landings.ts'
 export { openParts } from './openParts.ts'
+export { reconcile } from './reconcile.ts'
 export { recover } from './recover.ts'
 export { runForeground, type Foreground } from './foreground.ts'
 export { Supervisors } from './supervisors.ts'

@@ -20,6 +20,7 @@ import { noteAgentCommits } from './inside.ts'
 import { egressPath } from './network.ts'
 import type { Parts } from './parts.ts'
 import { isAlive } from './processes.ts'
+import { mirror } from './reconcile.ts'
 
 /** A dispatch that is recorded but whose supervisor has not come up in this time never will. */
 const startPatienceMs = 30_000
@@ -72,6 +73,7 @@ async function interrupt(parts: Parts, dispatch: StoredDispatch): Promise<void> 
     await log.close()
     outcome = { ...outcome, lastEventHash: log.lastHash }
     await updateInvocation(layout, repoId, id, { status: outcome.status }).catch(() => {})
+    await mirror(parts, repoId, id)
   }
   store.dispatches.finish(id, outcome)
 }

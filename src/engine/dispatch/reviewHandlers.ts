@@ -1,6 +1,7 @@
 import type { Handlers } from '../../shared/api.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { Parts } from './parts.ts'
+import { restoreChangeset } from './workspaceHandlers.ts'
 
 type Review =
   | 'changeset.conflicts'
@@ -11,14 +12,15 @@ type Review =
 
 /** The part of a review that goes beyond reading, deciding and landing. */
 export function reviewHandlers(
-  { changesets }: Parts,
+  parts: Parts,
   find: (reference: string) => DispatchId,
 ): Pick<Handlers, Review> {
+  const { changesets } = parts
   return {
     'changeset.conflicts': ({ id }) => changesets.conflicts(find(id)),
     'changeset.resolve': ({ id, ...resolution }, { by }) => changesets.resolve(find(id), resolution, by),
     'changeset.escalate': ({ id, why }) => changesets.escalate(find(id), why),
-    'changeset.restore': ({ id }, { by }) => changesets.restore(find(id), by),
+    'changeset.restore': ({ id }, { by }) => restoreChangeset(parts, find(id), by),
     'changeset.export': async ({ id, format }) => {
       const { name, data } = await changesets.export(find(id), format)
       return { name, data_b64: data.toString('base64') }

@@ -19,12 +19,14 @@ import { writeContract } from './contractFile.ts'
 import { controlPath, listenForControl, type ControlRequest } from './control.ts'
 import { Observations } from './effective.ts'
 import { noteAgentCommits } from './inside.ts'
+import { landWaiting } from './landings.ts'
 import type { Job } from './job.ts'
 import { LiveBoundary } from './liveBoundary.ts'
 import { followChanges } from './liveCapture.ts'
 import { OutputLog } from './output.ts'
 import type { Parts } from './parts.ts'
 import { resolveAgent } from './provider.ts'
+import { mirror } from './reconcile.ts'
 import { startTicks } from './processes.ts'
 import { homeOf, sandboxRequest } from './request.ts'
 import { watchForSigns } from './signs.ts'
@@ -204,6 +206,7 @@ async function runAgent(
   note({ type: 'AgentStarted', pid: sandbox.pid })
   options.onRunning?.(sandbox)
   await updateInvocation(layout, project.repoId, id, { status: 'running' })
+  await mirror(parts, project.repoId, id)
   let ended: SandboxEnd
   {
     await using _changes = followChanges(parts, workspace, note)
@@ -279,6 +282,7 @@ async function finish(
   // Tidied before the row says it is over: whoever waits for the end finds nothing left.
   if (workspace !== undefined && !changed && workspace.strategy !== 'worktree')
     await disposeWorkspace(workspace, { archive: false }).catch(() => {})
+  if (workspace !== undefined) await mirror(parts, project.repoId, id)
   // Let go before the row says it is over: whoever waits for the end may land on these folders at once.
   await claims.disposeAsync()
   store.dispatches.finish(id, {
@@ -289,6 +293,8 @@ async function finish(
     endedAt: new Date().toISOString(),
     lastEventHash: log?.lastHash ?? null,
   })
+  // Whoever was kept from landing by this agent has waited for this.
+  await landWaiting(parts).catch(() => {})
   // Only where the user set a size; whoever waits for this dispatch has been told by now.
   await store.retention.trim().catch(() => {})
 }

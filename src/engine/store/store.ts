@@ -7,6 +7,8 @@ import { StoredChangesets } from './changesets.ts'
 import type { StoreDatabase } from './database.ts'
 import { DispatchRecords } from './dispatches.ts'
 import { storeFailure } from './failures.ts'
+import { InvocationMirror } from './invocations.ts'
+import { Landings } from './landings.ts'
 import { openDatabase } from './open.ts'
 import { Retention } from './retention.ts'
 import * as schema from './schema.ts'
@@ -17,6 +19,8 @@ export interface Store extends AsyncDisposable {
   readonly boundaries: BoundaryRecords
   readonly changesets: ChangesetRecords
   readonly retention: Retention
+  readonly invocations: InvocationMirror
+  readonly landings: Landings
   readonly database: StoreDatabase
   /** Tells which dispatches changed: our own writes at once, other processes' soon after. Returns the way out. */
   onChange(listener: (ids: readonly string[]) => void): () => void
@@ -49,6 +53,8 @@ export async function openStore(dataDir: string): Promise<Store> {
     boundaries: new BoundaryRecords(database, announce),
     changesets: new StoredChangesets(database, announce),
     retention: new Retention(database, layout(dataDir)),
+    invocations: new InvocationMirror(database, announce),
+    landings: new Landings(database, announce),
     database,
     onChange: (listener) => feed.listen(listener),
     announce,

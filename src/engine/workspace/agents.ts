@@ -9,6 +9,7 @@ import { forgetArchive, putAway, readArchive, takeBack } from './archive.ts'
 import { deleteBranch, reattachWorktree, removeWorktree } from './checkout.ts'
 import { claimWorkspace } from './claim.ts'
 import { retireInvocation } from './dispose.ts'
+import { holdsMore } from './leftover.ts'
 import { findGit } from './findGit.ts'
 import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
 import { openRepository } from './repository.ts'
@@ -38,7 +39,19 @@ export async function discardAgent(layout: Layout, reference: string): Promise<R
   return { id, archive: await retireInvocation(layout, repoId, entry.meta, 'discarded', true) }
 }
 
-/** Ends an invocation whose work has landed. */
+/**
+ * Ends an invocation whose changeset has landed in the user's files. What it holds besides (rejected files,
+ * whatever was under `.git`) goes to the archive; where there is nothing of the kind, nothing is kept.
+ */
+export async function reapLanded(layout: Layout, repoId: RepoId, id: DispatchId): Promise<Retired | null> {
+  const meta = await readInvocationMeta(layout, repoId, id)
+  if (meta.outcome !== null || meta.strategy === 'none' || meta.strategy === 'worktree') return null
+  await using _claim = await claimToEnd(layout, repoId, meta)
+  const keeps = await holdsMore(workspaceOf(layout, repoId, meta))
+  return { id, archive: await retireInvocation(layout, repoId, meta, 'landed', keeps) }
+}
+
+/** Ends an invocation in a worktree whose work has landed. */
 export async function retireLanded(layout: Layout, repoId: RepoId, id: DispatchId): Promise<Retired> {
   const meta = await readInvocationMeta(layout, repoId, id)
   await using _claim = await claimToEnd(layout, repoId, meta)

@@ -67,9 +67,14 @@ export async function claimLanding(
     claim.use(held)
     claim.defer(() => rm(note, { force: true }))
     await writeFile(note, JSON.stringify({ id, paths }), { mode: 0o600 })
-    const running = (await listRunning(layout, (run) => run.id !== id && touches(run.paths, paths)))[0]
+    const running = (await listRunningOn(layout, id, paths))[0]
     return running === undefined ? claim.move() : agentRunning(running.id)
   })
+}
+
+/** The dispatches other than `own` that run now on one of these folders. */
+export function listRunningOn(layout: Layout, own: DispatchId, paths: readonly string[]): Promise<Running[]> {
+  return listRunning(layout, (run) => run.id !== own && touches(run.paths, paths))
 }
 
 /** The dispatches that run now, and the folders they look at. */
@@ -173,7 +178,7 @@ function landingNow(id: DispatchId): OrangeryError {
 function agentRunning(id: DispatchId): OrangeryError {
   return new OrangeryError('workspace.agent_running', `${id}: this agent is running on the same folders`, {
     kind: 'busy',
-    hint: 'It would see half of the changes. Land them when it has ended, or stop it first.',
+    hint: 'It would see half of the changes. Let them land when it has ended (--when-idle), or stop it first.',
     details: { running: id },
   })
 }

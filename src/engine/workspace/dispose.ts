@@ -59,6 +59,7 @@ const isBookkeeping = (lower: string) => {
 export async function disposeWorkspace(workspace: Workspace, options: DisposeOptions): Promise<void> {
   const layout = layoutOf(workspace)
   const meta = await readInvocationMeta(layout, workspace.repoId, workspace.id)
+  if (meta.outcome !== null) return
   const outcome = options.landed === true ? 'landed' : 'disposed'
   await retireInvocation(layout, workspace.repoId, meta, outcome, options.archive)
 }

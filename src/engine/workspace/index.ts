@@ -1,6 +1,13 @@
-export { discardAgent, listAgents, restoreArchived, retireLanded, type Retired } from './agents.ts'
+export {
+  discardAgent,
+  listAgents,
+  reapLanded,
+  restoreArchived,
+  retireLanded,
+  type Retired,
+} from './agents.ts'
 export { archiveDays, expireArchive, listArchive } from './archive.ts'
-export { claimLanding, claimWorkspace, listRunning, type ClaimOptions } from './claim.ts'
+export { claimLanding, claimWorkspace, listRunning, listRunningOn, type ClaimOptions } from './claim.ts'
 export {
   collectCommits,
   leftGitObjects,
@@ -14,7 +21,7 @@ export { disposeWorkspace, type DisposeOptions } from './dispose.ts'
 export { chooseDriver, describeDriver, type WorkspaceFacts } from './driver.ts'
 export { enterInvocation } from './enter.ts'
 export { readInvocationMeta, updateInvocation } from './invocation.ts'
-export { commitLanding, landingKinds, type Landed, type LandingKind } from './landing.ts'
+export { commitLanding, integrationPlace, landingKinds, type Landed, type LandingKind } from './landing.ts'
 export { loadWorkspace, planRoots, prepareWorkspace, type PrepareOptions } from './prepare.ts'
 export { identifyProject, type Project, type ProjectRoot } from './project.ts'
 export { checkRoots } from './roots.ts'

@@ -75,6 +75,15 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
   return { ...landed, commit }
 }
 
+/** The integration tree and branch a worktree sandbox lands on. */
+export async function integrationPlace(
+  layout: Layout,
+  meta: InvocationMeta,
+): Promise<{ branch: string; tree: string }> {
+  const { branch, tree_path } = await integrationOf(layout, meta)
+  return { branch, tree: tree_path }
+}
+
 async function integrationOf(layout: Layout, meta: InvocationMeta) {
   const found =
     meta.integration_worktree_id === null ? null : await resolveWorktree(layout, meta.integration_worktree_id)

@@ -1,4 +1,4 @@
-import { readdir } from 'node:fs/promises'
+import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Orphan } from '../../shared/invocation.ts'
 import type { Layout } from '../base/paths.ts'
@@ -10,6 +10,13 @@ import { isFolder, scanInvocations, scanWorktrees } from './scan.ts'
 /** A row of the database, as far as it matters here. */
 export type KnownDispatch = { readonly id: string; readonly isLive: boolean }
 
+export type OrphanOptions = {
+  /** Sandboxes the database has seen standing. */
+  readonly seen?: readonly { readonly id: string; readonly place: string }[]
+  /** Folders younger than this may be in the making. */
+  readonly settledMs?: number
+}
+
 /**
  * Compares disk, repositories and database, and says what belongs to nothing. It looks only: what it finds
  * may be somebody's work.
@@ -17,28 +24,33 @@ export type KnownDispatch = { readonly id: string; readonly isLive: boolean }
 export async function findOrphans(
   layout: Layout,
   dispatches: readonly KnownDispatch[] = [],
+  options: OrphanOptions = {},
 ): Promise<Orphan[]> {
   const invocations = await scanInvocations(layout)
   const worktrees = await scanWorktrees(layout)
   const orphans: Orphan[] = []
   for (const { id, repo_id, broken, meta, why } of invocations) {
     if (!broken) continue
-    const place = join(layout.repos, repo_id, meta === null ? 'sandboxes' : 'invocations', id)
+    const folders = ['sandboxes', 'invocations'].map((part) => join(layout.repos, repo_id, part, id))
+    if (meta === null && (await isYoung(folders, options.settledMs ?? 0))) continue
     orphans.push({
       kind: meta === null ? 'sandbox_without_record' : 'record_without_sandbox',
       id,
-      place,
+      place: folders[meta === null ? 0 : 1] as string,
       why: why ?? '',
+      hint: `orangery agent discard ${id}`,
     })
   }
   for (const { id, repo_id, broken, meta, why } of worktrees) {
     if (!broken) continue
     const place = join(layout.repos, repo_id, 'worktrees', id)
+    if (meta === null && (await isYoung([place], options.settledMs ?? 0))) continue
     orphans.push({
       kind: meta === null ? 'worktree_without_record' : 'record_without_worktree',
       id,
       place,
       why: why ?? '',
+      hint: 'Look at the folder; nothing of it is touched.',
     })
   }
   const onDisk = new Set(invocations.map(({ id }) => id))
@@ -49,8 +61,19 @@ export async function findOrphans(
         id,
         place: layout.database,
         why: 'it is recorded as running, and has nothing on disk',
+        hint: `orangery dispatch kill ${id}`,
       })
     }
+  }
+  for (const { id, place } of options.seen ?? []) {
+    if (onDisk.has(id)) continue
+    orphans.push({
+      kind: 'record_lost',
+      id,
+      place,
+      why: 'the database knows this sandbox, and neither it nor its record is on disk',
+      hint: `orangery agent discard ${id}`,
+    })
   }
   const commonDirs = new Set(
     [...invocations, ...worktrees]
@@ -61,6 +84,19 @@ export async function findOrphans(
   for (const commonDir of commonDirs) orphans.push(...(await orphansInGit(layout, commonDir, live)))
   orphans.push(...(await orphansInArchive(layout)))
   return orphans
+}
+
+async function isYoung(folders: readonly string[], settledMs: number): Promise<boolean> {
+  if (settledMs === 0) return false
+  const times = await Promise.all(
+    folders.map((path) =>
+      lstat(path).then(
+        (info) => info.mtimeMs,
+        () => 0,
+      ),
+    ),
+  )
+  return Date.now() - Math.max(...times) < settledMs
 }
 
 /** Branches and worktrees of our making that no sandbox belongs to any more. */
@@ -81,6 +117,7 @@ async function orphansInGit(layout: Layout, commonDir: string, live: ReadonlySet
       id,
       place: `${commonDir} ${branch}`,
       why: 'no sandbox belongs to this branch',
+      hint: `git --git-dir=${commonDir} branch -D ${branch}`,
     })
   }
   for (const path of await worktreePaths(repository)) {
@@ -91,6 +128,7 @@ async function orphansInGit(layout: Layout, commonDir: string, live: ReadonlySet
       id,
       place: path,
       why: 'git knows a worktree here, and it is gone',
+      hint: `git --git-dir=${commonDir} worktree remove --force ${path}`,
     })
   }
   return orphans
@@ -106,5 +144,6 @@ async function orphansInArchive(layout: Layout): Promise<Orphan[]> {
       id: name,
       place: join(layout.archive, name),
       why: 'it has no readable record, so it is kept',
+      hint: 'Look at the folder; nothing of it is touched.',
     }))
 }

@@ -5,6 +5,7 @@ import { dispatchRecordsMigration } from './019-dispatch-records.ts'
 import { changesetsMigration } from './020-changesets.ts'
 import { boundariesMigration } from './021-boundaries.ts'
 import { retentionMigration } from './023-retention.ts'
+import { workspacesMigration } from './024-workspaces.ts'
 import type { Migration } from './migration.ts'
 
 /** Every step there is, in order. Numbers without a file never were a version of their own. */
@@ -16,6 +17,7 @@ export const migrations: readonly Migration[] = [
   changesetsMigration,
   boundariesMigration,
   retentionMigration,
+  workspacesMigration,
 ]
 
 export const schemaVersion = Math.max(...migrations.map((migration) => migration.version))

@@ -1,0 +1,81 @@
+import { OrangeryError } from '../../shared/errors.ts'
+import type { DispatchId, RepoId } from '../../shared/ids.ts'
+import type { InvocationMeta, LandResult } from '../../shared/invocation.ts'
+import {
+  commitLanding,
+  listCommits,
+  resolveInvocation,
+  retireLanded,
+  type LandingKind,
+} from '../workspace/index.ts'
+import type { Parts } from './parts.ts'
+import { mirror } from './reconcile.ts'
+import { whileLanding } from './whileLanding.ts'
+
+export type LandOptions = {
+  readonly how: LandingKind
+  readonly message?: string | undefined
+  readonly all: boolean
+  readonly include_ignored: boolean
+  readonly revision?: string | undefined
+}
+
+export type FoundInvocation = {
+  readonly id: DispatchId
+  readonly repoId: RepoId
+  readonly meta: InvocationMeta
+}
+
+/** An invocation that is whole, by its id or a unique prefix. */
+export async function findInvocation(
+  { layout }: Pick<Parts, 'layout'>,
+  reference: string,
+): Promise<FoundInvocation> {
+  const entry = await resolveInvocation(layout, reference)
+  if (entry.meta !== null && !entry.broken) {
+    return { id: entry.meta.invocation_id, repoId: entry.repo_id as RepoId, meta: entry.meta }
+  }
+  throw new OrangeryError(
+    'workspace.invocation_broken',
+    `invocation ${entry.id}: ${entry.why ?? 'it is broken'}`,
+    {
+      kind: 'input',
+      hint: '`orangery agent discard` puts what there is into the archive.',
+    },
+  )
+}
+
+/** Lands what was approved in the integration tree and on its branch; a sandbox that is done with goes. */
+export async function landInvocation(
+  parts: Parts,
+  reference: string,
+  options: LandOptions,
+  by: string,
+): Promise<LandResult> {
+  const { layout, store } = parts
+  const { how, message } = options
+  const { id, repoId, meta } = await findInvocation(parts, reference)
+  const hasWork =
+    store.changesets.find(id) !== null || (await listCommits(layout, repoId, id, meta.base_commit)).length > 0
+  if (!hasWork) throw nothingToLand(id)
+  const { applied, skipped, open } = await landFiles(parts, id, options, by)
+  const paths = applied.map(({ path }) => path)
+  const landed = await commitLanding({ layout, repoId, id, how: open ? 'apply' : how, paths, message })
+  if (!open) await retireLanded(layout, repoId, id)
+  await mirror(parts, repoId, id)
+  return { id, landed: !open, ...landed, applied, skipped }
+}
+
+/** Lets the approved files of a changeset into the integration tree; what was applied before counts too. */
+async function landFiles(parts: Parts, id: DispatchId, options: LandOptions, by: string) {
+  if (parts.store.changesets.find(id) === null) return { applied: [], skipped: [], open: false }
+  const result = await whileLanding(parts, id, () => parts.changesets.apply(id, options, by))
+  return { ...result, open: result.state !== 'applied' }
+}
+
+function nothingToLand(id: DispatchId): OrangeryError {
+  return new OrangeryError('agent.nothing_to_land', `${id}: nothing was changed in this sandbox`, {
+    kind: 'input',
+    hint: `End it with: orangery agent discard ${id}`,
+  })
+}

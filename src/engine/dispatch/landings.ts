@@ -1,0 +1,124 @@
+import { z } from 'zod'
+import type { Handlers } from '../../shared/api.ts'
+import type { ApplyResult } from '../../shared/changeset.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { DispatchId } from '../../shared/ids.ts'
+import type { LandResult } from '../../shared/invocation.ts'
+import { createRepoLock } from '../base/lock.ts'
+import { listRunningOn } from '../workspace/index.ts'
+import { landInvocation } from './landInvocation.ts'
+import type { Parts } from './parts.ts'
+import { projectPaths, whileLanding } from './whileLanding.ts'
+
+const commit = z.object({
+  branch: z.string(),
+  message: z.string().optional(),
+  own: z.boolean(),
+  hooks: z.boolean(),
+})
+const chosen = {
+  all: z.boolean(),
+  include_ignored: z.boolean(),
+  /** What was reviewed when it was asked for: a changeset that moved on does not land. */
+  revision: z.string().optional(),
+}
+const requestSchema = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('apply'), ...chosen, commit: commit.optional() }),
+  z.object({
+    kind: z.literal('land'),
+    ...chosen,
+    how: z.enum(['merge', 'squash', 'apply']),
+    message: z.string().optional(),
+  }),
+])
+export type LandingRequest = z.infer<typeof requestSchema>
+type Result<K extends LandingRequest['kind']> = K extends 'apply' ? ApplyResult : LandResult
+
+async function carryOut(parts: Parts, id: DispatchId, request: LandingRequest, by: string) {
+  return request.kind === 'apply'
+    ? whileLanding(parts, id, () => parts.changesets.apply(id, request, by))
+    : landInvocation(parts, id, request, by)
+}
+
+/**
+ * Lands at once, or where an agent is at work on the same folders: when it has ended. What waits is kept in the
+ * database, so it outlives whoever asked, and lands what was reviewed or nothing.
+ */
+export async function landWhenIdle<K extends LandingRequest['kind']>(
+  parts: Parts,
+  id: DispatchId,
+  request: LandingRequest & { kind: K },
+  by: string,
+): Promise<Result<K> | null> {
+  try {
+    return (await carryOut(parts, id, request, by)) as Result<K>
+  } catch (error) {
+    if (!isInTheWay(error)) throw error
+  }
+  const { store } = parts
+  const revision = request.revision ?? store.changesets.find(id)?.revision
+  store.landings.add(id, { ...request, revision }, by, new Date().toISOString())
+  // The agent may have ended between the two: nobody else would notice.
+  await landWaiting(parts)
+  return null
+}
+
+/** Carries out whatever waits and has its folders to itself now. Called wherever an agent may have ended. */
+export async function landWaiting(parts: Parts): Promise<void> {
+  for (const { id, problem } of parts.store.landings.list()) {
+    if (problem === null) await landOne(parts, id)
+  }
+}
+
+async function landOne(parts: Parts, id: DispatchId): Promise<void> {
+  const { layout, store, changesets } = parts
+  // The window, a supervisor that ends and a command line may all notice at once.
+  await using turn = await createRepoLock(layout).tryAcquire(`waiting-${id}`)
+  const waiting = turn === null ? null : store.landings.find(id)
+  if (waiting === null || waiting.problem !== null) return
+  try {
+    await carryOut(parts, id, requestSchema.parse(waiting.request), waiting.by)
+    store.landings.remove(id)
+  } catch (error) {
+    if (isInTheWay(error)) return
+    const why = error instanceof Error ? error.message : String(error)
+    store.landings.fail(id, why)
+    await changesets.escalate(id, `it was to land when nobody worked on its folders: ${why}`).catch(() => {})
+  }
+}
+
+const inTheWay: ReadonlySet<string> = new Set(['workspace.agent_running', 'workspace.landing'])
+const isInTheWay = (error: unknown): boolean => error instanceof OrangeryError && inTheWay.has(error.code)
+
+export async function waitsFor(parts: Parts, id: DispatchId): Promise<DispatchId[]> {
+  const paths = projectPaths(parts, id)
+  return (await listRunningOn(parts.layout, id, paths)).map((running) => running.id)
+}
+
+export function landingHandlers(
+  parts: Parts,
+  find: (reference: string) => DispatchId,
+): Pick<Handlers, 'landing.list' | 'landing.cancel'> {
+  const { store } = parts
+  return {
+    'landing.list': () =>
+      Promise.all(
+        store.landings.list().map(async ({ id, request, by, askedAt, problem }) => ({
+          id,
+          kind: requestSchema.safeParse(request).data?.kind ?? 'apply',
+          by,
+          asked_at: askedAt,
+          waits_for: await waitsFor(parts, id),
+          problem,
+        })),
+      ),
+    'landing.cancel': async ({ id: reference }) => {
+      const id = find(reference)
+      if (store.landings.remove(id)) return { id }
+      throw new OrangeryError('landing.none', `${id}: no landing of it waits`, {
+        kind: 'not_found',
+        hint: '`orangery changeset waiting` lists those that do.',
+      })
+    },
+  }
+}
