@@ -55,7 +55,13 @@ export class Unreachable extends Error {
   }
 }
 
-export type Passage = { readonly target: Target; readonly via: Via; readonly upstream: Socket }
+export type Passage = {
+  readonly target: Target
+  readonly via: Via
+  readonly upstream: Socket
+  /** The user said where it leads. */
+  readonly pinned: boolean
+}
 
 type Live = Passage & { readonly cut: (why: string) => void; readonly dial: string; counted: number }
 type Allowed = Extract<EgressDecision, { allowed: true }>
@@ -122,7 +128,8 @@ export class Gate {
       upstream.destroy()
       throw this.deny(target, via, now !== null && !now.allowed ? now.why : 'the boundary changed')
     }
-    return this.#register({ target, via, upstream, cut, dial: dialKey(decision), counted: 0 })
+    const pinned = decision.dial.kind !== 'resolve'
+    return this.#register({ target, via, upstream, pinned, cut, dial: dialKey(decision), counted: 0 })
   }
 
   /** Where someone may grant what is missing, he is asked first: a saved yes answers before the program notices. */

@@ -3,29 +3,49 @@ export type Peeked =
   | { readonly kind: 'more' }
   | { readonly kind: 'tls'; readonly serverName: string | null }
   | { readonly kind: 'http' }
+  /** HTTP/2 without TLS: its host names are compressed, and we do not read them. */
+  | { readonly kind: 'h2c' }
   | { readonly kind: 'other' }
-  /** Pretends to be TLS and is not: cut, because a server more lenient than we are could read another name. */
-  | { readonly kind: 'broken' }
+  /** Pretends to be one and is not: cut, because a server more lenient than we are could read another name. */
+  | Broken
+export type Broken = { readonly kind: 'broken'; readonly like: 'TLS' | 'HTTP' }
 
 const longestHello = 64 * 1024
-const longestLine = 16 * 1024
-const requestLine = /^[A-Z]{3,20} [\x21-\x7e]+ HTTP\/1\.[01]\r?$/
+const longestLine = 64 * 1024
+const mostEmptyLines = 64
+const methodStart = /^[A-Za-z][A-Za-z-]{0,31}(?:[ \t]|$)/
+const requestLine = /^[A-Z-]{3,32} [\x21-\x7e\x80-\xff]+ HTTP\/1\.[01]\r?$/
+
+const brokenTls: Broken = { kind: 'broken', like: 'TLS' }
+const brokenHttp: Broken = { kind: 'broken', like: 'HTTP' }
 
 export function peek(bytes: Buffer): Peeked {
   if (bytes.length === 0) return { kind: 'more' }
   return bytes[0] === 0x16 ? peekTls(bytes) : peekHttp(bytes)
 }
 
+/** First words that were begun and never finished: what would follow them is anyone's guess. */
+export const unfinished = (bytes: Buffer): Broken => (bytes[0] === 0x16 ? brokenTls : brokenHttp)
+
+/**
+ * Everything a lenient server could take for a request must come out as one, or as broken: empty lines before it,
+ * bytes above ASCII in the path, odd spaces. (escape: host-header)
+ */
 function peekHttp(bytes: Buffer): Peeked {
-  const end = bytes.indexOf(10)
-  const line = bytes.subarray(0, end === -1 ? bytes.length : end)
-  if (!/^[\x20-\x7e]*\r?$/.test(line.toString('latin1'))) return { kind: 'other' }
-  if (end === -1) {
-    // Only what may still become a request line is held back.
-    const mayBecome = line.length < longestLine && /^[A-Z]{0,20}( |$)/.test(line.toString('latin1', 0, 21))
-    return { kind: mayBecome ? 'more' : 'other' }
-  }
-  return { kind: requestLine.test(line.toString('latin1')) ? 'http' : 'other' }
+  let start = 0
+  while (bytes[start] === 13 || bytes[start] === 10) start++
+  if (start > mostEmptyLines) return brokenHttp
+  const rest = bytes.subarray(start, start + longestLine)
+  if (rest.length === 0) return { kind: 'more' }
+  if (!methodStart.test(rest.toString('latin1', 0, 33))) return { kind: 'other' }
+  const end = rest.indexOf(10)
+  const line = rest.toString('latin1', 0, end === -1 ? rest.length : end)
+  // oxlint-disable-next-line no-control-regex
+  if (/[\x00-\x08\x0b\x0c\x0e-\x1f]/.test(line)) return { kind: 'other' }
+  if (end === -1) return rest.length < longestLine ? { kind: 'more' } : brokenHttp
+  if (requestLine.test(line)) return { kind: 'http' }
+  if (/^PRI \* HTTP\/2\.0\r?$/.test(line)) return { kind: 'h2c' }
+  return /HTTP\/[0-9]/i.test(line) ? brokenHttp : { kind: 'other' }
 }
 
 /** Takes the handshake message out of its records, which may split it anywhere. */
@@ -34,22 +54,22 @@ function peekTls(bytes: Buffer): Peeked {
   let length = 0
   let at = 0
   while (at + 5 <= bytes.length) {
-    if (bytes[at] !== 0x16 || bytes[at + 1] !== 3) return { kind: 'broken' }
+    if (bytes[at] !== 0x16 || bytes[at + 1] !== 3) return brokenTls
     const size = bytes.readUInt16BE(at + 3)
-    if (size === 0 || size > 16384 + 256) return { kind: 'broken' }
+    if (size === 0 || size > 16384 + 256) return brokenTls
     const part = bytes.subarray(at + 5, at + 5 + size)
     parts.push(part)
     length += part.length
     if (length >= 4) {
       const message = Buffer.concat(parts)
-      if (message[0] !== 1) return { kind: 'broken' }
+      if (message[0] !== 1) return brokenTls
       const body = message.readUIntBE(1, 3)
-      if (body > longestHello) return { kind: 'broken' }
+      if (body > longestHello) return brokenTls
       if (length >= 4 + body) return serverNameOf(message.subarray(4, 4 + body))
     }
     at += 5 + size
   }
-  return bytes.length > 2 * longestHello ? { kind: 'broken' } : { kind: 'more' }
+  return bytes.length > 2 * longestHello ? brokenTls : { kind: 'more' }
 }
 
 function serverNameOf(body: Buffer): Peeked {
@@ -67,15 +87,15 @@ function serverNameOf(body: Buffer): Peeked {
       const data = extensions.block(2)
       if (type !== 0) continue
       // Two names, or one repeated: which of them the server heeds is anyone's guess.
-      if (found !== null) return { kind: 'broken' }
+      if (found !== null) return brokenTls
       const names = new Reader(new Reader(data).block(2))
-      if (names.number(1) !== 0) return { kind: 'broken' }
+      if (names.number(1) !== 0) return brokenTls
       found = names.block(2).toString('latin1')
-      if (!names.atEnd || found === '') return { kind: 'broken' }
+      if (!names.atEnd || found === '') return brokenTls
     }
     return { kind: 'tls', serverName: found }
   } catch {
-    return { kind: 'broken' }
+    return brokenTls
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { pour, sinkInto, whenEnded } from './dial.ts'
 import { Denied, Unreachable, type Gate, type Passage, type Via } from './gate.ts'
-import { peek, type Peeked } from './hello.ts'
+import { peek, unfinished, type Peeked } from './hello.ts'
 import { readUntil } from './reading.ts'
 import { normaliseHost, showTarget, type Target } from './names.ts'
 
@@ -64,17 +64,23 @@ export async function carry(
   const { peeked, left } = await readFirst(client, handshakeMs, upstream)
   upstream.unpipe(client)
   const refuse = (why: string) => {
-    gate.deny(target, via, why)
+    const { message } = gate.deny(target, via, why)
     upstream.destroy()
-    hangUp(client, peeked.kind === 'tls' || peeked.kind === 'broken' ? tlsDenied : '')
+    const isTls = peeked.kind === 'tls' || (peeked.kind === 'broken' && peeked.like === 'TLS')
+    const isHttp = peeked.kind === 'broken' && upstream.bytesRead === 0
+    hangUp(client, isTls ? tlsDenied : isHttp ? httpAnswer(403, message) : '')
   }
-  if (peeked.kind === 'broken') return refuse('what looks like TLS is not a proper ClientHello')
+  if (peeked.kind === 'broken') {
+    const what = peeked.like === 'TLS' ? 'ClientHello' : 'request'
+    return refuse(`what looks like ${peeked.like} is not a proper ${what}`)
+  }
   if (peeked.kind === 'tls' && peeked.serverName !== null) {
     const name = normaliseHost(peeked.serverName)
     if (name !== target.host) {
       return refuse(`TLS asks for ${name ?? 'a bad name'} in a connection to ${showTarget(target)}`)
     }
   }
+  if (peeked.kind === 'h2c' && !passage.pinned) return refuse('HTTP/2 without TLS hides the host it is for')
   if (peeked.kind === 'http' && upstream.bytesRead === 0) return toHttp(client, passage)
   // A server more lenient than our parser could still take it for a request with another method.
   if (gate.policy.readOnly && peeked.kind !== 'tls' && peeked.kind !== 'more') {
@@ -105,11 +111,13 @@ function readFirst(
       resolve({ peeked, left })
     }
     const onEnd = () => {
-      const unfinished: Peeked = bytes[0] === 0x16 ? { kind: 'broken' } : { kind: 'other' }
-      finish(bytes.length === 0 ? { kind: 'more' } : unfinished, bytes)
+      if (bytes.length === 0) return finish({ kind: 'more' }, bytes)
+      // After its end a client cannot go on to make a request of what it began.
+      finish(bytes[0] === 0x16 ? unfinished(bytes) : { kind: 'other' }, bytes)
     }
+    const onTimeout = () => finish(unfinished(bytes), bytes)
     const onData = (chunk: Buffer) => {
-      timer ??= setTimeout(onEnd, timeoutMs)
+      timer ??= setTimeout(onTimeout, timeoutMs)
       bytes = bytes.length === 0 ? chunk : Buffer.concat([bytes, chunk])
       const peeked = peek(bytes)
       if (peeked.kind === 'more') return

@@ -1,0 +1,166 @@
+import { once } from 'node:events'
+import type { Socket } from 'node:net'
+import { connect as tlsConnect } from 'node:tls'
+import { expect, test } from 'vitest'
+import { dial } from './dial.ts'
+import { defaultCaps, Gate } from './gate.ts'
+import { peek } from './hello.ts'
+import { parseOutputs } from './policy.ts'
+import { hello, readAll, useGround } from './testing/ground.ts'
+import { carry } from './tunnel.ts'
+
+const { ask, broker, defer, listen, open, tunnel } = useGround()
+
+test.each([
+  ['GET http://a.test/ HTTP/1.1\r\nHost: other.test\r\n\r\n', 'proxy', '403'],
+  ['GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nHost: other.test\r\n\r\n', 'proxy', '40[03]'],
+  ['GET http://a.test@other.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n', 'proxy', '403'],
+  ['GET http://a.test\\@other.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n', 'proxy', '400'],
+  ['GET http://a.test/ HTTP/1.1\r\n\r\n', 'proxy', '40[03]'],
+  ['GET https://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n', 'proxy', '400'],
+  ['GET / HTTP/1.1\r\nHost: a.test\r\n\r\n', 'proxy', '400'],
+  ['GET / HTTP/1.1\r\nHost: other.test\r\n\r\n', 'alias a.test 80', '403'],
+  ['GET http://other.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n', 'alias a.test 80', '400'],
+  ['CONNECT other.test:443 HTTP/1.1\r\nHost: other.test\r\n\r\n', 'alias a.test 80', '400'],
+  [
+    'POST http://a.test/ HTTP/1.1\r\nHost: a.test\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n',
+    'proxy',
+    '400',
+  ],
+  ['\r\n\r\nGET / HTTP/1.1\r\nHost: other.test\r\n\r\n', 'alias a.test 80', '403'],
+  ['GET /\u00fc HTTP/1.1\r\nHost: other.test\r\n\r\n', 'alias a.test 80', '40[03]'],
+  ['get / HTTP/1.1\r\nHost: other.test\r\n\r\n', 'alias a.test 80', '403'],
+  ['GET\t/ HTTP/1.1\r\nHost: other.test\r\n\r\n', 'alias a.test 80', '403'],
+  ['GET  / HTTP/1.1\r\nHost: other.test\r\n\r\n', 'alias a.test 80', '403'],
+  ['GET / http/1.1\r\nHost: other.test\r\n\r\n', 'alias a.test 80', '403'],
+  ['GET / HTTP/1.1 \r\nHost: other.test\r\n\r\n', 'alias a.test 80', '403'],
+  ['CONNECT a.test HTTP/1.1\r\nHost: a.test\r\n\r\n', 'proxy', '400'],
+  ['CONNECT a.test:443@other.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n', 'proxy', '400'],
+])('%j over %s is refused before anything is sent', async (request, line, status) => {
+  const oracle = await listen(hello('reached'))
+  const { path } = await broker({ pins: { 'a.test': `127.0.0.1:${oracle.port}` } })
+  expect(await ask(path, line, request)).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+  expect(oracle.seen).toEqual([])
+  const good = 'GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n'
+  expect(await ask(path, 'proxy', good)).toContain('reached')
+})
+
+test('a second request hidden behind the first never reaches the server', async () => {
+  const oracle = await listen(hello('x'))
+  const { path } = await broker({ pins: { 'a.test': `127.0.0.1:${oracle.port}` } })
+  const hidden = 'GET /hidden HTTP/1.1\r\nHost: other.test\r\n\r\n'
+  await ask(path, 'alias a.test 80', `GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n${hidden}`)
+  expect(Buffer.concat(oracle.seen).toString()).toContain('GET / HTTP/1.1')
+  expect(Buffer.concat(oracle.seen).toString()).not.toContain('hidden')
+})
+
+/** Writes every byte by itself. */
+function inPieces(socket: Socket): Socket {
+  const write = socket.write.bind(socket) as (bytes: Buffer) => boolean
+  socket.setNoDelay(true)
+  socket.write = ((bytes: Buffer, ...rest: unknown[]) => {
+    for (const byte of bytes) write(Buffer.from([byte]))
+    const done = rest.find((item) => typeof item === 'function') as (() => void) | undefined
+    done?.()
+    return true
+  }) as typeof socket.write
+  return socket
+}
+
+test('TLS for another name than the tunnel is for is cut before the server sees a byte', async () => {
+  const oracle = await listen()
+  const { path, decisions } = await broker({ pins: { 'a.test': `127.0.0.1:${oracle.port}` } })
+  const shake = async (servername: string, split: boolean) => {
+    const socket = await tunnel(path, 'a.test:443')
+    const pieces = split ? inPieces(socket) : socket
+    const tls = tlsConnect({ socket: pieces, servername, rejectUnauthorized: false })
+    const failed = once(tls, 'error').catch(() => {})
+    await Promise.race([failed, expect.poll(() => oracle.seen.length, { timeout: 2000 }).toBeGreaterThan(0)])
+    tls.destroy()
+  }
+  await shake('other.test', false)
+  await shake('other.test', true)
+  expect(oracle.seen).toEqual([])
+  expect(decisions.find(({ allowed }) => !allowed)?.why).toBe(
+    'TLS asks for other.test in a connection to a.test:443',
+  )
+  await shake('a.test', true)
+  expect(Buffer.concat(oracle.seen).toString('latin1')).toContain('a.test')
+})
+
+test('read-only outputs pass reading methods and TLS, and nothing else', async () => {
+  const oracle = await listen(hello('read'))
+  const { path } = await broker({ pins: { 'a.test': `127.0.0.1:${oracle.port}` }, read_only: true })
+  const head = 'HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'
+  expect(await ask(path, 'proxy', `GET http://a.test/ ${head}`)).toContain('read')
+  const before = oracle.seen.length
+  expect(await ask(path, 'proxy', `POST http://a.test/ ${head}`)).toContain(
+    'read-only outputs do not let POST',
+  )
+  expect(await ask(path, 'alias a.test 80', `DELETE / ${head}`)).toContain('403')
+  expect(await ask(path, 'alias a.test 80', `post / ${head}`)).toContain('403')
+  expect(await ask(path, 'alias a.test 80', 'POST /\r\n\r\n')).toBe('')
+  expect(await ask(path, 'alias a.test 80', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')).toBe('')
+  expect(oracle.seen.length).toBe(before)
+})
+
+test('a request begun, and finished only when nobody looks any more, does not get through', async () => {
+  const oracle = await listen(hello('reached'))
+  const { path } = await broker(
+    { pins: { 'a.test': `127.0.0.1:${oracle.port}` } },
+    { caps: { handshakeMs: 60 } },
+  )
+  for (const begun of ['GE', 'GET / HTTP/1.1', '\r\n', '\x16\x03\x01']) {
+    const socket = await open(path, 'alias a.test 80')
+    socket.write(begun, 'latin1')
+    await readAll(socket)
+    socket.write('T / HTTP/1.1\r\nHost: other.test\r\n\r\n')
+  }
+  expect(oracle.seen).toEqual([])
+})
+
+async function pair(): Promise<[Socket, Socket]> {
+  const arrived = Promise.withResolvers<Socket>()
+  const { port } = await listen((socket) => arrived.resolve(socket))
+  const program = await dial('127.0.0.1', port, 1000)
+  defer(() => program.destroy())
+  const client = await arrived.promise
+  client.removeAllListeners('data').pause()
+  return [client, program]
+}
+
+test('HTTP/2 without TLS, whose host we cannot read, leads only where the user pinned the host', async () => {
+  const oracle = await listen()
+  const preface = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'
+  const pinned = await broker({ pins: { 'a.test': `127.0.0.1:${oracle.port}` } })
+  const socket = await open(pinned.path, 'alias a.test 80')
+  socket.write(preface)
+  await expect.poll(() => Buffer.concat(oracle.seen).toString()).toBe(preface)
+
+  const gate = new Gate(
+    parseOutputs({ allow: ['a.test'] }),
+    defaultCaps,
+    async () => [],
+    () => {},
+  )
+  const upstream = await dial('127.0.0.1', oracle.port, 1000)
+  const [client, program] = await pair()
+  program.write(preface)
+  const passage = { target: { host: 'a.test', port: 80 }, via: 'alias', upstream, pinned: false } as const
+  await carry(gate, client, passage, 1000, () => {})
+  await readAll(program)
+  expect(Buffer.concat(oracle.seen).toString()).toBe(preface)
+  expect(gate.usage().denied).toMatchObject([{ host: 'a.test' }])
+})
+
+test.each([
+  ['SSH-2.0-client\r\n', 'other'],
+  ['EHLO me\r\n', 'other'],
+  ['0031git-upload-pack /x\0host=a.test\0', 'other'],
+  ['*1\r\n$4\r\nPING\r\n', 'other'],
+  ['AMQP\0\0\x09\x01', 'other'],
+  ['GET / HTTP/1.1\r\n', 'http'],
+  ['GET ', 'more'],
+])('%j is taken for %s', (text, kind) => {
+  expect(peek(Buffer.from(text, 'latin1')).kind).toBe(kind)
+})

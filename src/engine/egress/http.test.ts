@@ -1,0 +1,135 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer as createWeb } from 'node:http'
+import { type AddressInfo } from 'node:net'
+import { expect, test } from 'vitest'
+import { hello, readAll, readSome, useGround } from './testing/ground.ts'
+
+const { ask, broker, defer, listen, open } = useGround()
+
+test('plain HTTP is passed on with its own path and without what concerns the proxy', async () => {
+  const upstream = await listen(hello('fine'))
+  const { path } = await broker({ pins: { 'web.test': `127.0.0.1:${upstream.port}` } })
+  const answer = await ask(
+    path,
+    'proxy',
+    'GET http://web.test/a?b=c HTTP/1.1\r\nHost: web.test\r\nProxy-Authorization: Basic eA==\r\nX-Own: 1\r\nConnection: close, X-Own\r\n\r\n',
+  )
+  expect(answer).toMatch(/^HTTP\/1.1 200 OK\r\n.*\r\n\r\nfine$/s)
+  const request = Buffer.concat(upstream.seen).toString()
+  expect(request).toMatch(/^GET \/a\?b=c HTTP\/1.1\r\n/)
+  expect(request).not.toMatch(/proxy-authorization|x-own/i)
+})
+
+test('bodies of requests and of answers of any framing arrive whole', async () => {
+  const body = randomBytes(3 * 1024 * 1024)
+  const web = createWeb((request, response) => {
+    if (request.url === '/length') response.setHeader('Content-Length', body.length)
+    if (request.url === '/empty') return void response.writeHead(204).end()
+    const hash = createHash('sha256')
+    request.on('data', (chunk: Buffer) => hash.update(chunk))
+    request.on('end', () => {
+      response.setHeader('X-Hash', hash.digest('hex'))
+      response.write(body.subarray(0, 1000))
+      response.end(body.subarray(1000))
+    })
+  }).listen(0, '127.0.0.1')
+  await once(web, 'listening')
+  defer(() => (web.close(), web.closeAllConnections()))
+  const { path } = await broker({
+    pins: { 'web.test': `127.0.0.1:${(web.address() as AddressInfo).port}` },
+  })
+  const sha = createHash('sha256').update(body).digest('hex')
+  const split = (bytes: Buffer) => {
+    const at = bytes.indexOf('\r\n\r\n')
+    return { head: bytes.toString('latin1', 0, at), body: bytes.subarray(at + 4) }
+  }
+  const exchange = async (head: string, sent: Buffer) => {
+    const socket = await open(path, 'proxy')
+    socket.write(`${head}\r\nHost: web.test\r\nConnection: close\r\n\r\n`)
+    socket.write(sent)
+    return split(await readAll(socket))
+  }
+  const counted = await exchange(
+    `POST http://web.test/length HTTP/1.1\r\nContent-Length: ${body.length}`,
+    body,
+  )
+  expect(counted.head).toContain(`X-Hash: ${sha}`)
+  expect(counted.body.equals(body)).toBe(true)
+  const chunk = Buffer.concat([
+    Buffer.from(`${body.length.toString(16)}\r\n`),
+    body,
+    Buffer.from('\r\n0\r\n\r\n'),
+  ])
+  const streamed = await exchange('POST http://web.test/ HTTP/1.1\r\nTransfer-Encoding: chunked', chunk)
+  expect(streamed.head).toContain(`X-Hash: ${sha}`)
+  expect(streamed.head).toMatch(/transfer-encoding: chunked/i)
+  expect(streamed.body.length).toBeGreaterThan(body.length)
+  const empty = await exchange('GET http://web.test/empty HTTP/1.1', Buffer.alloc(0))
+  expect(empty.head).toMatch(/^HTTP\/1.1 204 /)
+})
+
+test('a program that ends its side after the request still gets the answer', async () => {
+  const upstream = await listen(hello('late'))
+  const { path } = await broker({ pins: { 'a.test': `127.0.0.1:${upstream.port}` } })
+  for (const [line, url] of [
+    ['alias a.test 80', '/'],
+    ['proxy', 'http://a.test/'],
+  ] as const) {
+    const socket = await open(path, line)
+    socket.end(`GET ${url} HTTP/1.0\r\nHost: a.test\r\n\r\n`)
+    expect((await readAll(socket)).toString()).toContain('late')
+  }
+})
+
+test('a tunnel that speaks HTTP may go on with a second request', async () => {
+  const upstream = await listen(hello('x'))
+  const { path } = await broker({ pins: { 'a.test': `127.0.0.1:${upstream.port}` } })
+  const socket = await open(path, 'alias a.test 80')
+  for (let turn = 0; turn < 2; turn++) {
+    socket.write('GET / HTTP/1.1\r\nHost: a.test\r\n\r\n')
+    expect(await readSome(socket, (text) => text.endsWith('\r\n\r\nx'))).toContain('200 OK')
+  }
+  expect(upstream.connections).toBe(2)
+})
+
+test('one connection serves many requests, each decided for itself', async () => {
+  const upstream = await listen(hello('x'))
+  const { path, decisions } = await broker({ pins: { 'web.test': `127.0.0.1:${upstream.port}` } })
+  const socket = await open(path, 'proxy')
+  for (let turn = 0; turn < 3; turn++) {
+    socket.write('GET http://web.test/ HTTP/1.1\r\nHost: web.test\r\n\r\n')
+    expect(await readSome(socket, (text) => text.endsWith('\r\n\r\nx'))).toContain('200 OK')
+  }
+  socket.write('GET http://other.test/ HTTP/1.1\r\nHost: other.test\r\n\r\n')
+  expect(await readSome(socket, (text) => text.includes('Orangery'))).toContain('403')
+  expect(decisions.map(({ host, allowed }) => `${host} ${allowed}`)).toEqual([
+    'web.test true',
+    'web.test true',
+    'web.test true',
+    'other.test false',
+  ])
+})
+
+test('a web socket goes through, and another upgrade stays plain HTTP', async () => {
+  const web = createWeb((_request, response) => response.end('plain'))
+  web.on('upgrade', (_request, socket) => {
+    socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
+    socket.pipe(socket)
+  })
+  web.listen(0, '127.0.0.1')
+  await once(web, 'listening')
+  defer(() => (web.close(), web.closeAllConnections()))
+  const { path } = await broker({ pins: { 'ws.test': `127.0.0.1:${(web.address() as AddressInfo).port}` } })
+  const socket = await open(path, 'alias ws.test 80')
+  socket.write('GET / HTTP/1.1\r\nHost: ws.test\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\n\r\n')
+  expect(await readSome(socket, (text) => text.endsWith('\r\n\r\n'))).toMatch(/^HTTP\/1.1 101 /)
+  socket.write('ping')
+  expect(await readSome(socket, (text) => text.length >= 4)).toBe('ping')
+  const answer = await ask(
+    path,
+    'alias ws.test 80',
+    'GET / HTTP/1.1\r\nHost: ws.test\r\nConnection: Upgrade, close\r\nUpgrade: h2c\r\n\r\n',
+  )
+  expect(answer).toContain('plain')
+})

@@ -1,0 +1,96 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { expect, test } from 'vitest'
+import { parseOutputs } from './policy.ts'
+import { readAll, readSome, useGround } from './testing/ground.ts'
+
+const { ask, broker, echo, listen, open, tunnel } = useGround()
+
+test('narrowing cuts the tunnels that are no longer allowed and leaves the others', async () => {
+  const upstream = await echo()
+  const pin = `127.0.0.1:${upstream.port}`
+  const { path, broker: started, decisions } = await broker({ pins: { 'a.test': pin, 'b.test': pin } })
+  const [kept, cut] = [await tunnel(path, 'a.test:443'), await tunnel(path, 'b.test:443')]
+  for (const socket of [kept, cut]) {
+    socket.write('\0')
+    await readSome(socket, (text) => text.length > 0)
+  }
+  started.setPolicy(parseOutputs({ pins: { 'a.test': pin } }))
+  await readAll(cut)
+  kept.write('still')
+  expect(await readSome(kept, (text) => text.length >= 5)).toBe('still')
+  expect(decisions.at(-1)).toMatchObject({ host: 'b.test', allowed: false })
+  const again = await ask(path, 'proxy', 'CONNECT b.test:443 HTTP/1.1\r\nHost: b.test\r\n\r\n')
+  expect(again).toContain('403 Orangery')
+})
+
+test('narrowing cuts an answer that is still being sent', async () => {
+  const upstream = await listen((socket) => {
+    socket.once('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nbeginning'))
+  })
+  const { path, broker: started } = await broker({ pins: { 'a.test': `127.0.0.1:${upstream.port}` } })
+  const socket = await open(path, 'proxy')
+  socket.write('GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n')
+  await readSome(socket, (text) => text.includes('beginning'))
+  started.setPolicy(parseOutputs({}))
+  await readAll(socket)
+  await expect
+    .poll(() => [...upstream.sockets].every(({ destroyed, readableEnded }) => destroyed || readableEnded))
+    .toBe(true)
+})
+
+test('a policy that narrows while a name is being resolved refuses that connection', async () => {
+  const oracle = await listen()
+  const waiting = Promise.withResolvers<string[]>()
+  const { path, broker: started } = await broker(
+    { pins: { 'a.test': '127.0.0.0/8' } },
+    { resolver: () => waiting.promise },
+  )
+  const answer = ask(path, 'proxy', `CONNECT a.test:${oracle.port} HTTP/1.1\r\nHost: a\r\n\r\n`)
+  await new Promise((done) => setTimeout(done, 30))
+  started.setPolicy(parseOutputs({}))
+  waiting.resolve(['127.0.0.1'])
+  expect(await answer).toContain('403 Orangery')
+  expect(oracle.seen).toEqual([])
+})
+
+test('widening counts for the next connection', async () => {
+  const upstream = await echo()
+  const { path, broker: started } = await broker({})
+  expect(await ask(path, 'proxy', 'CONNECT a.test:443 HTTP/1.1\r\nHost: a\r\n\r\n')).toContain(
+    'outputs are none',
+  )
+  started.setPolicy(parseOutputs({ pins: { 'a.test': `127.0.0.1:${upstream.port}` } }))
+  await tunnel(path, 'a.test:443')
+})
+
+test('connections, bytes and time are capped', async () => {
+  const upstream = await echo()
+  const outputs = { pins: { 'a.test': `127.0.0.1:${upstream.port}` } }
+  const { path } = await broker(outputs, { caps: { connections: 2, bytes: 1_000_000, idleMs: 400 } })
+  const first = await tunnel(path, 'a.test:443')
+  const second = await tunnel(path, 'a.test:443')
+  const third = await ask(path, 'proxy', 'CONNECT a.test:443 HTTP/1.1\r\nHost: a\r\n\r\n')
+  expect(third).toContain('more than 2 connections')
+  const flood = setInterval(() => first.write(Buffer.alloc(10_000)), 2)
+  await Promise.all([readAll(first), readAll(second)])
+  clearInterval(flood)
+  const after = await ask(path, 'proxy', 'CONNECT a.test:443 HTTP/1.1\r\nHost: a\r\n\r\n')
+  expect(after).toContain('more than 1000000 bytes')
+})
+
+test('a client that says nothing, or never finishes, is dropped', async () => {
+  const { path } = await broker({}, { caps: { handshakeMs: 50 } })
+  for (const [line, bytes] of [
+    ['', ''],
+    ['proxy', ''],
+    ['proxy', 'CONNECT a.test:'],
+    ['proxy', '\x05\x05'],
+  ] as const) {
+    const socket = connect({ path })
+    socket.on('error', () => {})
+    if (line !== '') socket.write(`${line}\n${bytes}`)
+    socket.resume()
+    await once(socket, 'close')
+  }
+})
