@@ -1,24 +1,22 @@
 import { fail } from './failure.ts'
 import { createProgram } from './program.ts'
-
-/** A reader that has seen enough (`| head`) is no error. */
-function endQuietlyOnBrokenPipe(): void {
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'EPIPE') process.exit(0)
-      throw error
-    })
-  }
-}
+import { flushStreams, watchStreams } from './terminal/streams.ts'
 
 /** Runs one command line to its end and gives back the exit code. */
 export async function main(args: readonly string[]): Promise<number> {
-  endQuietlyOnBrokenPipe()
+  watchStreams()
   const program = createProgram()
+  let code: number
   try {
     await program.parseAsync([...args], { from: 'user' })
-    return Number(process.exitCode ?? 0)
+    code = Number(process.exitCode ?? 0)
   } catch (error) {
-    return fail(error, program, args)
+    code = await fail(error, program, args)
+  }
+  try {
+    await flushStreams()
+    return code
+  } catch (error) {
+    return code === 0 ? await fail(error, program, args) : code
   }
 }

@@ -62,13 +62,20 @@ async function startSupervisor(ground: Ground, level: 0 | 1) {
   return { child, pid }
 }
 
-type Victim = 'the supervisor' | 'unshare' | 'the holder' | 'bubblewrap' | "bubblewrap's inner process"
+type Victim =
+  | 'the supervisor'
+  | 'unshare'
+  | 'the holder'
+  | 'who takes orders'
+  | 'bubblewrap'
+  | "bubblewrap's inner process"
 
 async function findVictim(victim: Victim, supervisorPid: number, pid: number): Promise<number> {
   if (victim === 'the supervisor') return supervisorPid
   if (victim === 'unshare') return pid
   const [holder = 0] = childrenOf(pid)
   if (victim === 'the holder') return holder
+  if (victim === 'who takes orders') return childrenOf(childrenOf(holder)[0] ?? 0)[0] ?? 0
   const bubblewrap = childrenOf(holder).at(-1) ?? 0
   if (victim === 'bubblewrap') return bubblewrap
   return childrenOf(bubblewrap)[0] ?? 0
@@ -78,6 +85,8 @@ const cases: readonly (readonly [Victim, 0 | 1])[] = [
   ['the supervisor', 1],
   ['unshare', 1],
   ['the holder', 1],
+  ['who takes orders', 1],
+  ['who takes orders', 0],
   ['bubblewrap', 1],
   ["bubblewrap's inner process", 1],
   ['the supervisor', 0],

@@ -2,6 +2,7 @@ import type { ReadStream } from 'node:tty'
 import type { Client } from '../../shared/api.ts'
 import { isTerminal, type DispatchDetail } from '../../shared/dispatch.ts'
 import { OrangeryError } from '../../shared/errors.ts'
+import { enterRawMode } from '../../engine/base/rawTerminal.ts'
 
 /** Ctrl-], as telnet has it: every other key is the agent's. */
 const detachKey = 0x1d
@@ -43,7 +44,7 @@ export async function attach(client: Client, reference: string): Promise<Dispatc
     const { columns, rows } = process.stdout
     tell(() => client.call('dispatch.resize', { id, columns, rows }))
   }
-  if (stdin.isTTY) stdin.setRawMode(true)
+  using _raw = await enterRawMode(stdin)
   stdin.on('data', onData)
   if (process.stdout.isTTY) {
     process.stdout.on('resize', onResize)
@@ -55,7 +56,6 @@ export async function attach(client: Client, reference: string): Promise<Dispatc
       process.stdout.write(Buffer.from(data, 'base64'))
     }
   } finally {
-    if (stdin.isTTY) stdin.setRawMode(false)
     stdin.off('data', onData)
     stdin.pause()
     process.stdout.off('resize', onResize)

@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import type { DispatchDetail } from '../../shared/dispatch.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { printError } from '../failure.ts'
+import { stayWithoutReaders } from '../terminal/streams.ts'
 import { plural } from '../terminal/words.ts'
 import { openEngine } from '../connect.ts'
 import { addSpawnOptions, spawnInput, type SpawnOptions } from '../spawnOptions.ts'
@@ -10,6 +11,7 @@ import { addSpawnOptions, spawnInput, type SpawnOptions } from '../spawnOptions.
 type RunOptions = SpawnOptions & { readonly summary?: string; readonly quiet?: boolean }
 
 async function runCommand(command: readonly string[], options: RunOptions): Promise<void> {
+  stayWithoutReaders()
   const input = spawnInput(options, command)
   const terminal = process.stdin.isTTY === true && process.stdout.isTTY === true
   await using engine = await openEngine()

@@ -42,6 +42,8 @@ export type LimitName = 'memory' | 'pids' | 'disk' | 'timeout'
 export type SandboxEnd = {
   readonly exitCode: number | null
   readonly signal: NodeJS.Signals | null
+  /** Why the sandbox itself was cut off, by nobody of us; null where the agent's own end was its end. */
+  readonly lost: string | null
   /** The limit that ended it or was run into, if any. */
   readonly limits: readonly LimitName[]
   readonly resources: { readonly wall_ms: number; readonly cpu_ms: number; readonly max_rss_mb: number }

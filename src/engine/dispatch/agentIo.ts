@@ -6,8 +6,8 @@ import { makePipes, type Pipe } from './pipes.ts'
 import { Terminal, type Size } from './terminal.ts'
 
 export type OutputName = 'stdout' | 'stderr'
-/** Takes a piece of output; the next one waits until it has been taken. */
-export type Sink = (chunk: Buffer, name: OutputName) => Promise<void> | void
+/** Takes a piece of output; the next one waits until it has been taken. False: nobody wants any more of it. */
+export type Sink = (chunk: Buffer, name: OutputName) => Promise<boolean | void> | boolean | void
 
 /** How an agent is spoken to: a terminal of its own or three pipes. Never the caller's own descriptors. */
 export interface AgentIo extends Disposable {
@@ -69,7 +69,8 @@ export async function pipeIo(directory: string): Promise<AgentIo> {
     start(sink) {
       handOver()
       const pump = async (name: OutputName) => {
-        for await (const chunk of sources[name]) await sink(chunk as Buffer, name)
+        // Leaving the loop closes our end, so that the agent hears of it where it writes next.
+        for await (const chunk of sources[name]) if ((await sink(chunk as Buffer, name)) === false) break
       }
       pumping = Promise.all([pump('stdout'), pump('stderr')])
     },

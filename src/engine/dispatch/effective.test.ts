@@ -76,7 +76,13 @@ test('what the broker and the sandbox measured goes before what the log suggests
   const seen = new Observations(contract)
   for (const [at, event] of logged) seen.observe(event, at)
   seen.network = { allowed: [{ host: 'a.test:443', connections: 1, bytes: 99 }], denied: [] }
-  seen.ended({ exitCode: 0, signal: null, limits: [], resources: { wall_ms: 5, cpu_ms: 4, max_rss_mb: 3 } })
+  seen.ended({
+    exitCode: 0,
+    signal: null,
+    lost: null,
+    limits: [],
+    resources: { wall_ms: 5, cpu_ms: 4, max_rss_mb: 3 },
+  })
   expect(seen.effective()).toMatchObject({
     network: { allowed: [{ bytes: 99 }], denied: [] },
     resources: { wall_ms: 5, cpu_ms: 4, max_rss_mb: 3 },

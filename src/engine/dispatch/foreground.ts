@@ -3,23 +3,32 @@ import type { ReadStream, WriteStream } from 'node:tty'
 import type { SpawnRequest } from '../../shared/api.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import { pipeIo, terminalIo, type AgentIo } from './agentIo.ts'
+import { enterRawMode } from '../base/rawTerminal.ts'
 import type { RunningSandbox } from '../base/sandbox.ts'
 import type { Parts } from './parts.ts'
 import { prepare } from './prepare.ts'
 import { supervise, type Outcome } from './supervise.ts'
 
-export type Foreground = { readonly id: DispatchId; readonly exitCode: number; readonly error: string | null }
+export type Foreground = {
+  readonly id: DispatchId
+  readonly exitCode: number
+  /** Null also where the person ended it: nobody has to be told what he did. */
+  readonly error: string | null
+}
 
 /** The code a shell expects: the command's own, 128+n for signal n, 124 for our time limit. */
 function exitCodeOf(outcome: Outcome, stoppedBy: NodeJS.Signals | null): number {
   if (outcome.status === 'timeout') return 124
-  if (stoppedBy !== null) return 128 + osConstants.signals[stoppedBy]
+  // A command that ended by itself, however it was asked to, has a code of its own.
+  if (stoppedBy !== null && outcome.signal === 'SIGKILL') return 128 + osConstants.signals[stoppedBy]
   if (outcome.exitCode !== null) return outcome.exitCode
   if (outcome.signal !== null) return 128 + osConstants.signals[outcome.signal]
   return outcome.error === null ? 1 : 70
 }
 
-const lastSignals = ['SIGTERM', 'SIGHUP', 'SIGQUIT'] as const
+const passedSignals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const
+/** How long a command may take to end in good order after it was asked to for good. */
+const graceMs = 2000
 
 /** Runs a dispatch as its own supervisor, on the terminal or the pipes this process has. */
 export async function runForeground(
@@ -29,67 +38,89 @@ export async function runForeground(
 ): Promise<Foreground> {
   const size = terminal ? terminalSize(process.stdout) : undefined
   const stop = new AbortController()
+  const passedOn = new Set<NodeJS.Signals>()
   let stoppedBy: NodeJS.Signals | null = null
   let sandbox: RunningSandbox | undefined
-  let interrupts = 0
-  const onInterrupt = () => {
-    // The first Ctrl-C is the command's own business; whoever repeats it means it.
-    interrupts++
-    if (interrupts === 1 && sandbox !== undefined) return sandbox.signal('SIGINT')
-    stoppedBy = 'SIGINT'
-    stop.abort()
+  let asked = 0
+  let grace: NodeJS.Timeout | undefined
+  const end = (name: NodeJS.Signals) => {
+    stoppedBy ??= name
+    stop.abort(name)
   }
-  const onLast = (name: NodeJS.Signals) => {
-    stoppedBy = name
-    stop.abort()
+  const onSignal = (name: NodeJS.Signals) => {
+    // The first one is the command's own business; whoever repeats it means it.
+    asked++
+    if (asked > 1 || sandbox === undefined) return end(name)
+    passedOn.add(name)
+    sandbox.signal(name)
+    // Ctrl-C may mean something to the command; the others mean the end.
+    if (name !== 'SIGINT') grace = setTimeout(() => end(name), graceMs)
   }
-  process.on('SIGINT', onInterrupt)
-  for (const name of lastSignals) process.on(name, onLast)
+  for (const name of passedSignals) process.on(name, onSignal)
   try {
     // Before the row: what fails here leaves none.
     using io = size === undefined ? await pipeIo(parts.runtime) : terminalIo(size)
     const job = await prepare(parts, size === undefined ? request : { ...request, size })
-    using _connected = terminal ? connectTerminal(io) : connectPipes(io)
+    using _raw = terminal ? await enterRawMode(process.stdin as ReadStream) : null
+    using _connected = terminal ? connectTerminal(io, passedOn) : connectPipes(io)
     const outcome = await supervise(parts, job, {
       io,
       signal: stop.signal,
+      passedOn,
       sink: async (chunk, name) => {
         const stream = name === 'stdout' ? process.stdout : process.stderr
-        if (stream.destroyed) return
-        if (!stream.write(chunk))
-          await new Promise<void>((resolve) => stream.once('drain', resolve).once('close', resolve))
+        if (await reaches(stream, chunk)) return true
+        // Nobody reads any more: what the command would get without us in between.
+        passedOn.add('SIGPIPE')
+        return false
       },
       onRunning: (running) => {
         sandbox = running
       },
     })
-    return { id: job.id, exitCode: exitCodeOf(outcome, stoppedBy), error: outcome.error }
+    const error = outcome.status === 'cancelled' ? null : outcome.error
+    return { id: job.id, exitCode: exitCodeOf(outcome, stoppedBy), error }
   } finally {
-    process.off('SIGINT', onInterrupt)
-    for (const name of lastSignals) process.off(name, onLast)
+    clearTimeout(grace)
+    for (const name of passedSignals) process.off(name, onSignal)
   }
 }
+
+/** Resolves when the piece is taken; false where whoever read has left. */
+function reaches(stream: WriteStream, chunk: Buffer): Promise<boolean> {
+  if (stream.destroyed) return Promise.resolve(false)
+  return new Promise((resolve) => {
+    const onError = () => resolve(false)
+    stream.once('error', onError)
+    stream.write(chunk, (error) => {
+      stream.off('error', onError)
+      resolve(error == null)
+    })
+  })
+}
+
+/** What a terminal makes of Ctrl-C and Ctrl-\\. */
+const signalKeys = [
+  [0x03, 'SIGINT'],
+  [0x1c, 'SIGQUIT'],
+] as const
 
 function terminalSize(stream: WriteStream) {
   return { columns: stream.columns || 80, rows: stream.rows || 24 }
 }
 
-/** Keys go in raw, so that Ctrl-C reaches the agent's foreground job and not us; the terminal is put back after. */
-function connectTerminal(io: AgentIo): Disposable {
+/** Keys go in raw, so that Ctrl-C reaches the agent's foreground job and not us. */
+function connectTerminal(io: AgentIo, passedOn: Set<NodeJS.Signals>): Disposable {
   const stdin = process.stdin as ReadStream
-  const onData = (chunk: Buffer) => io.write(chunk)
-  const onResize = () => io.resize(terminalSize(process.stdout))
-  const restore = () => {
-    if (stdin.isTTY) stdin.setRawMode(false)
+  const onData = (chunk: Buffer) => {
+    for (const [key, name] of signalKeys) if (chunk.includes(key)) passedOn.add(name)
+    io.write(chunk)
   }
-  if (stdin.isTTY) stdin.setRawMode(true)
-  process.on('exit', restore)
+  const onResize = () => io.resize(terminalSize(process.stdout))
   stdin.on('data', onData)
   process.stdout.on('resize', onResize)
   return {
     [Symbol.dispose]() {
-      restore()
-      process.off('exit', restore)
       stdin.off('data', onData)
       stdin.pause()
       process.stdout.off('resize', onResize)

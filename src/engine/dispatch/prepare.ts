@@ -37,6 +37,7 @@ import type { Parts } from './parts.ts'
 import { readCredentials } from './credentials.ts'
 import { placeOf } from './place.ts'
 import { presetChecks, withPresets } from './presets.ts'
+import { startTicks } from './processes.ts'
 import { resolveAgent } from './provider.ts'
 import { sandboxRequest } from './request.ts'
 import { refuseRootsBeyond, rightsOf } from './childRights.ts'
@@ -208,7 +209,7 @@ export async function prepare(parts: Parts, request: SpawnRequest): Promise<Job>
   const { report, project, driver } = await examine(parts, worked)
   const passed = report.ok && project !== null && driver !== null
   const error = passed ? null : failure(report)
-  const id = record(parts, worked, project, error)
+  const id = await record(parts, worked, project, error)
   if (error !== null || project === null || driver === null) {
     throw new OrangeryError(error?.code ?? 'preflight.failed', error?.message ?? 'preflight: failed', {
       kind: 'preflight',
@@ -220,13 +221,15 @@ export async function prepare(parts: Parts, request: SpawnRequest): Promise<Job>
 }
 
 /** Two dispatches of one second may draw the same four digits: the later one draws again. */
-function record(
+async function record(
   parts: Parts,
   worked: Worked,
   project: Project | null,
   error: OrangeryError | null,
-): DispatchId {
+): Promise<DispatchId> {
   const { request, contract, job, parentId } = worked
+  const supervisorPid = process.pid
+  const supervisorStartTicks = await startTicks(supervisorPid)
   for (let attempt = 0; ; attempt++) {
     const now = new Date()
     const fresh = error !== null || worked.invocation === null
@@ -249,6 +252,8 @@ function record(
       status: error === null ? 'starting' : 'preflight_failed',
       error: error?.message ?? null,
       createdAt: now.toISOString(),
+      supervisorPid,
+      supervisorStartTicks,
     }
     try {
       parts.store.dispatches.create(row)

@@ -22,7 +22,7 @@ import type { Parts } from './parts.ts'
 import { isAlive } from './processes.ts'
 import { mirror } from './reconcile.ts'
 
-/** A dispatch that is recorded but whose supervisor has not come up in this time never will. */
+/** Rows of older releases do not name who starts them: one that has not come up in this time never will. */
 const startPatienceMs = 30_000
 
 async function isOrphaned(dispatch: StoredDispatch): Promise<boolean> {

@@ -32,15 +32,17 @@ import { homeOf, sandboxRequest } from './request.ts'
 import { watchForSigns } from './signs.ts'
 
 export type Outcome = {
-  readonly status: Exclude<DispatchStatus, 'starting' | 'running' | 'preflight_failed' | 'interrupted'>
+  readonly status: Exclude<DispatchStatus, 'starting' | 'running' | 'preflight_failed'>
   readonly exitCode: number | null
   readonly signal: NodeJS.Signals | null
   readonly error: string | null
 }
 
 type Options = {
-  /** Aborted to end the dispatch; the reason is who asked. */
+  /** Aborted to end the dispatch now; the reason is the signal we were asked by. */
   readonly signal: AbortSignal
+  /** Signals the person sent that were passed on: a command that ends by one of them did what it was told. */
+  readonly passedOn?: ReadonlySet<NodeJS.Signals>
   /** What the person at the other end sees, besides the record. */
   readonly sink?: Sink
   readonly io: AgentIo
@@ -161,15 +163,15 @@ async function runAgent(
     void sandbox.kill()
   })
   watch(guards)
-  let cancelled = false
-  const end = () => {
-    cancelled = true
+  let cancelledBy: string | null = null
+  const end = (by: string) => {
+    cancelledBy ??= by
     return sandbox.kill()
   }
   const handle = async (request: ControlRequest): Promise<void> => {
     if (request.op === 'kill') {
       note({ type: 'Note', text: `ended by ${request.by}` })
-      await end()
+      await end(request.by)
     } else if (request.op === 'input') io.write(Buffer.from(request.data, 'base64'))
     else if (request.op === 'resize') io.resize(request)
     else if (request.op === 'boundary') await boundary.follow(request.by, request.why)
@@ -193,13 +195,13 @@ async function runAgent(
     guards.alive()
     signs.read(chunk, name)
     await output.append(chunk).catch((reason: unknown) => unkept(reason))
-    await options.sink?.(chunk, name)
+    return options.sink?.(chunk, name)
   })
   const startedAt = new Date().toISOString()
   const supervisorStartTicks = await startTicks(process.pid)
   store.dispatches.markRunning(id, { startedAt, supervisorPid: process.pid, supervisorStartTicks })
 
-  const cancel = () => void end()
+  const cancel = () => void end(String(options.signal.reason))
   if (options.signal.aborted) cancel()
   else options.signal.addEventListener('abort', cancel, { once: true })
   sandbox.release()
@@ -221,20 +223,28 @@ async function runAgent(
   for (const limit of ended.limits) note(violated(limit, `the ${limit} limit was reached`))
   note({ type: 'AgentEnded', exit_code: ended.exitCode, signal: ended.signal })
   const { exitCode, signal } = ended
-  if (stopping !== undefined && !cancelled) {
+  if (stopping !== undefined && cancelledBy === null) {
     const status = stopping.kind === 'inactivity' ? 'timeout' : 'failed'
     return { status, exitCode, signal, error: `${stopping.kind}: ${stopping.detail}` }
   }
-  const status = statusOf(ended, cancelled)
-  const error =
-    status === 'timeout' ? `stopped after ${job.contract.limits.timeout_s} s, its time limit` : null
-  return { status, exitCode, signal, error }
+  const wished = signal !== null && options.passedOn?.has(signal) === true ? signal : null
+  return { ...judge(ended, cancelledBy ?? wished, job.contract.limits.timeout_s), exitCode, signal }
 }
 
-function statusOf(ended: SandboxEnd, cancelled: boolean): Outcome['status'] {
-  if (ended.limits.includes('timeout')) return 'timeout'
-  if (cancelled) return 'cancelled'
-  return ended.exitCode === 0 ? 'completed' : 'failed'
+/** What became of it, and why, in words for whoever reads the record. */
+function judge(
+  { exitCode, signal, lost, limits }: SandboxEnd,
+  cancelledBy: string | null,
+  seconds: number | undefined,
+): Pick<Outcome, 'status' | 'error'> {
+  if (limits.includes('timeout'))
+    return { status: 'timeout', error: `stopped after ${seconds} s, its time limit` }
+  if (cancelledBy !== null) return { status: 'cancelled', error: `cancelled by ${cancelledBy}` }
+  if (limits.length > 0 && exitCode !== 0)
+    return { status: 'failed', error: `ended after it reached its ${limits.join(' and ')} limit` }
+  if (lost !== null) return { status: 'interrupted', error: `the sandbox was cut off: ${lost}` }
+  if (exitCode === 0) return { status: 'completed', error: null }
+  return { status: 'failed', error: signal === null ? null : `the command was ended by ${signal}` }
 }
 
 function violated(kind: string, detail: string): EventBody {

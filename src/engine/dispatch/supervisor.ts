@@ -3,6 +3,7 @@ import { reportError, type ErrorReport } from '../../shared/errors.ts'
 import { openParts } from './openParts.ts'
 import { terminalIo } from './agentIo.ts'
 import type { Job } from './job.ts'
+import { startTicks } from './processes.ts'
 import { supervise } from './supervise.ts'
 
 /** Where a supervisor works; given when it starts, so that a spare can open everything before it is needed. */
@@ -37,10 +38,13 @@ export async function superviseFromPipe(
   if (line === null) return
   const { job } = JSON.parse(line) as Order
   const stop = new AbortController()
-  process.on('SIGTERM', () => stop.abort())
+  process.on('SIGTERM', () => stop.abort('SIGTERM'))
   try {
     await using parts = await opening
     using io = terminalIo(job.size)
+    const supervisorStartTicks = await startTicks(process.pid)
+    // Refused where it was given up meanwhile: then nothing must start.
+    parts.store.dispatches.takeOver(job.id, { supervisorPid: process.pid, supervisorStartTicks })
     reply({ taken: true })
     await supervise(parts, job, { io, signal: stop.signal })
   } catch (error) {

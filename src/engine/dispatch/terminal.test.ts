@@ -27,7 +27,7 @@ test('a program on our terminal has it as its controlling terminal, with our siz
 
 test('Ctrl-C typed on the terminal interrupts what runs in its foreground', async () => {
   using terminal = new Terminal({ columns: 80, rows: 24 })
-  const child = inside(terminal, 'trap "echo interrupted; exit 3" INT; echo ready; sleep 60')
+  const child = inside(terminal, 'trap "echo interrupted; exit 3" INT; echo ready; read line')
   let seen = ''
   for await (const chunk of terminal.output()) {
     seen += chunk.toString()

@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readFileSync, readlinkSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import { systemdEnvironment } from './cgroups.ts'
 import { bubblewrapOptions, descriptor, givenContents, holderCommand } from './holder.ts'
@@ -11,7 +11,12 @@ import { buildFilter } from './seccomp/filter.ts'
 export type Descriptors = { readonly stdin: number; readonly stdout: number; readonly stderr: number }
 
 /** How the chain ended: by the agent's own end, or cut off (`code` null). */
-export type ChainEnd = { readonly code: number | null; readonly cpuMs: number }
+export type ChainEnd = {
+  readonly code: number | null
+  readonly cpuMs: number
+  /** Which of our own processes somebody else ended. */
+  readonly lost: string | null
+}
 
 type Waiting = { readonly resolve: () => void; readonly reject: (error: Error) => void }
 
@@ -43,6 +48,15 @@ function environmentOf(plan: SandboxPlan): NodeJS.ProcessEnv {
   return plan.limits.scope === null ? {} : systemdEnvironment()
 }
 
+/** Null where the descriptor has no path any more. */
+function pathOf(descriptor: number): string | null {
+  try {
+    return readlinkSync(`/proc/self/fd/${descriptor}`)
+  } catch {
+    return null
+  }
+}
+
 /** The processes around one agent, from our child down to the gate, and the pipes between us and them. */
 export class Chain {
   readonly pid: number
@@ -66,11 +80,15 @@ export class Chain {
   #code: number | null = null
   #cpuMs = 0
   #failure: string | null = null
+  #lost: string | null = null
+  readonly #confinement: SandboxPlan['confinement']
 
   constructor(plan: SandboxPlan, io: Descriptors, joinFiles: readonly string[]) {
     const [file = 'setpriv', ...args] = holderCommand(plan, joinFiles)
     const { seccomp } = plan
-    const options = plan.confinement === 'holder' ? [] : bubblewrapOptions(plan)
+    this.#confinement = plan.confinement
+    const terminal = plan.request.terminal ? pathOf(io.stdin) : null
+    const options = plan.confinement === 'holder' ? [] : bubblewrapOptions(plan, terminal)
     using files = new DisposableStack()
     const hand = (content: string | Uint8Array) => files.use(new NamelessFile(content)).descriptor
     const stdio: ('pipe' | 'ignore' | number)[] = []
@@ -127,6 +145,7 @@ export class Chain {
     else if (this.#code !== null) this.#cpuMs = Math.round(parseTimes(line))
     else if (word === 'end') this.#code = Number(id)
     else if (word === 'failed' && id === '0') this.#failure = rest.join(' ')
+    else if (word === 'lost') this.#lost = [id, ...rest].join(' ')
     else if (word === 'done') this.#orders.get(Number(id))?.resolve()
     else if (word === 'failed') this.#orders.get(Number(id))?.reject(new Error(rest.join(' ')))
   }
@@ -140,7 +159,15 @@ export class Chain {
       this.#child.on('close', () => resolve())
     })
     for (const waiting of this.#orders.values()) waiting.reject(new Error('the sandbox has ended'))
-    return { code: this.#code, cpuMs: this.#cpuMs }
+    return { code: this.#code, cpuMs: this.#cpuMs, lost: this.#lost ?? this.#killed() }
+  }
+
+  #killed(): string | null {
+    if (this.#code === null) return 'the process that holds it was killed'
+    // The holder's shell tells of a child that a signal ended; bubblewrap reports the agent's by a code.
+    if (this.#confinement === 'bubblewrap' && this.#code === 137 && /\bKilled\b/.test(this.diagnostics))
+      return 'bubblewrap was killed'
+    return null
   }
 
   /** Lets the gate take its next step: first to probe, then to become the agent. */

@@ -23,6 +23,8 @@ function describeStep(step: ViewStep): string {
       return `workspace  ${quote(step.target)} ${step.access === 'ro' ? 'read-only' : 'writes go to the changeset'}`
     case 'sealed':
       return `sealed     ${quote(step.target)} (read-only from here on)`
+    case 'terminal':
+      return `terminal   ${quote(step.target)} (its own)`
   }
 }
 

@@ -46,6 +46,8 @@ class LinuxSandbox implements RunningSandbox {
   readonly #life = new AbortController()
   #files: 'ro' | 'rw' = 'rw'
   #isReleased = false
+  /** We ended it ourselves, however roughly. */
+  #isEnding = false
   #tree: ProcessTree | null = null
   #agentPid: number | null = null
   #peakMb = 0
@@ -64,7 +66,7 @@ class LinuxSandbox implements RunningSandbox {
   }
 
   async #waitForEnd(): Promise<SandboxEnd> {
-    const { code: reported, cpuMs } = await this.#chain.ended
+    const { code: reported, cpuMs, lost } = await this.#chain.ended
     const wallMs = Math.round(performance.now() - this.#startedAt)
     this.#life.abort()
     await Promise.all([this.#relay.stop(), this.#tidy()])
@@ -80,6 +82,7 @@ class LinuxSandbox implements RunningSandbox {
     return {
       exitCode: code,
       signal: signalOfCode(code),
+      lost: this.#isEnding ? null : lost,
       limits: [...this.#limits],
       resources: { wall_ms: wallMs, cpu_ms: cpuMs, max_rss_mb: Math.round(peakMb) },
     }
@@ -185,6 +188,7 @@ class LinuxSandbox implements RunningSandbox {
   }
 
   async kill(): Promise<void> {
+    this.#isEnding = true
     // Gently first, so that the holder can still tell what it cost; by force if it does not answer.
     this.#chain.order(`end ${this.#plan.confinement}`).catch(() => {})
     const patience = setTimeout(() => this.#chain.cut(), 300)

@@ -99,6 +99,14 @@ function restoredEnvironment(environment: Readonly<Record<string, string>>): rea
   return pairs.length === 0 ? [] : ['/usr/bin/env', ...pairs]
 }
 
+/** On a terminal the agent leads a session that owns it; elsewhere at least a group that a signal can reach whole. */
+function session(plan: SandboxPlan): readonly string[] {
+  const { setsid } = plan.shell
+  if (plan.request.terminal) return [setsid, '--ctty', '--wait', '--']
+  // Bubblewrap has made one already.
+  return plan.confinement === 'holder' ? [setsid, '--wait', '--'] : []
+}
+
 /** The gate and, as its last arguments, the agent's own command. */
 export function gateArguments(plan: SandboxPlan): readonly string[] {
   const questions = gateQuestions(plan)
@@ -117,7 +125,7 @@ export function gateArguments(plan: SandboxPlan): readonly string[] {
     ...(processes === null
       ? []
       : [plan.tools.prlimit ?? 'prlimit', `--nproc=${processes}:${processes}`, '--']),
-    ...(plan.request.terminal ? [plan.shell.setsid, '--ctty', '--wait', '--'] : []),
+    ...session(plan),
     ...restoredEnvironment(plan.environment),
     ...plan.request.command,
   ]

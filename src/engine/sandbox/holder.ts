@@ -63,9 +63,11 @@ fi
 children() { read -r kids <"/proc/$1/task/$1/children"; }
 groupOf() { read -r line <"/proc/$1/stat"; set -- ${'$'}{line##*) }; group=$3; }
 orders() {
-  read -r self rest </proc/self/stat
+  read -r self name state watcher rest </proc/self/stat
   groupOf self; own=$group
   while read -r id order one two; do
+    read -r name name name parent rest </proc/self/stat
+    [ "$parent" = "$watcher" ] || { echo 'lost the process that watches orders was killed'; break; }
     case $order in
     remount)
       eval "where=\$where$two"
@@ -73,7 +75,7 @@ orders() {
     signal)
       children 1
       for kid in $kids; do
-        [ "$kid" != "$self" ] || continue
+        [ "$kid" != "$self" ] && [ "$kid" != "$watcher" ] || continue
         # Below bubblewrap and the first process it keeps inside stands the agent.
         if [ "$two" = bubblewrap ]; then children "$kid"; children "${'$'}{kids%% *}"; kid=${'$'}{kids%% *}; fi
         # As on a terminal, Ctrl-C is for the whole group: a shell waits for the command it started.
@@ -90,7 +92,8 @@ orders() {
       if [ "$one" = bubblewrap ]; then
         children 1
         for kid in $kids; do
-          if [ "$kid" != "$self" ]; then children "$kid"; kill -s KILL $kids && break; fi
+          [ "$kid" != "$self" ] && [ "$kid" != "$watcher" ] || continue
+          children "$kid"; kill -s KILL $kids && break
         done
       else break; fi ;;
     esac
@@ -98,7 +101,12 @@ orders() {
   # Whoever gave orders is gone: so is everything here.
   kill -s KILL -- -1
 }
-orders <&3 3<&- 4<&- 5<&- 6<&- 7<&- 9<&- &
+# Who takes orders is watched: were it killed unnoticed, a boundary could not be narrowed any more.
+{
+  (orders)
+  echo 'lost the process that takes orders was killed'
+  kill -s KILL -- -1
+} <&3 3<&- 4<&- 5<&- 6<&- 7<&- 9<&- &
 # The gate speaks to us on 8, where we speak ourselves.
 (
   for file in $joins; do echo 0 >"$file" || fail "cannot join $file"; done
@@ -129,7 +137,7 @@ function rootArguments(root: HeldRoot): readonly string[] {
 }
 
 /** Bubblewrap's options; they go through a descriptor, since every user of the host can read a command line. */
-export function bubblewrapOptions(plan: SandboxPlan): readonly string[] {
+export function bubblewrapOptions(plan: SandboxPlan, terminal: string | null): readonly string[] {
   return [
     '--unshare-user',
     '--uid',
@@ -150,7 +158,7 @@ export function bubblewrapOptions(plan: SandboxPlan): readonly string[] {
     '--die-with-parent',
     '--seccomp',
     String(descriptor.seccomp),
-    ...viewOptions(plan.view, descriptor.given),
+    ...viewOptions(plan.view, descriptor.given, terminal),
     '--chdir',
     plan.request.cwd,
     '--clearenv',

@@ -23,9 +23,11 @@ export class ProcessTree {
     // What was there before the agent is ours: the holder, who takes its orders, bubblewrap, fuse-overlayfs.
     const later = names.filter((name) => /^\d+$/.test(name) && Number(name) >= this.agent).map(Number)
     const parents = await Promise.all(later.map((pid) => this.#parentOf(pid)))
-    const [orders] = await this.#childrenOf(1)
-    // A relay has no parent in here; a child of who takes the orders is a command that is run for us.
-    return later.filter((pid, index) => pid === this.agent || ![0, orders].includes(parents[index]))
+    // Who watches, and below it who takes the orders. A child of theirs is a command that is run for us, and a
+    // relay has no parent in here.
+    const [watcher = 0] = await this.#childrenOf(1)
+    const ours = new Set([0, watcher, ...(await this.#childrenOf(watcher))])
+    return later.filter((pid, index) => pid === this.agent || !ours.has(parents[index] ?? 0))
   }
 
   async #childrenOf(pid: number): Promise<readonly number[]> {

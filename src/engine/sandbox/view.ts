@@ -30,6 +30,8 @@ export type ViewStep =
       readonly access: 'ro' | 'rw'
     }
   | { readonly kind: 'sealed'; readonly target: string }
+  /** The agent's own terminal, under a name: its number is one of the host's, which is not in view. */
+  | { readonly kind: 'terminal'; readonly target: string }
 
 export type GivenFile = 'passwd' | 'group' | 'resolv'
 
@@ -115,6 +117,7 @@ export function planView(request: SandboxRequest, host: HostFacts): readonly Vie
     // kernel.core_pattern and have the host run a program of its choice. (escape: kernel-settings)
     { kind: 'sealed', target: '/proc' },
     { kind: 'devices', target: '/dev' },
+    ...(request.terminal ? [{ kind: 'terminal', target: '/dev/console' } as const] : []),
     { kind: 'private', target: '/dev/shm', mode: '1777', bytes: privateBytes.shm },
     { kind: 'private', target: '/tmp', mode: '1777', bytes: privateBytes.tmp },
     { kind: 'private', target: '/run', mode: '0755', bytes: privateBytes.run },
@@ -164,8 +167,15 @@ export const givenFiles: Readonly<Record<GivenFile, string>> = {
   resolv: '',
 }
 
-/** Bubblewrap's options for the view; `given` is the first of the descriptors it reads our own files from. */
-export function viewOptions(steps: readonly ViewStep[], given: number): readonly string[] {
+/**
+ * Bubblewrap's options for the view; `given` is the first of the descriptors it reads our own files from,
+ * `terminal` the host's path of the agent's terminal, where it has one.
+ */
+export function viewOptions(
+  steps: readonly ViewStep[],
+  given: number,
+  terminal: string | null,
+): readonly string[] {
   let next = given
   return steps.flatMap((step): readonly string[] => {
     switch (step.kind) {
@@ -191,6 +201,8 @@ export function viewOptions(steps: readonly ViewStep[], given: number): readonly
         return [step.access === 'ro' ? '--ro-bind' : '--bind', step.source, step.target]
       case 'sealed':
         return ['--remount-ro', step.target]
+      case 'terminal':
+        return terminal === null ? [] : ['--dev-bind', terminal, step.target]
     }
   })
 }

@@ -39,8 +39,15 @@ export function dispatchQueries({ orm, sqlite }: StoreDatabase) {
       const who = given('id', 'repoId', 'parentId', 'name', 'agent', 'role', 'phase', 'prompt')
       const contract = given('sandbox', 'sandboxSpec', 'level', 'boundary', 'roots', 'command')
       const state = given('status', 'error', 'createdAt', 'endedAt')
-      return orm.insert(dispatches).values({ ...who, ...contract, ...state })
+      const supervisor = given('supervisorPid', 'supervisorStartTicks')
+      return orm.insert(dispatches).values({ ...who, ...contract, ...state, ...supervisor })
     }),
+    takeOver: compile(sqlite, () =>
+      orm
+        .update(dispatches)
+        .set(given('supervisorPid', 'supervisorStartTicks'))
+        .where(and(isThisOne(), eq(dispatches.status, 'starting'))),
+    ),
     run: compile(sqlite, () =>
       orm
         .update(dispatches)

@@ -28,6 +28,9 @@ export type NewDispatch = {
   readonly status: 'starting' | 'preflight_failed'
   readonly error: string | null
   readonly createdAt: string
+  /** Who answers for it until a supervisor does: where that process is dead, nobody will start it any more. */
+  readonly supervisorPid?: number
+  readonly supervisorStartTicks?: number
 }
 
 export type TerminalStatus = Exclude<DispatchStatus, 'starting' | 'running'>
@@ -57,6 +60,8 @@ export class DispatchRecords {
   create(dispatch: NewDispatch): void {
     const row = {
       ...dispatch,
+      supervisorPid: dispatch.supervisorPid ?? null,
+      supervisorStartTicks: dispatch.supervisorStartTicks ?? null,
       roots: JSON.stringify(dispatch.roots),
       command: JSON.stringify(dispatch.command),
       endedAt: dispatch.status === 'preflight_failed' ? dispatch.createdAt : null,
@@ -74,6 +79,15 @@ export class DispatchRecords {
     this.#wrote(dispatch.id)
   }
 
+  /** Another process answers for a dispatch that is starting; refused for one that is anything else by now. */
+  takeOver(
+    id: DispatchId,
+    supervisor: { readonly supervisorPid: number; readonly supervisorStartTicks: number },
+  ): void {
+    if (this.#changed(id, () => this.#queries.takeOver.run({ id, ...supervisor }))) return
+    throw this.#notStarting(id)
+  }
+
   /** From `starting` to `running`; refused for a dispatch that is anything else by now. */
   markRunning(
     id: DispatchId,
@@ -84,9 +98,7 @@ export class DispatchRecords {
     },
   ): void {
     if (this.#changed(id, () => this.#queries.run.run({ id, ...supervisor }))) return
-    throw new OrangeryError('dispatch.not_starting', `${id}: is ${this.#status(id)}, not starting`, {
-      kind: 'busy',
-    })
+    throw this.#notStarting(id)
   }
 
   /** What a running dispatch may do now; has no effect on one that has ended. */
@@ -160,6 +172,12 @@ export class DispatchRecords {
     }
     this.#wrote(id)
     return true
+  }
+
+  #notStarting(id: DispatchId): OrangeryError {
+    return new OrangeryError('dispatch.not_starting', `${id}: is ${this.#status(id)}, not starting`, {
+      kind: 'busy',
+    })
   }
 
   #status(id: string): DispatchStatus | undefined {
