@@ -7,7 +7,7 @@ import { contractOfOptions, type ContractOptions } from '../shared/contractOptio
 import { OrangeryError } from '../shared/errors.ts'
 import { parseSandboxSpec } from '../shared/spec.ts'
 
-const gather = (value: string, before: readonly string[] = []) => [...before, value]
+export const gather = (value: string, before: readonly string[] = []) => [...before, value]
 
 /** What `run`, `dispatch spawn` and `preflight` have in common. */
 export type SpawnOptions = ContractOptions & {
@@ -119,7 +119,7 @@ function contractText(options: SpawnOptions): string | undefined {
   return readSpec(options.sandboxSpec)
 }
 
-function passedEnv(names: readonly string[] = []): Record<string, string> {
+export function passedEnv(names: readonly string[] = []): Record<string, string> {
   const entries = names.map((name) => {
     const value = process.env[name]
     if (value !== undefined) return [name, value] as const

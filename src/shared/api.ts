@@ -200,6 +200,19 @@ export const api = {
     reference.extend({ comment: z.string() }),
     z.object({ id: dispatchIdSchema, state: changesetStateSchema }),
   ),
+  /** Sends it back to its agent, with all that was said in the review: the next turn, as a dispatch of its own. */
+  'changeset.rework': procedure(
+    reference.extend({
+      comment: z.string().default(''),
+      env: z.record(z.string(), z.string()).default({}),
+    }),
+    z.object({
+      id: dispatchIdSchema,
+      state: changesetStateSchema,
+      dispatch: dispatchIdSchema,
+      turn: z.number(),
+    }),
+  ),
   'changeset.abandon': procedure(reference, z.object({ id: dispatchIdSchema, state: changesetStateSchema })),
 
   'worktree.create': procedure(

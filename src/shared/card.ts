@@ -8,6 +8,8 @@ export const agentCardSchema = z.looseObject({
   description: z.string().default(''),
   /** Arguments may hold {prompt} and {system_prompt}. Empty: the caller gives the command. */
   command: z.array(z.string()).default([]),
+  /** The same for a later turn in the same workspace and home, where it differs: to go on with a conversation. */
+  reworkCommand: z.array(z.string()).min(1).optional(),
   protocol: z
     .enum(['terminal', 'acp', 'claude-stream-json', 'codex-json', 'opencode-json', 'pi-rpc'])
     .default('terminal'),

@@ -17,6 +17,8 @@ export type ChangeKind = (typeof changeKinds)[number]
 
 /** What wrote it, as far as events and time tell. */
 export const provenanceSchema = z.object({
+  /** Whose event log it is: a changeset has a dispatch for each turn. */
+  dispatch: dispatchIdSchema.optional(),
   /** Position in the dispatch's event log. */
   seq: z.number(),
   at: z.string(),
@@ -100,6 +102,8 @@ export const changesetSchema = z.object({
   transitions: z.array(transitionSchema),
   /** Counts from 1; a rework is the next turn. */
   turn: z.number().optional(),
+  /** The dispatches that worked on it, turn by turn; the first has the changeset's id. */
+  dispatches: z.array(dispatchIdSchema).optional(),
   /** Why a human is asked to look, or null. */
   escalated: z.string().nullable().optional(),
   /** Other open changesets of the project that touch the same files. */

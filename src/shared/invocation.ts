@@ -45,6 +45,8 @@ export const invocationMetaSchema = z.looseObject({
   /** What became of the sandbox once it was taken down, and where its work is kept. */
   outcome: z.enum(['landed', 'discarded', 'disposed']).nullable().default(null),
   archive: z.string().nullable().default(null),
+  /** The invocation whose sandbox this one goes on in: a later turn has a record of its own and no sandbox. */
+  continues: dispatchIdSchema.optional(),
 })
 export type InvocationMeta = z.infer<typeof invocationMetaSchema>
 

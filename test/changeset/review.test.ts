@@ -19,9 +19,10 @@ test('a hunk approved before the next turn stays approved when its text did not 
     { path: 'f', hunk: hunks[1]!.id, verdict: 'rework', comment: 'spell it' },
     'anna',
   )
-  expect(bench.changesets.reworkPrompt(id)).toContain(`f (hunk ${hunks[1]!.id}) [rework]: spell it`)
+  expect(await bench.changesets.reworkPrompt(id)).toContain(`f (hunk ${hunks[1]!.id}) [rework]: spell it`)
   await bench.changesets.reject(id, 'one more round', 'anna')
-  await bench.changesets.reopen(id, 'anna')
+  const { id: next } = await bench.workspace()
+  await bench.changesets.reopen(id, next, 'anna')
   // Two lines more at the top move every later line.
   await bench.agent(workspace, `sed -i 's/^thirty$/Thirty/' f; sed -i '5i extra' f`)
   await bench.agent(workspace, `sed -i '/^extra$/d' f; sed -i 's/^60$/60\\n61\\n62/' f`)

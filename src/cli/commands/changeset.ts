@@ -1,7 +1,7 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import type { Command } from 'commander'
 import type { ApplyResult, ExportFormat, Verdict } from '../../shared/changeset.ts'
-import { choices, diffScopes, exportFormats, verdicts } from '../../shared/changeset.ts'
+import { diffScopes, exportFormats, verdicts } from '../../shared/changeset.ts'
 import type { Output } from '../../shared/api.ts'
 import { exitCodes, OrangeryError } from '../../shared/errors.ts'
 import { withClient } from '../connect.ts'
@@ -15,6 +15,7 @@ import {
   renderDiff,
   renderWaiting,
 } from './changeset.render.ts'
+import { oneOf, registerSettling } from './changeset.settling.ts'
 
 type Json = { readonly json?: boolean }
 
@@ -68,15 +69,6 @@ async function showDiff(id: string, options: DiffOptions) {
   // A program reads this: byte for byte what `git apply` takes.
   else process.stdout.write(bytesOf(diff))
   warnIfCut(diff, id)
-}
-
-function oneOf<T extends string>(known: readonly T[], text: string, what: string): T {
-  const found = known.find((each) => each === text)
-  if (found !== undefined) return found
-  throw new OrangeryError(`usage.${what}`, `${text}: not a ${what}`, {
-    kind: 'usage',
-    hint: `One of: ${known.join(', ')}.`,
-  })
 }
 
 function parseVerdict(text: string): Verdict {
@@ -174,30 +166,6 @@ async function abandon(id: string, options: Json) {
 
 async function restore(id: string, options: Json) {
   reportState(await withClient((client) => client.call('changeset.restore', { id })), options)
-}
-
-async function showConflicts(id: string, options: Json) {
-  reportConflicts(await withClient((client) => client.call('changeset.conflicts', { id })), options)
-}
-
-type ResolveOptions = Json & { readonly path: string; readonly root?: string; readonly file?: string }
-
-async function resolveConflict(id: string, word: string, options: ResolveOptions) {
-  const choice = oneOf(choices, word, 'choice')
-  const { path, root, file } = options
-  if ((choice === 'edit') !== (file !== undefined)) {
-    throw new OrangeryError('usage.edit', 'edit and --file go together', { kind: 'usage' })
-  }
-  const content = file === undefined ? {} : { content_b64: readFileSync(file).toString('base64') }
-  const input = { id, path, choice, ...(root === undefined ? {} : { root }), ...content }
-  reportConflicts(await withClient((client) => client.call('changeset.resolve', input)), options)
-}
-
-function reportConflicts(found: Output<'changeset.conflicts'>, options: Json) {
-  if (options.json) return printJson(found)
-  for (const { path, why, choices: open } of found.conflicts) print(`${path}: ${why} (${open.join(', ')})`)
-  for (const path of found.merged) print(`${path}: merges`)
-  if (found.conflicts.length === 0 && found.merged.length === 0) print('no conflicts')
 }
 
 async function exportAs(id: string, format: ExportFormat): Promise<Buffer> {
@@ -352,24 +320,7 @@ Examples:
     .addHelpText('after', '\nExample:\n  orangery changeset restore 20260128')
     .action(restore)
 
-  changeset
-    .command('conflicts <id>')
-    .summary('what an apply would run into')
-    .description('Lists files that both you and the agent changed, and what can be chosen. Changes nothing.')
-    .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  orangery changeset conflicts 20260128')
-    .action(showConflicts)
-
-  changeset
-    .command('resolve <id> <choice>')
-    .summary('settle a conflict: mine, theirs, both or edit')
-    .description('Settles the conflict of one file: mine, theirs, both, or edit with --file.')
-    .requiredOption('--path <path>', 'the file, as `changeset conflicts` names it')
-    .option('--root <folder>', 'the root the file is in, where there are several')
-    .option('--file <file>', 'with edit: the content it shall have')
-    .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  orangery changeset resolve 20260128 theirs --path src/main.c')
-    .action(resolveConflict)
+  registerSettling(changeset)
 
   changeset
     .command('export <id>')

@@ -66,6 +66,9 @@ export type ApplyRecord = {
   readonly undoes?: string | null
 }
 
+/** A dispatch that went on working on a changeset after a review. */
+export type TurnRecord = { readonly dispatch: DispatchId; readonly at: string; readonly by: string }
+
 /** Where changesets keep what must outlive every process. One transaction per call. */
 export interface ChangesetRecords {
   find(id: DispatchId): ChangesetRecord | null
@@ -84,6 +87,18 @@ export interface ChangesetRecords {
     why: string,
   ): boolean
   transitions(id: DispatchId): readonly Transition[]
+  /** Back to `active` for a dispatch that goes on with it; false as for `transition`. */
+  startTurn(
+    id: DispatchId,
+    from: readonly ChangesetState[],
+    dispatch: DispatchId,
+    by: string,
+    why: string,
+  ): boolean
+  /** Second and later turns, in order. */
+  turns(id: DispatchId): readonly TurnRecord[]
+  /** The changeset a dispatch works on: its own, or the one it went on with. */
+  changesetOf(dispatch: DispatchId): DispatchId
   escalate(id: DispatchId, why: string | null): void
   decisions(id: DispatchId): readonly DecisionRecord[]
   /** Verdict null takes the decision back. */

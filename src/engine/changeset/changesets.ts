@@ -105,10 +105,12 @@ export interface Changesets {
   abandon(id: DispatchId, by: string): Promise<Ended>
   /** A rejected or abandoned changeset comes back to review. */
   restore(id: DispatchId, by: string): Promise<Ended>
-  /** The agent goes on working on it: its next turn. */
-  reopen(id: DispatchId, by: string): Promise<Ended>
-  /** The comments of a review as the agent's next prompt. */
-  reworkPrompt(id: DispatchId): string
+  /** The agent goes on working on it, as this dispatch: its next turn. */
+  reopen(id: DispatchId, dispatch: DispatchId, by: string): Promise<Ended>
+  /** The turn is over without a capture. */
+  endTurn(id: DispatchId, why: string): void
+  /** The comments of a review as the agent's next prompt; null when nothing was said. */
+  reworkPrompt(id: DispatchId, last?: string): Promise<string | null>
   /** Flags it to a human, or takes the flag back. */
   escalate(id: DispatchId, why: string | null): Promise<Changeset>
   export(id: DispatchId, format: ExportFormat): Promise<{ name: string; data: Buffer }>
@@ -226,7 +228,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     get: (id) => reader.get(id),
     diff: (id, wanted, by = '') => reader.diff(id, wanted, by),
     export: (id, format) => reader.export(id, format),
-    reworkPrompt: (id) => reader.reworkPrompt(id),
+    reworkPrompt: (id, last = '') => reader.reworkPrompt(id, last),
 
     async list() {
       return records.list().map(({ id, state, files, insertions, deletions }) => ({
@@ -302,7 +304,12 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     reject: async (id, comment, by) => move(id, ['review', 'active'], 'rejected', by, comment),
     abandon: async (id, by) => move(id, ['review', 'active', 'rejected'], 'abandoned', by, 'abandoned'),
     restore: async (id, by) => move(id, ['rejected', 'abandoned'], 'review', by, 'brought back'),
-    reopen: async (id, by) => move(id, ['rejected', 'review', 'applied'], 'active', by, 'rework'),
+    async reopen(id, dispatch, by) {
+      find(id)
+      if (!records.startTurn(id, ['rejected'], dispatch, by, 'rework')) throw wrongState(find(id), 'active')
+      return { id, state: 'active' }
+    },
+    endTurn: (id, why) => void records.transition(id, ['active'], 'review', 'agent', why),
 
     async escalate(id, why) {
       find(id)

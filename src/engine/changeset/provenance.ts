@@ -1,10 +1,12 @@
 import { shellLine } from '../../shared/shellLine.ts'
 import type { Provenance } from '../../shared/changeset.ts'
 import type { LoggedEvent } from '../../shared/events.ts'
+import type { DispatchId } from '../../shared/ids.ts'
 import { nameOf, toText, type BytePath } from './bytePath.ts'
 
 /** A call of the agent's, from its event to its result. */
-type Call = {
+export type Call = {
+  readonly dispatch: DispatchId
   readonly seq: number
   readonly at: string
   readonly startMs: number
@@ -16,13 +18,14 @@ type Call = {
 const slackMs = 200
 
 /** The calls of a log, in order. A call without a result lasts until the next one. */
-export function callsOf(events: readonly LoggedEvent[]): readonly Call[] {
+export function callsOf(events: readonly LoggedEvent[], dispatch: DispatchId): readonly Call[] {
   const ends = new Map<string, number>()
   for (const { event, at } of events) if (event.type === 'ToolResult') ends.set(event.id, Date.parse(at))
   const calls: Call[] = []
   for (const { event, at, seq } of events) {
     if (event.type === 'ToolCall') {
       calls.push({
+        dispatch,
         seq,
         at,
         startMs: Date.parse(at),
@@ -32,6 +35,7 @@ export function callsOf(events: readonly LoggedEvent[]): readonly Call[] {
       })
     } else if (event.type === 'DispatchStarting') {
       calls.push({
+        dispatch,
         seq,
         at,
         startMs: Date.parse(at),
@@ -57,6 +61,7 @@ export function provenanceOf(calls: readonly Call[], path: BytePath, writtenMs: 
   if (call === undefined) return null
   const others = underWay.filter((each) => each !== call && each.input !== '')
   return {
+    dispatch: call.dispatch,
     seq: call.seq,
     at: call.at,
     title: call.title,

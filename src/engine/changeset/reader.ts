@@ -11,7 +11,8 @@ import { diffText, type DiffPair, type DiffText } from './diffText.ts'
 import { asMail, asTar } from './exports.ts'
 import { entryKey } from './manifest.ts'
 import { BlobReader } from './objects.ts'
-import { callsOf, provenanceOf } from './provenance.ts'
+import { callsOf, provenanceOf, type Call } from './provenance.ts'
+import { reworkPrompt } from './reworkPrompt.ts'
 import { SavedManifests } from './saved.ts'
 import { pairsBetween } from './scope.ts'
 import { changedFile, Decisions, findFiles, readView, type FileView, type Notes, type View } from './view.ts'
@@ -84,6 +85,7 @@ export class ChangesetReader {
       dropped: manifest.dropped,
       transitions,
       turn: turnOf(transitions),
+      dispatches: [id, ...records.turns(id).map((turn) => turn.dispatch)],
       escalated: record.escalated,
       overlaps: await this.#overlaps(record),
       commits: manifest.commits.map(({ root, ref, oid }) => ({ root, ref, oid })),
@@ -140,30 +142,21 @@ export class ChangesetReader {
     return { name: `${id}.json`, data: Buffer.from(`${JSON.stringify(document, null, 2)}\n`) }
   }
 
-  /** What the agent is told when its work is sent back: every comment with the place it is about. */
-  reworkPrompt(id: DispatchId): string {
+  async reworkPrompt(id: DispatchId, last: string): Promise<string | null> {
     const record = this.find(id)
     const { records } = this.#context
-    const rejection = records.transitions(id).findLast((each) => each.to === 'rejected')
-    const asked = new Map(
-      records.decisions(id).map((each) => [`${entryKey(each)}\0${each.hunk ?? ''}`, each.verdict]),
-    )
-    const comments = records.comments(id).map((comment) => {
-      const verdict = asked.get(`${entryKey(comment)}\0${comment.hunk ?? ''}`)
-      const place = toText(comment.path as Parameters<typeof toText>[0])
-      const hunk = comment.hunk === null ? '' : ` (hunk ${comment.hunk})`
-      return `- ${place}${hunk}${verdict === undefined ? '' : ` [${verdict}]`}: ${comment.text}`
+    return reworkPrompt(id, {
+      view: await this.view(record),
+      decisions: new Decisions(records.decisions(id)),
+      comments: records.comments(id),
+      transitions: records.transitions(id),
+      last,
     })
-    return [
-      `Your changes were reviewed and need rework (changeset ${record.id}).`,
-      ...(rejection === undefined || rejection.why === '' ? [] : ['', rejection.why]),
-      ...(comments.length === 0 ? [] : ['', 'Comments:', ...comments]),
-    ].join('\n')
   }
 
   async #notes(record: ChangesetRecord): Promise<Notes> {
     const comments = this.#context.records.comments(record.id)
-    const calls = callsOf(await this.#events(record))
+    const calls = await this.#calls(record)
     const firstSeen = await readFirstSeen(this.#folder(record))
     return {
       comments: (file) =>
@@ -181,8 +174,17 @@ export class ChangesetReader {
     }
   }
 
-  async #events(record: ChangesetRecord): Promise<LoggedEvent[]> {
-    const text = await readFile(this.#context.layout.events(record.repoId, record.id), 'utf8').catch(() => '')
+  /** What the agent did, over all its turns. */
+  async #calls({ id, repoId }: ChangesetRecord): Promise<readonly Call[]> {
+    const { layout, records } = this.#context
+    const calls: Call[] = []
+    for (const dispatch of [id, ...records.turns(id).map((turn) => turn.dispatch)])
+      calls.push(...callsOf(await this.#events(layout.events(repoId, dispatch)), dispatch))
+    return calls
+  }
+
+  async #events(path: string): Promise<LoggedEvent[]> {
+    const text = await readFile(path, 'utf8').catch(() => '')
     if (text.length > largestLog) return []
     return text.split('\n').flatMap((line) => {
       if (

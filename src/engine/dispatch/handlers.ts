@@ -19,6 +19,8 @@ import { reconcile } from './reconcile.ts'
 import { recordHandlers } from './recordHandlers.ts'
 import { recover } from './recover.ts'
 import { reviewHandlers } from './reviewHandlers.ts'
+import { rework } from './rework.ts'
+import { startJob } from './startJob.ts'
 import type { Supervisors } from './supervisors.ts'
 import { version } from './version.ts'
 import { whileLanding } from './whileLanding.ts'
@@ -35,6 +37,8 @@ export function createHandlers(
 ): Handlers {
   const { store, changesets, layout, runtime } = parts
   const find = (reference: string): DispatchId => store.dispatches.resolve(reference)
+  /** A later turn works on the changeset of the first. */
+  const findChangeset = (reference: string): DispatchId => store.changesets.changesetOf(find(reference))
 
   /** A dispatch that has files on disk; one that failed preflight has none. */
   function started(id: DispatchId): StoredDispatch & { repoId: NonNullable<StoredDispatch['repoId']> } {
@@ -115,21 +119,7 @@ export function createHandlers(
     'dispatch.preflight': (input) => preflight(parts, input),
     'dispatch.spawn': async (input) => {
       const job = await prepare(parts, input)
-      try {
-        await supervisors.start(job)
-      } catch (error) {
-        const why = error instanceof Error ? error.message : String(error)
-        const endedAt = new Date().toISOString()
-        store.dispatches.finish(job.id, {
-          status: 'failed',
-          exitCode: null,
-          error: why,
-          effective: null,
-          endedAt,
-          lastEventHash: null,
-        })
-        throw error
-      }
+      await startJob(parts, supervisors, job)
       return { id: job.id }
     },
     'dispatch.list': async ({ limit, before }) => store.dispatches.list({ limit, before }),
@@ -163,11 +153,11 @@ export function createHandlers(
     },
 
     'changeset.list': () => changesets.list(),
-    'changeset.get': ({ id }) => changesets.get(find(id)),
-    'changeset.diff': ({ id, ...options }, { by }) => changesets.diff(find(id), options, by),
-    'changeset.decide': ({ id, ...decision }, { by }) => changesets.decide(find(id), decision, by),
+    'changeset.get': ({ id }) => changesets.get(findChangeset(id)),
+    'changeset.diff': ({ id, ...options }, { by }) => changesets.diff(findChangeset(id), options, by),
+    'changeset.decide': ({ id, ...decision }, { by }) => changesets.decide(findChangeset(id), decision, by),
     'changeset.apply': async ({ id: reference, when, ...options }, { by }) => {
-      const id = find(reference)
+      const id = findChangeset(reference)
       if (when === 'now') return whileLanding(parts, id, () => changesets.apply(id, options, by))
       const landed = await landWhenIdle(parts, id, { kind: 'apply', ...options }, by)
       if (landed !== null) return landed
@@ -175,18 +165,20 @@ export function createHandlers(
       return { id, state, applied: [], skipped: [], waits_for: await waitsFor(parts, id) }
     },
     'changeset.undo': ({ id: reference }, { by }) => {
-      const id = find(reference)
+      const id = findChangeset(reference)
       return whileLanding(parts, id, () => changesets.undo(id, by))
     },
     'changeset.reject': ({ id: reference, comment }, { by }) => {
-      const id = find(reference)
+      const id = findChangeset(reference)
       store.landings.remove(id)
       return changesets.reject(id, comment, by)
     },
-    'changeset.abandon': ({ id }, { by }) => abandonChangeset(parts, find(id), by),
+    'changeset.abandon': ({ id }, { by }) => abandonChangeset(parts, findChangeset(id), by),
 
     ...boundaryHandlers(parts, find),
-    ...reviewHandlers(parts, find),
+    ...reviewHandlers(parts, findChangeset),
+    'changeset.rework': ({ id, ...input }, { by }) =>
+      rework(parts, supervisors, findChangeset(id), input, by),
 
     changes: async function* (_input, signal) {
       let pending: string[] = []

@@ -20,6 +20,8 @@ export type Job = {
   readonly driver: WorkspaceDriver
   /** The sandbox was made before (`agent start`) and is entered, not made. */
   readonly entersInvocation: boolean
+  /** The dispatch whose sandbox and changeset this one goes on with, after a review. */
+  readonly continues: DispatchId | null
   /** The user trusts the repository a worktree sandbox is made from. */
   readonly trusted: boolean
   readonly env: Readonly<Record<string, string>>

@@ -32,9 +32,7 @@ export async function placeOf(parts: Parts, request: SpawnRequest, spec: Sandbox
   if (request.invocation !== undefined) {
     const invocation = await unusedInvocation(parts, request.invocation)
     if (asked !== undefined && asked !== invocation.strategy) throw contradiction(asked, invocation.strategy)
-    const projects = invocation.roots.filter((root) => root.role === 'project')
-    const roots = projects.map((root) => (invocation.strategy === 'worktree' ? root.path : root.target))
-    return { roots, strategy: invocation.strategy, invocation, trusted: false }
+    return placeIn(invocation)
   }
   if (!named && asked !== 'worktree')
     return { roots: request.roots, strategy: null, invocation: null, trusted: false }
@@ -45,6 +43,13 @@ export async function placeOf(parts: Parts, request: SpawnRequest, spec: Sandbox
   const worktree = await integrationTree(layout, reference, near)
   const trusted = await isTrusted(parts, worktree.repo_path)
   return { roots: [worktree.tree_path], strategy: 'worktree', invocation: null, trusted }
+}
+
+/** Where a sandbox that exists has its roots. */
+export function placeIn(invocation: InvocationMeta): Place {
+  const projects = invocation.roots.filter((root) => root.role === 'project')
+  const roots = projects.map((root) => (invocation.strategy === 'worktree' ? root.path : root.target))
+  return { roots, strategy: invocation.strategy, invocation, trusted: false }
 }
 
 export async function isTrusted(parts: Pick<Parts, 'configDir'>, folder: string): Promise<boolean> {

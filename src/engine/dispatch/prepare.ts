@@ -35,7 +35,7 @@ import type { WorkspaceDriver } from '../base/workspace.ts'
 import type { Job } from './job.ts'
 import type { Parts } from './parts.ts'
 import { readCredentials } from './credentials.ts'
-import { placeOf } from './place.ts'
+import { placeIn, placeOf } from './place.ts'
 import { presetChecks, withPresets } from './presets.ts'
 import { startTicks } from './processes.ts'
 import { resolveAgent } from './provider.ts'
@@ -52,15 +52,16 @@ type Worked = {
 }
 
 /** Everything that can be said without looking at the host: bad input ends here and leaves no row. */
-async function workOut(parts: Parts, request: SpawnRequest): Promise<Worked> {
+async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta | null): Promise<Worked> {
   const card = await findCard(parts.configDir, request.agent)
-  const command = commandLine(card, {
+  const spoken = turn === null ? card : { ...card, command: card.reworkCommand ?? card.command }
+  const command = commandLine(spoken, {
     command: request.command,
     prompt: request.prompt ?? null,
     systemPrompt: request.system_prompt ?? null,
   })
   const written = request.sandbox_spec === undefined ? null : parseSandboxSpec(request.sandbox_spec)
-  const place = await placeOf(parts, request, written)
+  const place = turn === null ? await placeOf(parts, request, written) : placeIn(turn)
   const roots = place.roots.map((root) => resolve(root))
   const { spec, expansions } = await withPresets(written, card, roots)
   const parentId = request.parent === undefined ? null : parts.store.dispatches.resolve(request.parent)
@@ -96,6 +97,7 @@ async function workOut(parts: Parts, request: SpawnRequest): Promise<Worked> {
     credentials: grants,
     size,
     entersInvocation,
+    continues: turn?.invocation_id ?? null,
     trusted,
   }
   const outputChecks = [...presetChecks(expansions), ...checks]
@@ -197,15 +199,19 @@ function failure(report: PreflightReport): OrangeryError {
 
 /** Checks what a spawn would need, without spawning. */
 export async function preflight(parts: Parts, request: SpawnRequest): Promise<PreflightReport> {
-  return (await examine(parts, await workOut(parts, request))).report
+  return (await examine(parts, await workOut(parts, request, null))).report
 }
 
 /**
  * From a request to a recorded job that may start. Failed checks leave a row that says why, and nothing else:
- * no invocation, no sandbox, no process.
+ * no invocation, no sandbox, no process. `turn`: the invocation it goes on in, after a review.
  */
-export async function prepare(parts: Parts, request: SpawnRequest): Promise<Job> {
-  const worked = await workOut(parts, request)
+export async function prepare(
+  parts: Parts,
+  request: SpawnRequest,
+  turn: InvocationMeta | null = null,
+): Promise<Job> {
+  const worked = await workOut(parts, request, turn)
   const { report, project, driver } = await examine(parts, worked)
   const passed = report.ok && project !== null && driver !== null
   const error = passed ? null : failure(report)
@@ -232,7 +238,7 @@ async function record(
   const supervisorStartTicks = await startTicks(supervisorPid)
   for (let attempt = 0; ; attempt++) {
     const now = new Date()
-    const fresh = error !== null || worked.invocation === null
+    const fresh = error !== null || worked.invocation === null || job.continues !== null
     const id = fresh ? makeDispatchId(now, randomBytes(2)) : worked.invocation.invocation_id
     const row: NewDispatch = {
       id,

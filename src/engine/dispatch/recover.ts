@@ -75,6 +75,8 @@ async function interrupt(parts: Parts, dispatch: StoredDispatch): Promise<void> 
     await updateInvocation(layout, repoId, id, { status: outcome.status }).catch(() => {})
     await mirror(parts, repoId, id)
   }
+  const changeset = store.changesets.changesetOf(id)
+  if (changeset !== id) parts.changesets.endTurn(changeset, 'the agent was interrupted')
   store.dispatches.finish(id, outcome)
 }
 

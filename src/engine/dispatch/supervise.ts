@@ -8,6 +8,7 @@ import { describePlan } from '../sandbox/index.ts'
 import { createEventLog, type EventLog } from '../store/index.ts'
 import {
   claimWorkspace,
+  continueInvocation,
   describeDriver,
   disposeWorkspace,
   enterInvocation,
@@ -63,20 +64,29 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
   let workspace: Workspace | undefined
   await using claims = new AsyncDisposableStack()
   try {
-    workspace = job.entersInvocation
-      ? await enterInvocation(layout, project.repoId, id, { access: 'rw' })
-      : await prepareWorkspace({
-          id,
-          project,
-          strategy: contract.strategy,
-          driver: job.driver,
-          access: 'rw',
-          layout,
-          name: job.name,
-          runner: job.card.id,
-          mode: options.io.terminal ? 'headed' : 'headless',
-          trusted: job.trusted,
-        })
+    workspace =
+      job.continues !== null
+        ? await continueInvocation(layout, project.repoId, {
+            id,
+            continues: job.continues,
+            name: job.name,
+            runner: job.card.id,
+            mode: options.io.terminal ? 'headed' : 'headless',
+          })
+        : job.entersInvocation
+          ? await enterInvocation(layout, project.repoId, id, { access: 'rw' })
+          : await prepareWorkspace({
+              id,
+              project,
+              strategy: contract.strategy,
+              driver: job.driver,
+              access: 'rw',
+              layout,
+              name: job.name,
+              runner: job.card.id,
+              mode: options.io.terminal ? 'headed' : 'headless',
+              trusted: job.trusted,
+            })
     claims.use(await claimWorkspace(layout, workspace))
     await writeContract(layout, project.repoId, id, contract)
     log = await createEventLog(layout.events(project.repoId, id))
@@ -281,6 +291,7 @@ async function finish(
     const note = (text: string) => log?.append({ type: 'Note', text })
     if (await noteAgentCommits(parts, project.commonDir, workspace, note)) changed = true
   }
+  if (job.continues !== null) changesets.endTurn(job.continues, error ?? 'the agent ended')
   log?.append({ type: 'DispatchEnded', status: outcome.status, error })
   await log?.close().catch((reason: unknown) => {
     error ??= `event log: ${reason instanceof Error ? reason.message : String(reason)}`

@@ -9,6 +9,7 @@ import type {
   CommentRecord,
   DecisionRecord,
   ResolutionRecord,
+  TurnRecord,
 } from '../base/changesetRecords.ts'
 import type { Workspace } from '../base/workspace.ts'
 import type { StoreDatabase } from './database.ts'
@@ -70,6 +71,7 @@ export class StoredChangesets implements ChangesetRecords {
         'captures',
         'reviews',
         'applies',
+        'turns',
       ]) {
         this.#sql(`DELETE FROM changeset_${part} WHERE changeset_id = ?`).run(id)
       }
@@ -102,6 +104,44 @@ export class StoredChangesets implements ChangesetRecords {
       this.#setState(id, state, to, by, why, new Date().toISOString())
       return true
     })
+  }
+
+  startTurn(
+    id: DispatchId,
+    from: readonly ChangesetState[],
+    dispatch: DispatchId,
+    by: string,
+    why: string,
+  ): boolean {
+    return this.#write(id, () => {
+      const state = this.find(id)?.state
+      if (state === undefined || !from.includes(state)) return false
+      const at = new Date().toISOString()
+      this.#sql('INSERT INTO changeset_turns (dispatch_id, changeset_id, at, by) VALUES (?, ?, ?, ?)').run(
+        dispatch,
+        id,
+        at,
+        by,
+      )
+      this.#setState(id, state, 'active', by, why, at)
+      return true
+    })
+  }
+
+  turns(id: DispatchId): readonly TurnRecord[] {
+    const rows = this.#sql(
+      'SELECT * FROM changeset_turns WHERE changeset_id = ? ORDER BY at, dispatch_id',
+    ).all(id)
+    return (rows as Row[]).map((row) => ({
+      dispatch: row['dispatch_id'] as DispatchId,
+      at: String(row['at']),
+      by: String(row['by']),
+    }))
+  }
+
+  changesetOf(dispatch: DispatchId): DispatchId {
+    const row = this.#sql('SELECT changeset_id FROM changeset_turns WHERE dispatch_id = ?').get(dispatch)
+    return (row as { changeset_id: DispatchId } | undefined)?.changeset_id ?? dispatch
   }
 
   transitions(id: DispatchId): readonly Transition[] {

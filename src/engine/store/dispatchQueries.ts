@@ -22,7 +22,12 @@ const oldestFirst = () => [asc(dispatches.createdAt), asc(dispatches.id)]
 
 /** Every query about dispatches. None walks the table. */
 export function dispatchQueries({ orm, sqlite }: StoreDatabase) {
-  const theirChangeset = () => eq(changesets.id, dispatches.id)
+  // A dispatch that went on with a changeset after a review shows that one.
+  const theirChangeset = () =>
+    eq(
+      changesets.id,
+      sql`COALESCE((SELECT changeset_id FROM changeset_turns WHERE dispatch_id = ${dispatches.id}), ${dispatches.id})`,
+    )
   const rows = () => orm.select(rowColumns).from(dispatches).leftJoin(changesets, theirChangeset()).$dynamic()
   const details = () =>
     orm.select(detailColumns).from(dispatches).leftJoin(changesets, theirChangeset()).$dynamic()

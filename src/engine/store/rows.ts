@@ -1,3 +1,4 @@
+import { sql } from 'drizzle-orm'
 import { boundaryLevels, type BoundaryLevel } from '../../shared/boundary.ts'
 import { dispatchStatuses, type DispatchDetail, type DispatchRow } from '../../shared/dispatch.ts'
 import type { RepoId } from '../../shared/ids.ts'
@@ -33,6 +34,7 @@ export const rowColumns = {
   boundary: dispatches.boundary,
   roots: dispatches.roots,
   command: dispatches.command,
+  changeset_id: sql<string | null>`${changesets.id}`.as('changeset_id'),
   state: changesets.state,
   files: changesets.files,
   insertions: changesets.insertions,
@@ -104,7 +106,7 @@ export function toRow(found: Found<typeof rowColumns>): DispatchRow {
       found.state === null
         ? null
         : {
-            id,
+            id: String(found.changeset_id) as DispatchRow['id'],
             state: found.state as NonNullable<DispatchRow['changeset']>['state'],
             files: number(found.files) ?? 0,
             insertions: number(found.insertions) ?? 0,

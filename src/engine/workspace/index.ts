@@ -17,6 +17,7 @@ export {
   type CollectedRef,
   type InsideRunner,
 } from './commits.ts'
+export { continueInvocation } from './continueInvocation.ts'
 export { disposeWorkspace, type DisposeOptions } from './dispose.ts'
 export { chooseDriver, describeDriver, type WorkspaceFacts } from './driver.ts'
 export { enterInvocation } from './enter.ts'

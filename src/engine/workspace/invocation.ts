@@ -90,12 +90,13 @@ export async function updateInvocation(
 }
 
 export function workspaceOf(layout: Layout, repoId: RepoId, meta: InvocationMeta): Workspace {
+  const id = meta.continues ?? meta.invocation_id
   return {
-    id: meta.invocation_id,
+    id,
     repoId,
     strategy: meta.strategy,
     driver: meta.driver,
-    dir: layout.sandbox(repoId, meta.invocation_id),
+    dir: layout.sandbox(repoId, id),
     roots: meta.roots,
     createdAtMs: meta.created_at_ms,
   }

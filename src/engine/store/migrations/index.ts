@@ -6,6 +6,7 @@ import { changesetsMigration } from './020-changesets.ts'
 import { boundariesMigration } from './021-boundaries.ts'
 import { retentionMigration } from './023-retention.ts'
 import { workspacesMigration } from './024-workspaces.ts'
+import { turnsMigration } from './025-turns.ts'
 import type { Migration } from './migration.ts'
 
 /** Every step there is, in order. Numbers without a file never were a version of their own. */
@@ -18,6 +19,7 @@ export const migrations: readonly Migration[] = [
   boundariesMigration,
   retentionMigration,
   workspacesMigration,
+  turnsMigration,
 ]
 
 export const schemaVersion = Math.max(...migrations.map((migration) => migration.version))

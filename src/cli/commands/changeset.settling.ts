@@ -1,0 +1,89 @@
+import { readFileSync } from 'node:fs'
+import type { Command } from 'commander'
+import type { Output } from '../../shared/api.ts'
+import { choices } from '../../shared/changeset.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import { withClient } from '../connect.ts'
+import { gather, passedEnv } from '../spawnOptions.ts'
+import { print, printJson } from '../terminal/print.ts'
+
+type Json = { readonly json?: boolean }
+
+export function oneOf<T extends string>(known: readonly T[], text: string, what: string): T {
+  const found = known.find((each) => each === text)
+  if (found !== undefined) return found
+  throw new OrangeryError(`usage.${what}`, `${text}: not a ${what}`, {
+    kind: 'usage',
+    hint: `One of: ${known.join(', ')}.`,
+  })
+}
+
+type ReworkOptions = Json & { readonly comment?: string; readonly env?: readonly string[] }
+
+async function rework(id: string, options: ReworkOptions) {
+  const input = { id, comment: options.comment ?? '', env: passedEnv(options.env) }
+  const result = await withClient((client) => client.call('changeset.rework', input))
+  if (options.json) printJson(result)
+  else print(result.dispatch)
+}
+
+async function showConflicts(id: string, options: Json) {
+  reportConflicts(await withClient((client) => client.call('changeset.conflicts', { id })), options)
+}
+
+type ResolveOptions = Json & { readonly path: string; readonly root?: string; readonly file?: string }
+
+async function resolveConflict(id: string, word: string, options: ResolveOptions) {
+  const choice = oneOf(choices, word, 'choice')
+  const { path, root, file } = options
+  if ((choice === 'edit') !== (file !== undefined)) {
+    throw new OrangeryError('usage.edit', 'edit and --file go together', { kind: 'usage' })
+  }
+  const content = file === undefined ? {} : { content_b64: readFileSync(file).toString('base64') }
+  const input = { id, path, choice, ...(root === undefined ? {} : { root }), ...content }
+  reportConflicts(await withClient((client) => client.call('changeset.resolve', input)), options)
+}
+
+function reportConflicts(found: Output<'changeset.conflicts'>, options: Json) {
+  if (options.json) return printJson(found)
+  for (const { path, why, choices: open } of found.conflicts) print(`${path}: ${why} (${open.join(', ')})`)
+  for (const path of found.merged) print(`${path}: merges`)
+  if (found.conflicts.length === 0 && found.merged.length === 0) print('no conflicts')
+}
+
+/** What is done about a review that does not simply end with yes or no. */
+export function registerSettling(changeset: Command): void {
+  changeset
+    .command('rework <id>')
+    .summary('send it back to its agent: the next turn')
+    .description(
+      'Starts the agent again in the same workspace, with every comment of the review as its prompt, and prints the id of that dispatch. Decisions on what does not change stay.',
+    )
+    .option('--comment <text>', 'said of the whole, besides the comments made')
+    .option('--env <name>', 'pass this environment variable through; repeatable', gather)
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      '\nExample:\n  orangery dispatch wait $(orangery changeset rework 20260128 --comment "tests are missing")',
+    )
+    .action(rework)
+
+  changeset
+    .command('conflicts <id>')
+    .summary('what an apply would run into')
+    .description('Lists files that both you and the agent changed, and what can be chosen. Changes nothing.')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery changeset conflicts 20260128')
+    .action(showConflicts)
+
+  changeset
+    .command('resolve <id> <choice>')
+    .summary('settle a conflict: mine, theirs, both or edit')
+    .description('Settles the conflict of one file: mine, theirs, both, or edit with --file.')
+    .requiredOption('--path <path>', 'the file, as `changeset conflicts` names it')
+    .option('--root <folder>', 'the root the file is in, where there are several')
+    .option('--file <file>', 'with edit: the content it shall have')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery changeset resolve 20260128 theirs --path src/main.c')
+    .action(resolveConflict)
+}

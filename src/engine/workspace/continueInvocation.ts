@@ -1,0 +1,46 @@
+import type { DispatchId, RepoId } from '../../shared/ids.ts'
+import type { InvocationMeta } from '../base/invocation.ts'
+import type { Layout } from '../base/paths.ts'
+import type { Workspace } from '../base/workspace.ts'
+import { enterInvocation } from './enter.ts'
+import { ensureInvocationDir, readInvocationMeta, writeInvocationMeta } from './invocation.ts'
+import { removeTree } from './removeTree.ts'
+import { reportToLog, Rollback } from './rollback.ts'
+import { secondsIso } from './sandboxFolders.ts'
+
+export type ContinueOptions = Pick<InvocationMeta, 'runner' | 'mode'> & {
+  readonly id: DispatchId
+  readonly continues: DispatchId
+  readonly name: string | null
+}
+
+/**
+ * One more turn in a sandbox that exists: a record of its own for the dispatch, the same folders for the agent.
+ * The record owns no sandbox, so it counts as over from the start; what becomes of the work is said by the first.
+ */
+export async function continueInvocation(
+  layout: Layout,
+  repoId: RepoId,
+  { id, continues, name, runner, mode }: ContinueOptions,
+): Promise<Workspace> {
+  const workspace = await enterInvocation(layout, repoId, continues, { access: 'rw' })
+  const first = await readInvocationMeta(layout, repoId, continues)
+  await using rollback = new Rollback(reportToLog(layout))
+  await ensureInvocationDir(layout, repoId, id)
+  rollback.add('invocation folder', () => removeTree(layout.invocation(repoId, id)))
+  await writeInvocationMeta(layout, repoId, {
+    ...first,
+    invocation_id: id,
+    invocation_name: name ?? '',
+    runner,
+    mode,
+    status: 'starting',
+    started_at: secondsIso(Date.now()),
+    ended_at: null,
+    notes: [],
+    outcome: 'disposed',
+    continues,
+  })
+  rollback.commit()
+  return workspace
+}
