@@ -1,8 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { readFileSync, readlinkSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import { systemdEnvironment } from './cgroups.ts'
-import { bubblewrapOptions, descriptor, givenContents, holderCommand } from './holder.ts'
+import { bubblewrapOptions, descriptor, givenContents, holderCommand, mountTable } from './holder.ts'
 import { keepTail, onLines } from './lines.ts'
 import { NamelessFile } from './namelessFile.ts'
 import type { SandboxPlan } from './plan.ts'
@@ -41,6 +41,18 @@ export function readProcess(pid: number, name: string): string {
 export function childrenOf(pid: number): readonly number[] {
   return readProcess(pid, `task/${pid}/children`).split(' ').filter(Boolean).map(Number)
 }
+
+/** Whether we were ourselves started with descriptors that every process we start would inherit. */
+function inheritsDescriptors(): boolean {
+  if (!existsSync('/proc/self/fdinfo')) return false
+  return readdirSync('/proc/self/fdinfo').some((number) => {
+    const flags = /^flags:\s*(\d+)/m.exec(readProcess(process.pid, `fdinfo/${number}`))?.[1]
+    return Number(number) > 2 && flags !== undefined && (Number.parseInt(flags, 8) & closeOnExec) === 0
+  })
+}
+const closeOnExec = 0o2000000
+// They do not change, and looking takes as long as starting a shell. What comes later the gate finds itself.
+const hasInherited = inheritsDescriptors()
 
 function environmentOf(plan: SandboxPlan): NodeJS.ProcessEnv {
   if (plan.inheritsEnvironment) return { ...process.env, ...plan.environment }
@@ -84,7 +96,7 @@ export class Chain {
   readonly #confinement: SandboxPlan['confinement']
 
   constructor(plan: SandboxPlan, io: Descriptors, joinFiles: readonly string[]) {
-    const [file = 'setpriv', ...args] = holderCommand(plan, joinFiles)
+    const [file = 'setpriv', ...args] = holderCommand(plan, joinFiles, hasInherited)
     const { seccomp } = plan
     this.#confinement = plan.confinement
     const terminal = plan.request.terminal ? pathOf(io.stdin) : null
@@ -102,7 +114,7 @@ export class Chain {
     stdio[descriptor.agentOut] = io.stdout
     stdio[descriptor.agentErr] = io.stderr
     stdio[descriptor.gateIn] = 'pipe'
-    stdio[descriptor.gateIn + 1] = 'ignore'
+    stdio[descriptor.table] = hand(mountTable(plan))
     stdio[descriptor.options] = hand(options.map((option) => `${option}\0`).join(''))
     stdio.push(...givenContents(plan).map(hand))
     this.#child = spawn(file, args, {

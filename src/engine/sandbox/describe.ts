@@ -1,3 +1,4 @@
+import { ownEtc } from './etc.ts'
 import type { SandboxPlan } from './plan.ts'
 import type { ViewStep } from './view.ts'
 
@@ -13,6 +14,14 @@ function describeStep(step: ViewStep): string {
       return `private    ${quote(step.target)} at most ${step.bytes / 1024 / 1024} MB`
     case 'hidden':
       return `hidden     ${quote(step.target)} (${step.why})`
+    case 'covered':
+      return [
+        `read-only  ${step.target}`,
+        ...ownEtc.map(([name, why]) => `own file   ${step.target}/${name} (${why})`),
+        ...step.layer.hidden.map(
+          ({ path }) => `hidden     ${quote(path)} (other users of the host may not read it)`,
+        ),
+      ].join('\n')
     case 'link':
       return `link       ${quote(step.target)} to ${quote(step.to)}`
     case 'devices':

@@ -8,8 +8,8 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { HostAlias, LimitName, RunningSandbox, SandboxEnd, SandboxIo } from '../base/sandbox.ts'
 import { makeCgroup, type Cgroup } from './cgroups.ts'
 import { Chain, type Descriptors } from './chain.ts'
+import { completePlan } from './complete.ts'
 import { diskUse, watchDisk } from './disk.ts'
-import { withHidden } from './hide.ts'
 import { narrowAgainstWriters } from './narrow.ts'
 import type { HeldRoot, SandboxPlan } from './plan.ts'
 import { judgeAnswers, judgeProcess } from './probe.ts'
@@ -314,7 +314,7 @@ async function removeUnwritten(paths: readonly string[]): Promise<void> {
 
 /** Carries out a plan up to the agent's first instruction, which waits for `release()`. */
 export async function startSandbox(plan: SandboxPlan, io: SandboxIo): Promise<RunningSandbox> {
-  const complete = await withHidden(plan)
+  const complete = await completePlan(plan)
   writeFileSync(hostsPath(plan.request), hostsFile([]))
   const made = await absentFiles(plan)
   const cgroup = plan.limits.cgroup === null ? null : await makeCgroup(plan.limits.cgroup)

@@ -4,8 +4,8 @@ import { isInside } from './view.ts'
 /** One question the gate answers from inside, and the answer the plan promises. */
 export type GateQuestion = {
   readonly name: string
-  /** `create`: try to make that file. `write`, `exist`: may we write it, is it there. `attempt`: did it succeed. */
-  readonly ask: 'create' | 'write' | 'exist' | 'attempt'
+  /** `create`, `read`: try to make it, to open it. `write`: may we. `exist`: is it there. `attempt`: did it succeed. */
+  readonly ask: 'create' | 'write' | 'read' | 'exist' | 'attempt'
   readonly path: string
   readonly expected: boolean
 }
@@ -15,6 +15,7 @@ export type GateQuestion = {
  * agent when it is let go: there is no moment at which the agent runs under other rules than were probed.
  *
  * Arguments: bash cwd attempt count (ask path)… command…
+ * `bash` is empty where this is run by bash itself.
  */
 export const gateScript = String.raw`
 bash=$1 cwd=$2 attempt=$3 count=$4 answers=; shift 4
@@ -27,6 +28,7 @@ while [ "$count" -gt 0 ]; do
   case $1 in
   create) true 2>/dev/null >"$2" ;;
   write) [ -w "$2" ] ;;
+  read) true 2>/dev/null <"$2" ;;
   exist) [ -e "$2" ] ;;
   attempt) wait $! ;;
   esac && answers=$answers"y" || answers=$answers"n"
@@ -37,18 +39,29 @@ echo "answers $answers" >&8
 read -r go <&7 || exit 70
 exec <&4 >&5 2>&6 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
 # Descriptors that leaked from the host process would be doors into it. A plain shell cannot name those
-# above 9; bash can.
+# above 9; bash can. With -p it runs nothing that the agent's environment names.
 for each in /proc/self/fd/*; do
-  case ${'${each##*/}'} in
+  number=${'${each##*/}'}
+  case $number in
   [0-9]) ;;
   *) [ -e "$each" ] || continue
-    exec "$bash" --norc --noprofile -c 'for each in /proc/self/fd/*; do
+    if [ -z "$bash" ]; then eval "exec $number>&-"; continue; fi
+    exec "$bash" --norc --noprofile -p -c 'for each in /proc/self/fd/*; do
       number=${'${each##*/}'}; if [ "$number" -gt 2 ]; then eval "exec $number>&-"; fi; done
       exec /usr/bin/env -u _ -u SHLVL -u OLDPWD "$@"' orangery "$@" ;;
   esac
 done
 exec "$@"
 `
+
+/** One of each kind: a layer or a mask that is missing is missing for all. */
+function hiddenQuestions({ view }: SandboxPlan): readonly GateQuestion[] {
+  const layer = view.find((step) => step.kind === 'covered')?.layer
+  const mask = view.find((step) => step.kind === 'hidden')?.target
+  return [layer?.hidden[0]?.path, mask].flatMap((path) =>
+    path === undefined ? [] : [{ name: `read ${path}`, ask: 'read', path, expected: false }],
+  )
+}
 
 export function gateQuestions(plan: SandboxPlan): readonly GateQuestion[] {
   const { request } = plan
@@ -71,6 +84,7 @@ export function gateQuestions(plan: SandboxPlan): readonly GateQuestion[] {
       expected: false,
     })),
     ...rootQuestions,
+    ...hiddenQuestions(plan),
     ...request.secretDirs
       .filter((folder) => !visible.some((path) => isInside(path, folder) || isInside(folder, path)))
       .map((folder): GateQuestion => ({
@@ -108,15 +122,17 @@ function session(plan: SandboxPlan): readonly string[] {
 }
 
 /** The gate and, as its last arguments, the agent's own command. */
-export function gateArguments(plan: SandboxPlan): readonly string[] {
+export function gateArguments(plan: SandboxPlan, closesDescriptors: boolean): readonly string[] {
   const questions = gateQuestions(plan)
   const { processes } = plan.limits
+  const { bash } = plan.tools
+  const shell = closesDescriptors && bash !== null ? [bash, '--norc', '--noprofile', '-p'] : [plan.shell.sh]
   return [
-    plan.shell.sh,
+    ...shell,
     '-c',
     gateScript,
     'orangery',
-    plan.tools.bash ?? 'bash',
+    shell[0] === bash ? '' : (bash ?? 'bash'),
     // Level 0: a working directory entered before the mount would be the user's own files under it.
     plan.confinement === 'holder' ? plan.request.cwd : '',
     plan.confinement === 'holder' ? '' : `${plan.shell.unshare} -U ${plan.shell.sh} -c :`,

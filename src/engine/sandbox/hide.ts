@@ -1,4 +1,3 @@
-import { lstat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { run } from '../base/process.ts'
 import type { SandboxPlan } from './plan.ts'
@@ -36,22 +35,8 @@ async function findHidden(
     }))
 }
 
-/** The host was looked at some time ago: what has gone since cannot be covered, and need not be. */
-async function withoutVanished(plan: SandboxPlan): Promise<SandboxPlan> {
-  const isGone = (path: string) =>
-    lstat(path).then(
-      () => false,
-      (error: NodeJS.ErrnoException) => error.code === 'ENOENT' || error.code === 'ENOTDIR',
-    )
-  const gone = await Promise.all(
-    plan.view.map((step) => (step.kind === 'hidden' ? isGone(step.target) : false)),
-  )
-  return { ...plan, view: plan.view.filter((_, index) => gone[index] !== true) }
-}
-
 /** The plan with every file that is to be hidden in its view. What comes into being later is not hidden. */
-export async function withHidden(whole: SandboxPlan): Promise<SandboxPlan> {
-  const plan = await withoutVanished(whole)
+export async function withHidden(plan: SandboxPlan): Promise<SandboxPlan> {
   const { hide, workspace } = plan.request
   if (hide.length === 0 || plan.tools.find === null) return plan
   const find = plan.tools.find

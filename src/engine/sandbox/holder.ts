@@ -1,8 +1,9 @@
 import { basename, dirname } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
+import { givenFiles } from './etc.ts'
 import { gateArguments } from './gate.ts'
 import type { HeldRoot, SandboxPlan } from './plan.ts'
-import { givenFiles, viewOptions } from './view.ts'
+import { viewOptions } from './view.ts'
 
 /** Descriptors every process of the chain is born with; a shell reaches no others than 0 to 9. */
 export const descriptor = {
@@ -15,6 +16,8 @@ export const descriptor = {
   agentOut: 5,
   agentErr: 6,
   gateIn: 7,
+  /** What to mount, for the holder; from the gate on we are told there how things are. */
+  table: 8,
   options: 9,
   /** The first of those bubblewrap reads our own files of /etc from. */
   given: 10,
@@ -25,24 +28,29 @@ export const descriptor = {
  * foreground (a background job of a shell would ignore Ctrl-C for good) and takes orders beside it. When it
  * ends, the kernel kills whatever is left in its process namespace and drops its mounts.
  *
- * Arguments: mount fuse seal join-file… -- (slot lower layers upper work where touched… --)… -- payload…
+ * Arguments: mount fuse table seal join-file… -- (slot lower layers upper work where touched… --)… -- payload…
+ * A root whose `lower` is empty is mounted by the table.
  */
 export const holderScript = String.raw`
 set -f
 fail() { echo "failed 0 $1"; exit 70; }
-mount=$1 fuse=$2 seal=$3 joins=; shift 3
+mount=$1 fuse=$2 table=$3 seal=$4 joins=; shift 4
 while [ "$1" != -- ]; do joins="$joins $1"; shift; done
 shift
+# All at once: starting a program for each of them costs more than mounting does.
+if [ -n "$table" ]; then "$mount" -i -a -T /proc/self/fd/8 || fail 'cannot mount the workspace'; fi
 while [ "$1" != -- ]; do
   slot=$1 lower=$2 layers=$3 upper=$4 work=$5 where=$6; shift 6
   # Options of a mount cannot carry every character a path may hold: such folders are named by descriptor.
-  if [ -n "$layers" ]; then
+  if [ -z "$lower" ]; then :
+  elif [ -n "$layers" ]; then
     bottom=$lower lower=/proc/self/fd/4 upper=/proc/self/fd/5/$upper work=/proc/self/fd/5/$work
   else
     bottom=/ layers=/
   fi
   options="lowerdir=$lower,upperdir=$upper,workdir=$work"
-  if [ -n "$fuse" ]; then
+  if [ -z "$lower" ]; then :
+  elif [ -n "$fuse" ]; then
     "$fuse" -o "$options" "$where" 4<"$bottom" 5<"$layers"
   else
     "$mount" -i -t overlay -o "$options,userxattr,index=off,xino=off" overlay "$where" 4<"$bottom" 5<"$layers"
@@ -54,7 +62,6 @@ while [ "$1" != -- ]; do
 done
 shift
 if [ -n "$seal" ]; then
-  "$mount" -o remount,bind,ro /dev || fail 'cannot seal /dev'
   # One opened outside is not sealed: fchmod of an empty standard input would be one of the host's /dev/null.
   for each in 4 5 6; do
     if [ "/proc/self/fd/$each" -ef /dev/null ]; then eval "exec $each<>/dev/null"; fi
@@ -106,7 +113,7 @@ orders() {
   (orders)
   echo 'lost the process that takes orders was killed'
   kill -s KILL -- -1
-} <&3 3<&- 4<&- 5<&- 6<&- 7<&- 9<&- &
+} <&3 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&- &
 # The gate speaks to us on 8, where we speak ourselves.
 (
   for file in $joins; do echo 0 >"$file" || fail "cannot join $file"; done
@@ -120,9 +127,41 @@ exit 0
 
 const plainPath = /^[\w@%+=./-]+$/
 
-function rootArguments(root: HeldRoot): readonly string[] {
+const isPlainRoot = ({ lower, upper, work, target }: HeldRoot) =>
+  [lower, upper, work, target].every((path) => plainPath.test(path))
+
+// The nodes that bubblewrap takes over.
+const deviceNodes = ['null', 'zero', 'full', 'random', 'urandom', 'tty']
+
+/**
+ * What one call of `mount` does for the holder, in the form of an fstab. It passes over what it finds mounted:
+ * no source is named like that of another sandbox, in which we may be.
+ */
+export function mountTable(plan: SandboxPlan): string {
+  const overlay = (name: string, where: string, options: string) =>
+    `orangery-${plan.request.id}-${name} ${where} overlay ${options},userxattr 0 0`
+  const roots = plan.workspaceBy === 'kernel' ? plan.roots.filter(isPlainRoot) : []
+  return [
+    ...roots.map(({ slot, lower, upper, work, target }) =>
+      overlay(String(slot), target, `lowerdir=${lower},upperdir=${upper},workdir=${work},index=off,xino=off`),
+    ),
+    ...plan.view.flatMap((step) =>
+      step.kind === 'covered'
+        ? [overlay('etc', step.target, `lowerdir=${step.layer.folder}:${step.target}`)]
+        : [],
+    ),
+    ...(plan.sealsDevices ? deviceNodes.map((name) => `/dev/${name} /dev/${name} none bind,ro 0 0`) : []),
+  ]
+    .map((line) => `${line}\n`)
+    .join('')
+}
+
+function rootArguments(root: HeldRoot, workspaceBy: SandboxPlan['workspaceBy']): readonly string[] {
   const { lower, upper, work } = root
-  const isPlain = [lower, upper, work].every((path) => plainPath.test(path))
+  const isPlain = isPlainRoot(root)
+  if (isPlain && workspaceBy === 'kernel') {
+    return [String(root.slot), '', '', '', '', root.target, ...root.touched, '--']
+  }
   if (!isPlain && dirname(upper) !== dirname(work)) {
     throw new OrangeryError('sandbox.layers_apart', `${root.target}: upper and work lie in different folders`)
   }
@@ -170,8 +209,8 @@ export function bubblewrapOptions(plan: SandboxPlan, terminal: string | null): r
 export const givenContents = (plan: SandboxPlan): readonly string[] =>
   plan.view.flatMap((step) => (step.kind === 'given' ? [givenFiles[step.name]] : []))
 
-function payload(plan: SandboxPlan): readonly string[] {
-  const gate = gateArguments(plan)
+function payload(plan: SandboxPlan, closesDescriptors: boolean): readonly string[] {
+  const gate = gateArguments(plan, closesDescriptors)
   const affinity = plan.limits.affinity
   // Outside the filter, which keeps the agent from calling it again.
   const pinned = affinity === null ? [] : [plan.tools.taskset ?? 'taskset', '-c', affinity]
@@ -198,7 +237,11 @@ function scopeAround(plan: SandboxPlan): readonly string[] {
 }
 
 /** The whole command line the driver starts, ending with the agent's own. */
-export function holderCommand(plan: SandboxPlan, joinFiles: readonly string[]): readonly string[] {
+export function holderCommand(
+  plan: SandboxPlan,
+  joinFiles: readonly string[],
+  closesDescriptors: boolean,
+): readonly string[] {
   const { shell, tools } = plan
   return [
     ...scopeAround(plan),
@@ -217,11 +260,12 @@ export function holderCommand(plan: SandboxPlan, joinFiles: readonly string[]): 
     'orangery-holder',
     shell.mount,
     plan.workspaceBy === 'fuse-overlayfs' ? (tools['fuse-overlayfs'] ?? '') : '',
+    mountTable(plan) === '' ? '' : 'table',
     plan.sealsDevices ? 'seal' : '',
     ...joinFiles,
     '--',
-    ...plan.roots.flatMap((root) => rootArguments(root)),
+    ...plan.roots.flatMap((root) => rootArguments(root, plan.workspaceBy)),
     '--',
-    ...payload(plan),
+    ...payload(plan, closesDescriptors),
   ]
 }

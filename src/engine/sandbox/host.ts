@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { ensurePrivateDir } from '../base/files.ts'
 import { minimalEnv, run } from '../base/process.ts'
 import { detectCgroups, type CgroupFacts } from './cgroups.ts'
+import { detectEtcLayer, type EtcLayer, type SecretPath } from './etc.ts'
 import type { Architecture } from './seccomp/syscalls.ts'
 
 const toolNames = [
@@ -54,7 +55,9 @@ export type HostFacts = {
   /** Files of /etc that we replace, where they are plain files. */
   readonly etcFiles: readonly string[]
   /** What of the system other users of this host may not read: neither may the agent, though run by root. */
-  readonly secretPaths: readonly { readonly path: string; readonly kind: 'file' | 'folder' }[]
+  readonly secretPaths: readonly SecretPath[]
+  /** Covers those of /etc all at once; null where such a layer cannot be mounted. */
+  readonly etcLayer: EtcLayer | null
 }
 
 const toolFolders = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
@@ -338,6 +341,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     : userNamespaces.ok
       ? await detectFuseOverlay(tools, dataDir)
       : userNamespaces
+  const etcLayer = overlay.ok ? await detectEtcLayer(dataDir, secretPaths, tools) : null
   const architecture = arch()
   return {
     platform: platform(),
@@ -356,5 +360,6 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     system,
     etcFiles,
     secretPaths,
+    etcLayer,
   }
 }

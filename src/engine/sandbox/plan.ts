@@ -1,11 +1,12 @@
 import { OrangeryError } from '../../shared/errors.ts'
 import type { SandboxLevel } from '../../shared/level.ts'
 import type { SandboxRequest } from '../base/sandbox.ts'
+import { agentHome, agentUid } from './etc.ts'
 import type { HostFacts, ToolName } from './host.ts'
 import { planLimits, type LimitsPlan } from './limits.ts'
 import { affinityRule, rules, type Rule } from './seccomp/rules.ts'
 import type { Architecture } from './seccomp/syscalls.ts'
-import { agentHome, agentUid, isInside, planView, type ViewStep } from './view.ts'
+import { isInside, planView, type ViewStep } from './view.ts'
 
 /** What the holder mounts for one root, before anything of the agent runs. */
 export type HeldRoot = {

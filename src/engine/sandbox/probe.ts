@@ -72,6 +72,9 @@ export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeChec
     ),
   )
   if (plan.confinement === 'holder') return [...namespaces, ...mounts]
+  if (plan.view.some((step) => step.kind === 'covered')) {
+    mounts.push(equal('layer over /etc', 'overlay', mountTypeAt(pid, '/etc')))
+  }
   const status = readProcess(pid, 'status')
   const interfaces = readProcess(pid, 'net/dev')
   const environ = readProcess(pid, 'environ')

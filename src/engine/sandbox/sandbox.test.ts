@@ -1,4 +1,4 @@
-import { access, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { access, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { makeGround, runIn, startOn } from './fixture.ts'
@@ -140,6 +140,41 @@ test.runIf(process.getuid?.() === 0)(
     expect(await runIn(open, facts, 'cat README.md')).toMatchObject({ stdout: 'original\n' })
   },
 )
+
+test.runIf(process.getuid?.() === 0)(
+  'a secret of /etc that is replaced while an agent of root runs stays hidden, by a layer or one by one',
+  async () => {
+    await using ground = await makeGround()
+    const secret = `/etc/.${ground.marker}`
+    await using _ = { [Symbol.asyncDispose]: () => rm(secret, { force: true }) }
+    await writeFile(secret, 'loot\n', { mode: 0o600 })
+    const facts = await detectHost(ground.dataDir)
+    expect(facts.etcLayer?.hidden.map(({ path }) => path)).toContain(secret)
+    const script = `cat ${secret} || echo refused; touch ~/looked; while [ ! -e ~/replaced ]; do sleep 0.01; done; cat ${secret} || echo refused`
+    const { sandbox, finish } = await startOn(ground, ground.request(['sh', '-c', script]), facts)
+    await using running = sandbox
+    running.release()
+    await ground.waitForHome('looked')
+    await writeFile(`${secret}.new`, 'new loot\n', { mode: 0o600 })
+    await rename(`${secret}.new`, secret)
+    await ground.writeHome('replaced')
+    expect(await finish()).toMatchObject({ stdout: 'refused\nrefused\n' })
+    expect(await runIn(ground, host, `cat ${secret}`)).toMatchObject({ stdout: 'new loot\n' })
+    const oneByOne = await runIn(
+      ground,
+      { ...facts, etcLayer: null },
+      `cat ${secret} || echo refused; id -un`,
+    )
+    expect(oneByOne.stdout).toBe('refused\nagent\n')
+  },
+)
+
+test('an agent is a user of its own, whose files of /etc are ours', async () => {
+  await using ground = await makeGround()
+  const script =
+    'id -un; cat /etc/resolv.conf; grep -c localhost /etc/hosts; touch /etc/passwd || echo refused'
+  expect(await runIn(ground, host, script)).toMatchObject({ stdout: 'agent\n2\nrefused\n' })
+})
 
 describe('a plan is refused before anything starts', () => {
   test.each<[string, (facts: HostFacts) => HostFacts, string]>([

@@ -1,11 +1,8 @@
 import { join } from 'node:path'
 import type { SandboxRequest } from '../base/sandbox.ts'
 import type { WorkspaceRoot } from '../base/workspace.ts'
+import { agentHome, ownEtc, type EtcLayer, type GivenFile } from './etc.ts'
 import type { HostFacts } from './host.ts'
-
-/** Where the agent's own home is inside. It is no host path: nothing of the user's home is near it. */
-export const agentHome = '/home/agent'
-export const agentUid = 1000
 
 /** One step of building what the agent sees. Steps are done in order. */
 export type ViewStep =
@@ -18,6 +15,8 @@ export type ViewStep =
       readonly mode: string
       readonly bytes: number
     }
+  /** /etc under a layer of ours, which the holder mounts. */
+  | { readonly kind: 'covered'; readonly target: '/etc'; readonly layer: EtcLayer }
   | { readonly kind: 'hidden'; readonly of: 'file' | 'folder'; readonly target: string; readonly why: string }
   | { readonly kind: 'link'; readonly target: string; readonly to: string }
   | { readonly kind: 'devices' | 'processes'; readonly target: string }
@@ -33,8 +32,6 @@ export type ViewStep =
   /** The agent's own terminal, under a name: its number is one of the host's, which is not in view. */
   | { readonly kind: 'terminal'; readonly target: string }
 
-export type GivenFile = 'passwd' | 'group' | 'resolv'
-
 const megabyte = 1024 * 1024
 // tmpfs is memory of the host: unbounded it would be a way to exhaust it. (escape: tmp-fill, shm-fill)
 const privateBytes = { tmp: 2048 * megabyte, run: 64 * megabyte, shm: 512 * megabyte }
@@ -43,38 +40,46 @@ export function isInside(path: string, folder: string): boolean {
   return path === folder || folder === '/' || path.startsWith(`${folder}/`)
 }
 
-function systemSteps(host: HostFacts): readonly ViewStep[] {
-  return host.system.map((entry): ViewStep =>
-    entry.kind === 'link'
-      ? { kind: 'link', target: entry.path, to: entry.target }
-      : { kind: 'read-only', source: entry.path, target: entry.path },
-  )
+/** Of what is shown for this run anyway nothing can be covered beforehand: then it is done file by file. */
+function etcLayerFor(request: SandboxRequest, host: HostFacts): EtcLayer | null {
+  const meets = (place: string) => isInside(place, '/etc') || isInside('/etc', place)
+  return shownPlaces(request).some(meets) ? null : host.etcLayer
 }
 
-const ownEtc: readonly (readonly [name: GivenFile, target: string, why: string])[] = [
-  ['passwd', '/etc/passwd', 'a user of its own'],
-  ['group', '/etc/group', 'a user of its own'],
-  ['resolv', '/etc/resolv.conf', 'no name server'],
+const shownPlaces = ({ grants, workspace }: SandboxRequest) => [
+  ...grants,
+  ...workspace.roots.flatMap(({ path, target }) => [path, target]),
 ]
+
+function systemSteps(host: HostFacts, layer: EtcLayer | null): readonly ViewStep[] {
+  return host.system.map((entry): ViewStep => {
+    if (entry.kind === 'link') return { kind: 'link', target: entry.path, to: entry.target }
+    if (entry.path === '/etc' && layer !== null) return { kind: 'covered', target: '/etc', layer }
+    return { kind: 'read-only', source: entry.path, target: entry.path }
+  })
+}
 
 /** The sandbox's /etc/hosts on the host: rewritten in place when the relay starts. */
 export const hostsPath = (request: SandboxRequest) => join(request.workspace.dir, 'hosts')
 
-function etcSteps(request: SandboxRequest, host: HostFacts): readonly ViewStep[] {
-  // A link (systemd's resolv.conf) cannot be mounted on, and dangles inside, where /run is private.
-  const isPlain = (target: string) => host.etcFiles.includes(target)
-  const given = ownEtc.map(([name, target, why]): ViewStep => ({ kind: 'given', name, target, why }))
+function etcSteps(request: SandboxRequest, host: HostFacts, layer: EtcLayer | null): readonly ViewStep[] {
   const hosts: ViewStep = { kind: 'read-only', source: hostsPath(request), target: '/etc/hosts' }
   const why = 'other users of the host may not read it'
-  const shown = [...request.grants, ...request.workspace.roots.flatMap(({ path, target }) => [path, target])]
+  const shown = shownPlaces(request)
   const covered = (path: string) => shown.some((place) => isInside(path, place))
-  const secrets = host.secretPaths.filter(({ path }) => !covered(path))
+  const secrets = host.secretPaths.filter(
+    ({ path }) => !covered(path) && (layer === null || !isInside(path, '/etc')),
+  )
   const masks = secrets.map(({ path, kind }): ViewStep =>
     // Something in it is mounted later: then it is empty but for that.
     shown.some((place) => isInside(place, path))
       ? { kind: 'private', target: path, mode: '0755', bytes: privateBytes.run }
       : { kind: 'hidden', of: kind, target: path, why },
   )
+  if (layer !== null) return [hosts, ...masks]
+  // A link (systemd's resolv.conf) cannot be mounted on, and dangles inside, where /run is private.
+  const isPlain = (target: string) => host.etcFiles.includes(target)
+  const given = ownEtc.map(([name, why]): ViewStep => ({ kind: 'given', name, target: `/etc/${name}`, why }))
   return [...[...given, hosts].filter(({ target }) => isPlain(target)), ...masks]
 }
 
@@ -109,9 +114,10 @@ function needsAlias(root: WorkspaceRoot, { workspace }: SandboxRequest): boolean
  */
 export function planView(request: SandboxRequest, host: HostFacts): readonly ViewStep[] {
   const roots = request.workspace.roots
+  const layer = etcLayerFor(request, host)
   return [
-    ...systemSteps(host),
-    ...etcSteps(request, host),
+    ...systemSteps(host, layer),
+    ...etcSteps(request, host, layer),
     { kind: 'processes', target: '/proc' },
     // Files of /proc/sys ask who one is, not for a capability: an agent run by root could set
     // kernel.core_pattern and have the host run a program of its choice. (escape: kernel-settings)
@@ -156,17 +162,6 @@ export const hostsFile = (aliases: readonly { readonly host: string; readonly ad
     '',
   ].join('\n')
 
-export const givenFiles: Readonly<Record<GivenFile, string>> = {
-  passwd: [
-    'root:x:0:0:root:/root:/usr/sbin/nologin',
-    `agent:x:${agentUid}:${agentUid}:agent:${agentHome}:/bin/sh`,
-    'nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin',
-    '',
-  ].join('\n'),
-  group: ['root:x:0:', `agent:x:${agentUid}:`, 'nogroup:x:65534:', ''].join('\n'),
-  resolv: '',
-}
-
 /**
  * Bubblewrap's options for the view; `given` is the first of the descriptors it reads our own files from,
  * `terminal` the host's path of the agent's terminal, where it has one.
@@ -183,6 +178,8 @@ export function viewOptions(
         return ['--ro-bind', step.source, step.target]
       case 'writable':
         return ['--bind', step.source, step.target]
+      case 'covered':
+        return ['--ro-bind', step.target, step.target]
       case 'given':
         return ['--perms', '0444', '--ro-bind-data', String(next++), step.target]
       case 'private':

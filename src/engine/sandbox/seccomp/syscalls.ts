@@ -76,6 +76,7 @@ const numbers = {
   fchmodat2: [452, 452],
   open: [2, null],
   openat: [257, 56],
+  openat2: [437, 437],
   creat: [85, null],
   mknod: [133, null],
   mknodat: [259, 33],

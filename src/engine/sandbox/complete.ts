@@ -1,0 +1,45 @@
+import { lstat, stat } from 'node:fs/promises'
+import { ensureLayer } from './etc.ts'
+import { withHidden } from './hide.ts'
+import type { SandboxPlan } from './plan.ts'
+import { setGidRules } from './seccomp/rules.ts'
+import type { ViewStep } from './view.ts'
+
+/** The host was looked at some time ago: what has gone since cannot be covered, and need not be. */
+async function withoutVanished(plan: SandboxPlan): Promise<SandboxPlan> {
+  const isGone = (path: string) =>
+    lstat(path).then(
+      () => false,
+      (error: NodeJS.ErrnoException) => error.code === 'ENOENT' || error.code === 'ENOTDIR',
+    )
+  const gone = await Promise.all(
+    plan.view.map((step) => (step.kind === 'hidden' ? isGone(step.target) : false)),
+  )
+  return { ...plan, view: plan.view.filter((_, index) => gone[index] !== true) }
+}
+
+/** The plan with the layer over /etc surely there. */
+async function withLayer(plan: SandboxPlan): Promise<SandboxPlan> {
+  const step = plan.view.find((candidate) => candidate.kind === 'covered')
+  if (step === undefined) return plan
+  const folder = await ensureLayer(step.layer, plan.request.workspace.dir)
+  if (folder === step.layer.folder) return plan
+  const moved: ViewStep = { ...step, layer: { ...step.layer, folder } }
+  return { ...plan, view: plan.view.map((candidate) => (candidate === step ? moved : candidate)) }
+}
+
+/** An agent with the real files could leave a set-gid program there; only a group's shared folders need the bit. */
+async function withSetGid(plan: SandboxPlan): Promise<SandboxPlan> {
+  const direct = plan.request.workspace.roots.flatMap((root) =>
+    root.mount.kind === 'bind' && root.access === 'rw' ? [root.mount.source] : [],
+  )
+  if (plan.seccomp === null || direct.length === 0) return plan
+  const modes = await Promise.all(direct.map((path) => stat(path).then(({ mode }) => mode)))
+  if (modes.some((mode) => (mode & 0o2000) !== 0)) return plan
+  return { ...plan, seccomp: { ...plan.seccomp, rules: [...setGidRules, ...plan.seccomp.rules] } }
+}
+
+/** The plan with what only a look at the files can tell. */
+export async function completePlan(plan: SandboxPlan): Promise<SandboxPlan> {
+  return withSetGid(await withLayer(await withHidden(await withoutVanished(plan))))
+}
