@@ -14,7 +14,8 @@ describe('narrowing while a file is open for writing', () => {
   test('waits for a writer that lets go, and says so', async () => {
     await using ground = await makeGround()
     const script =
-      'sh -c "exec 3>held; touch ~/open; sleep 0.2; echo last words >&3; exec 3>&-; sleep 5" & ' +
+      // Let go when it is let run again: it was stopped before, so the file was in the way.
+      `sh -c "exec 3>held; trap 'on=1' CONT; touch ~/open; while [ -z \\$on ]; do sleep 0.01; done; echo last words >&3; exec 3>&-; sleep 5" & ` +
       'while [ ! -e ~/narrow ]; do sleep 0.01; done; touch late 2>/dev/null || echo refused; kill $!'
     const { sandbox, finish } = await startOn(ground, ground.request(['sh', '-c', script]), host)
     await using _ = sandbox

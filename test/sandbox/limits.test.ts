@@ -2,7 +2,8 @@ import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { Limits } from '../../src/shared/spec.ts'
-import { makeGround, runIn } from '../../src/engine/sandbox/fixture.ts'
+import { makeGround, runIn, startOn } from '../../src/engine/sandbox/fixture.ts'
+import { cgroupName } from '../../src/engine/sandbox/cgroups.ts'
 import { detectHost, type HostFacts } from '../../src/engine/sandbox/host.ts'
 import { planSandbox } from '../../src/engine/sandbox/plan.ts'
 
@@ -95,9 +96,14 @@ test('a limit the host cannot enforce fails before anything starts', async () =>
 
 test('the control groups of a sandbox are gone after it', async ({ skip }) => {
   skip(!hasCgroup('memory') || host.cgroups.kind === 'systemd')
-  await runLimited('true', { memory_mb: 100, pids: 50, cpus: 1.5 })
+  await using ground = await makeGround()
+  const limits = { memory_mb: 100, pids: 50, cpus: 1.5 }
+  const { sandbox, finish } = await startOn(ground, ground.request(['true'], { limits }), host)
+  const own = cgroupName(ground.request(['true']).id)
   if (host.cgroups.kind !== 'v1' && host.cgroups.kind !== 'v2') return
-  for (const parent of Object.values(host.cgroups.parents)) {
-    expect((await readdir(parent)).filter((name) => name.startsWith('orangery-'))).toEqual([])
-  }
+  const parents = Object.values(host.cgroups.parents)
+  for (const parent of parents) expect(await readdir(parent)).toContain(own)
+  sandbox.release()
+  await finish()
+  for (const parent of parents) expect(await readdir(parent)).not.toContain(own)
 })
