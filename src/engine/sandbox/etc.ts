@@ -81,12 +81,12 @@ async function buildAtomically(folder: string, hidden: readonly SecretPath[]): P
 }
 
 /** What a mount of the host lies over would show from under it; containers have these three, which are ours anyway. */
-const replacedByContainers = ['/etc/hosts', '/etc/hostname', '/etc/resolv.conf']
+const replacedByContainers = new Set(['/etc/hosts', '/etc/hostname', '/etc/resolv.conf'])
 
 async function hasMountsInside(): Promise<boolean> {
   const table = await readFile('/proc/self/mountinfo', 'utf8')
   const points = table.split('\n').map((line) => line.split(' ')[4] ?? '')
-  return points.some((point) => point.startsWith('/etc/') && !replacedByContainers.includes(point))
+  return points.some((point) => point.startsWith('/etc/') && !replacedByContainers.has(point))
 }
 
 const tryLayer =
