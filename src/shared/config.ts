@@ -91,9 +91,18 @@ export const credentialSchema = z
     env: z.string().min(1).optional().describe('The environment variable of yours that holds the secret.'),
     file: z.string().min(1).optional().describe('The file that holds it: absolute, or ~/…'),
     tls: z.boolean().default(true).describe('Send plain requests of the agent on over TLS.'),
+    intercept: z
+      .boolean()
+      .default(false)
+      .describe(
+        "Also open the agent's own TLS to these hosts, and to no other, to put the secret in. Its programs are told to trust an authority made for that sandbox.",
+      ),
   })
   .refine(({ env, file }) => (env === undefined) !== (file === undefined), {
     error: 'name one of env and file',
+  })
+  .refine(({ intercept, hosts }) => !intercept || !hosts.some((host) => /^[0-9.:]+$|^\[/.test(host)), {
+    error: 'TLS is opened for names only, not for addresses',
   })
 export type CredentialConfig = z.infer<typeof credentialSchema>
 

@@ -6,8 +6,11 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { ensureRuntimeDir } from '../../src/engine/base/runtime.ts'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { makeSite } from './servers.ts'
 
+const execute = promisify(execFile)
 const orangery = resolve(import.meta.dirname, '../../bin/orangery')
 let dir: string
 let port: number
@@ -39,9 +42,9 @@ const environment = () => ({
   XDG_CONFIG_HOME: join(dir, 'config'),
   TEST_SECRET: 's3cret',
 })
-function run(args: readonly string[]): Promise<Ran> {
+function run(args: readonly string[], more: Record<string, string> = {}): Promise<Ran> {
   return new Promise((done) => {
-    execFile(orangery, args, { cwd: dir, env: environment() }, (error, stdout, stderr) => {
+    execFile(orangery, args, { cwd: dir, env: { ...environment(), ...more } }, (error, stdout, stderr) => {
       done({ code: error === null ? 0 : Number(error.code), stdout, stderr })
     })
   })
@@ -167,5 +170,36 @@ test("a secret of the user's config goes to its host and not into the sandbox; w
   const refused = await run([...project(), ...command, 'true'])
   expect(refused.code).toBe(69)
   expect(refused.stderr).toContain('the variable NO_SUCH_SECRET holds none')
+  await rm(folder, { recursive: true })
+})
+
+test("where the user's config allows it, a secret goes into the agent's own TLS; its key and the authority's never come near", async () => {
+  await using site = await makeSite(['api.example'])
+  site.put('/hello', 'over TLS\n')
+  const folder = join(dir, 'config', 'orangery')
+  const configure = async (intercept: boolean) => {
+    const credential = { hosts: ['api.example'], value: 'Bearer {secret}', env: 'TEST_SECRET', intercept }
+    await mkdir(folder, { recursive: true })
+    await writeFile(join(folder, 'config.json'), JSON.stringify({ sandboxCredentials: [credential] }))
+  }
+  const script = 'curl -sS https://api.example/hello; ls /run/orangery; cat /run/orangery/*; env'
+  const pin = `api.example:443=127.0.0.1:${site.https}`
+  const command = ['--allow-host', pin, '--', 'sh', '-c', script]
+  const trusting = { NODE_EXTRA_CA_CERTS: site.authority }
+  await configure(true)
+  const report = await run(['preflight', '--dir', join(dir, 'project'), '--allow-host', pin, '--', 'true'])
+  expect(report.stdout).toContain('TLS to these hosts is opened')
+  const ran = await run([...project(), ...command], trusting)
+  expect(ran.stdout).toContain('over TLS\nauthorities.pem\nauthority.pem\n')
+  expect(site.secrets).toEqual(['Bearer s3cret'])
+  expect(ran.stdout).not.toMatch(/s3cret|PRIVATE KEY/)
+  const kept = await execute('grep', ['-rlE', 's3cret|PRIVATE KEY', join(dir, 'data')]).catch(() => ({
+    stdout: '',
+  }))
+  expect(kept.stdout).toBe('')
+  await configure(false)
+  const closed = await run([...project(), ...command], trusting)
+  expect(closed.stdout).not.toContain('CERTIFICATE')
+  expect(site.secrets).toEqual(['Bearer s3cret'])
   await rm(folder, { recursive: true })
 })

@@ -32,6 +32,8 @@ export type SandboxRequest = {
   readonly home: string
   /** Globs, relative to each root, of files the agent must not see. */
   readonly hide: readonly string[]
+  /** Files of ours that the agent sees, read-only. */
+  readonly shown?: readonly { readonly source: string; readonly target: string }[]
   /** Our own folders, never visible inside. */
   readonly secretDirs: readonly string[]
   readonly terminal: boolean

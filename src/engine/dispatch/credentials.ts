@@ -40,7 +40,7 @@ export async function readCredentials(
   for (const credential of configured) {
     if (outputs.declared && outputs.mode === 'none') continue
     if (!concerns(outputs, credential.hosts)) continue
-    const { hosts, header, value, tls, env, file } = credential
+    const { hosts, header, value, tls, intercept, env, file } = credential
     const secret = await readSecret(credential)
     const name = `secret for ${hosts.join(', ')}`
     const place = env === undefined ? `the file ${file ?? ''}` : `the variable ${env}`
@@ -51,8 +51,9 @@ export async function readCredentials(
       checks.push({ name, ok: false, detail: `${place} holds none`, fix })
       continue
     }
-    checks.push({ name, ok: true, detail: `held by the broker, from ${place}`, fix: null })
-    grants.push({ hosts, header, value: value.replaceAll('{secret}', () => secret), tls })
+    const opened = intercept ? '; TLS to these hosts is opened to put it in' : ''
+    checks.push({ name, ok: true, detail: `held by the broker, from ${place}${opened}`, fix: null })
+    grants.push({ hosts, header, value: value.replaceAll('{secret}', () => secret), tls, intercept })
   }
   return { grants, checks }
 }

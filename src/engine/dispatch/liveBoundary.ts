@@ -2,7 +2,7 @@ import type { BoundaryLevel } from '../../shared/boundary.ts'
 import type { EventBody } from '../../shared/events.ts'
 import type { NetworkPolicy } from '../base/contract.ts'
 import { proxyPort, type RunningSandbox } from '../base/sandbox.ts'
-import { proxyEnvironment } from '../egress/index.ts'
+import { proxyEnvironment, type Authority } from '../egress/index.ts'
 import {
   Boundaries,
   currentBoundary,
@@ -59,6 +59,7 @@ export class LiveBoundary implements AsyncDisposable {
     sandbox: RunningSandbox,
     note: (event: EventBody) => void,
     seen: Observations,
+    authority: Authority | null,
   ) {
     this.#parts = parts
     this.#job = job
@@ -69,7 +70,7 @@ export class LiveBoundary implements AsyncDisposable {
     const { id, credentials } = job
     const { runtime } = parts
     const beforeDenial = (host: string, port: number) => this.#beforeDenial(host, port)
-    this.#network = new Network({ id, runtime, sandbox, note, credentials, beforeDenial })
+    this.#network = new Network({ id, runtime, sandbox, note, credentials, authority, beforeDenial })
     this.#boundaries = new Boundaries({
       records: parts.store.boundaries,
       userConfigDir: parts.configDir,

@@ -4,7 +4,14 @@ import type { EventBody } from '../../shared/events.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { NetworkPolicy } from '../base/contract.ts'
 import type { RunningSandbox } from '../base/sandbox.ts'
-import { aliasesFor, parseOutputs, startBroker, type Broker, type CredentialGrant } from '../egress/index.ts'
+import {
+  aliasesFor,
+  parseOutputs,
+  startBroker,
+  type Authority,
+  type Broker,
+  type CredentialGrant,
+} from '../egress/index.ts'
 import { DecisionLog } from './decisionLog.ts'
 
 export type NetworkOptions = {
@@ -13,6 +20,8 @@ export type NetworkOptions = {
   readonly sandbox: Pick<RunningSandbox, 'startRelay'>
   readonly note: (event: EventBody) => void
   readonly credentials: readonly CredentialGrant[]
+  /** Vouches for hosts whose TLS a secret lets us open. */
+  readonly authority: Authority | null
   /** A host that is missing, not forbidden: it may become a request, and the connection waits for the answer. */
   readonly beforeDenial: (host: string, port: number) => Promise<unknown>
 }
@@ -56,6 +65,7 @@ export class Network implements AsyncDisposable {
       socketPath: this.#socketPath,
       policy: wanted,
       credentials: this.#options.credentials,
+      authority: this.#options.authority,
       onDecision: (decided) => this.#log.add(decided),
       beforeDenial: ({ host, port }) => this.#options.beforeDenial(host, port),
     })

@@ -7,6 +7,7 @@ import type { Job } from './job.ts'
 import { listensForHosts, networkEnvironment } from './liveBoundary.ts'
 import type { Parts } from './parts.ts'
 import { seenInside } from './place.ts'
+import type { Trust } from './trust.ts'
 
 /** Folder that is the agent's home: its own for this dispatch, or kept for the agent as its card says. */
 export function homeOf(parts: Pick<Parts, 'layout'>, job: Pick<Job, 'card'>, workspaceDir: string): string {
@@ -19,6 +20,7 @@ export function sandboxRequest(
   job: Job,
   workspace: Workspace,
   terminal: boolean,
+  trust: Trust | null = null,
 ): SandboxRequest {
   const { contract } = job
   return {
@@ -29,6 +31,7 @@ export function sandboxRequest(
     cwd: seenInside(workspace, contract.workingDir ?? contract.roots[0] ?? '/'),
     env: {
       ...networkEnvironment(job),
+      ...trust?.env,
       ...job.env,
       ORANGERY_DISPATCH: job.id,
       ORANGERY_LEVEL: levelNames[contract.level],
@@ -40,6 +43,7 @@ export function sandboxRequest(
     grants: job.card.sandboxRequirements.read,
     home: homeOf(parts, job, workspace.dir),
     hide: contract.hide,
+    ...(trust === null ? {} : { shown: trust.shown }),
     secretDirs: [parts.layout.dataDir, parts.runtime, parts.configDir],
     terminal,
   }

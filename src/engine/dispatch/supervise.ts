@@ -31,6 +31,7 @@ import { mirror } from './reconcile.ts'
 import { startTicks } from './processes.ts'
 import { homeOf, sandboxRequest } from './request.ts'
 import { watchForSigns } from './signs.ts'
+import { prepareTrust } from './trust.ts'
 
 export type Outcome = {
   readonly status: Exclude<DispatchStatus, 'starting' | 'running' | 'preflight_failed'>
@@ -142,7 +143,8 @@ async function runAgent(
   const { io } = options
   await ensurePrivateDir(homeOf(parts, job, workspace.dir))
   const agent = resolveAgent(job.card, job.contract, await parts.host())
-  const request = sandboxRequest(parts, job, workspace, io.terminal)
+  const trust = await prepareTrust(job, workspace.dir)
+  const request = sandboxRequest(parts, job, workspace, io.terminal, trust)
   const plan = agent.plan(request)
 
   await using output = await OutputLog.create(layout.output(project.repoId, id))
@@ -161,7 +163,7 @@ async function runAgent(
     }
   }
 
-  await using boundary = new LiveBoundary(parts, job, sandbox, note, seen)
+  await using boundary = new LiveBoundary(parts, job, sandbox, note, seen, trust?.authority ?? null)
   await boundary.start()
 
   let stopping: Finding | undefined

@@ -5,7 +5,8 @@ import { z } from 'zod'
 import type { NetworkUse } from '../../shared/effective.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { aliasesFor } from './aliases.ts'
-import { parseCredential, type CredentialGrant } from './credentials.ts'
+import type { Authority } from './authority.ts'
+import { opensTls, parseCredential, type CredentialGrant } from './credentials.ts'
 import { defaultCaps, Gate, Unreachable, type Caps, type Decided } from './gate.ts'
 import { createHttpSide } from './http.ts'
 import { normaliseHost, type Target } from './names.ts'
@@ -13,7 +14,8 @@ import type { EgressPolicy } from './policy.ts'
 import { readUntil } from './reading.ts'
 import { memoisedResolver, type Resolver } from './resolver.ts'
 import { encodeReply, parseGreeting, parseRequest, socksReply } from './socks.ts'
-import { carry, hangUp, openPassage, refusePlain, statusOf, type HttpHandover } from './tunnel.ts'
+import { upstreamTrust } from './trust.ts'
+import { carry, hangUp, openPassage, refusePlain, statusOf, type Readers } from './tunnel.ts'
 import { listenerKeys, proxyKey, readLine, type Opening } from './wire.ts'
 
 export type BrokerOptions = {
@@ -26,6 +28,8 @@ export type BrokerOptions = {
   readonly resolver?: Resolver
   readonly caps?: Partial<Caps>
   readonly credentials?: readonly CredentialGrant[]
+  /** Vouches in the sandbox for hosts whose TLS a credential lets us open. */
+  readonly authority?: Authority | null
   /** Certificates, as PEM, that TLS we begin ourselves trusts beside the usual ones. */
   readonly authorities?: readonly string[]
 }
@@ -55,15 +59,18 @@ const passedSchema = z.object({
 export async function startBroker(options: BrokerOptions): Promise<Broker> {
   const caps = { ...defaultCaps, ...options.caps }
   const resolver = options.resolver ?? memoisedResolver()
-  const gate = new Gate(options.policy, caps, resolver, options.onDecision, options.beforeDenial)
   const credentials = (options.credentials ?? []).map(parseCredential)
-  const http = createHttpSide(
-    gate,
-    () => credentials,
-    caps.handshakeMs,
-    caps.idleMs,
-    options.authorities ?? [],
-  )
+  const { authority = null, onDecision, beforeDenial } = options
+  const opens = (target: Target) => authority !== null && opensTls(credentials, target)
+  const remark = (target: Target) => (opens(target) ? '; its TLS is opened for a secret' : '')
+  const gate = new Gate(options.policy, caps, resolver, onDecision, beforeDenial, remark)
+  const http = createHttpSide(gate, {
+    credentials,
+    authority,
+    trust: upstreamTrust(options.authorities ?? []),
+    handshakeMs: caps.handshakeMs,
+    answerMs: caps.idleMs,
+  })
   const clients = new Set<Socket>()
   let closed = false
 
@@ -111,7 +118,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
     if (opening.kind === 'alias') return serveAlias(client, opening.host, opening.port)
     const first = await readUntil(client, firstByte, caps.handshakeMs)
     if (first === null) return void client.destroy()
-    if (first === 5) return serveSocks(gate, client, caps.handshakeMs, http.serveTunnel)
+    if (first === 5) return serveSocks(gate, client, caps.handshakeMs, http)
     http.serveProxy(client)
   }
 
@@ -119,7 +126,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
     try {
       const target = { host: normaliseHost(host) ?? host, port }
       const passage = await openPassage(gate, client, target, 'alias')
-      await carry(gate, client, passage, caps.handshakeMs, http.serveTunnel)
+      await carry(gate, client, passage, caps.handshakeMs, http)
     } catch (error) {
       await refusePlain(client, statusOf(error).text)
     }
@@ -166,12 +173,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
 
 const firstByte = (bytes: Buffer) => ({ value: bytes[0] ?? 0, used: 0 })
 
-async function serveSocks(
-  gate: Gate,
-  client: Socket,
-  handshakeMs: number,
-  toHttp: HttpHandover,
-): Promise<void> {
+async function serveSocks(gate: Gate, client: Socket, handshakeMs: number, readers: Readers): Promise<void> {
   const open = await readUntil(client, parseGreeting, handshakeMs)
   if (open !== true) return hangUp(client, Buffer.from([5, 0xff]))
   client.write(Buffer.from([5, 0]))
@@ -181,7 +183,7 @@ async function serveSocks(
   try {
     const passage = await openPassage(gate, client, asked.target, 'socks')
     client.write(encodeReply(socksReply.ok))
-    await carry(gate, client, passage, handshakeMs, toHttp)
+    await carry(gate, client, passage, handshakeMs, readers)
   } catch (error) {
     hangUp(client, encodeReply(replyOf(error)))
   }

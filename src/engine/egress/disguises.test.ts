@@ -147,7 +147,7 @@ test('HTTP/2 without TLS, whose host we cannot read, leads only where the user p
   const [client, program] = await pair()
   program.write(preface)
   const passage = { target: { host: 'a.test', port: 80 }, via: 'alias', upstream, pinned: false } as const
-  await carry(gate, client, passage, 1000, () => {})
+  await carry(gate, client, passage, 1000, { serveTunnel() {}, serveOpened() {}, opens: () => false })
   await readAll(program)
   expect(Buffer.concat(oracle.seen).toString()).toBe(preface)
   expect(gate.usage().denied).toMatchObject([{ host: 'a.test' }])

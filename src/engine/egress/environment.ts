@@ -25,3 +25,23 @@ export function proxyEnvironment(port: number): Record<string, string> {
     GRADLE_OPTS: java,
   }
 }
+
+/**
+ * The variables that make programs trust one more authority: `all` is a file with the usual ones and it, `own` one
+ * with it alone. Java has a store of its own and is not told; it refuses the connection.
+ */
+export function trustEnvironment(all: string, own: string): Record<string, string> {
+  return {
+    // OpenSSL, and with it Python and Ruby; Go.
+    SSL_CERT_FILE: all,
+    CURL_CA_BUNDLE: all,
+    GIT_SSL_CAINFO: all,
+    REQUESTS_CA_BUNDLE: all,
+    PIP_CERT: all,
+    CARGO_HTTP_CAINFO: all,
+    AWS_CA_BUNDLE: all,
+    // These add to what they trust anyway.
+    NODE_EXTRA_CA_CERTS: own,
+    DENO_CERT: own,
+  }
+}

@@ -78,6 +78,8 @@ export class Gate {
   readonly #resolver: Resolver
   readonly #onDecision: (decided: Decided) => void
   readonly #beforeDenial: ((target: Target) => Promise<unknown>) | undefined
+  /** What the log says of a tunnel besides why it is allowed. */
+  readonly #remark: (target: Target) => string
   readonly #live = new Set<Live>()
   readonly #allowed = new Map<string, { connections: number; bytes: number }>()
   readonly #denied = new Map<string, { connections: number; why: string }>()
@@ -88,8 +90,10 @@ export class Gate {
     resolver: Resolver,
     onDecision: (decided: Decided) => void,
     beforeDenial?: (target: Target) => Promise<unknown>,
+    remark: (target: Target) => string = () => '',
   ) {
     this.#beforeDenial = beforeDenial
+    this.#remark = remark
     this.#policy = policy
     this.#caps = caps
     this.#resolver = resolver
@@ -119,7 +123,7 @@ export class Gate {
     }
     const deadline = Date.now() + this.#caps.connectMs
     const addresses = await this.#addresses(decision, via, deadline)
-    this.#decided(target, via, true, decision.why)
+    this.#decided(target, via, true, decision.why + (via === 'http' ? '' : this.#remark(target)))
     const port = decision.dial.kind === 'address' ? decision.dial.port : target.port
     const upstream = await dialFirst(target, addresses, port, deadline)
     // The policy may have become narrower while we resolved and dialled.

@@ -1,8 +1,9 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
+import { isIP, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { connect as tlsConnect, rootCertificates } from 'node:tls'
-import { credentialFor, type Credential } from './credentials.ts'
+import { connect as tlsConnect, TLSSocket, type SecureContext } from 'node:tls'
+import type { Authority } from './authority.ts'
+import { credentialsFor, opensTls, type Credential } from './credentials.ts'
 import { pour, sinkInto, whenEnded } from './dial.ts'
 import { headText, passedOn, passResponse, readHead, sendRequest } from './exchange.ts'
 import { Unreachable, type Gate, type Passage, type Via } from './gate.ts'
@@ -12,26 +13,42 @@ import { carry, hangUp, httpAnswer, join, openPassage, statusOf } from './tunnel
 const readingMethods = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 /** What is fixed about a connection that did not come as a proxy request: where it leads. */
-type Fixed = { readonly target: Target; readonly via: Via; ready: Passage | null }
+type Fixed = {
+  readonly target: Target
+  readonly via: Via
+  ready: Passage | null
+  /** The program spoke TLS, which we opened: to the server we speak it too. */
+  readonly opened: boolean
+}
 
 export type HttpSide = {
   /** Serves a client that speaks HTTP to the proxy port. */
   serveProxy(client: Socket): void
   /** Serves a client that speaks plain HTTP in a tunnel to one host. */
   serveTunnel(client: Socket, passage: Passage): void
+  /** Whether the TLS of a connection is to be opened: a secret belongs into it, and the user allowed it. */
+  opens(target: Target): boolean
+  /** Answers a client's TLS in the place of the host, and serves what it says inside. */
+  serveOpened(client: Socket, passage: Passage): void
+}
+
+export type HttpOptions = {
+  readonly credentials: readonly Credential[]
+  /** Vouches for hosts whose TLS is opened; without it none is. */
+  readonly authority: Authority | null
+  /** Whom we trust where we begin TLS ourselves. */
+  readonly trust: () => SecureContext
+  readonly handshakeMs: number
+  /** Until a server's answer begins. */
+  readonly answerMs: number
 }
 
 /**
  * HTTP is read and written anew by Node's own parser, request by request, so that what we decided on is what
  * the server gets: no smuggled second request, no other Host. (escape: host-header, request-smuggling)
  */
-export function createHttpSide(
-  gate: Gate,
-  credentials: () => readonly Credential[],
-  handshakeMs: number,
-  answerMs: number,
-  authorities: readonly string[],
-): HttpSide {
+export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
+  const { credentials, authority, handshakeMs, answerMs } = options
   const fixed = new WeakMap<Duplex, Fixed>()
   const greeting = new WeakMap<Duplex, NodeJS.Timeout>()
   const server = createServer({
@@ -75,7 +92,7 @@ export function createHttpSide(
       const passage = await openPassage(gate, client, target, 'connect')
       client.write('HTTP/1.1 200 Connection established\r\n\r\n')
       if (head.length > 0) client.unshift(head)
-      await carry(gate, client, passage, handshakeMs, serveTunnel)
+      await carry(gate, client, passage, handshakeMs, side)
     } catch (error) {
       const { status, text } = statusOf(error)
       hangUp(client, httpAnswer(status, text))
@@ -134,7 +151,7 @@ export function createHttpSide(
     pour(upstream, sinkInto(client, upstream))
   }
 
-  type Plan = { target: Target; via: Via; path: string; headers: string[]; credential: Credential | null }
+  type Plan = { target: Target; via: Via; path: string; headers: string[]; tls: boolean }
 
   /** Where a request leads and what is passed on, or the sentence that says what is wrong with it. */
   function planRequest(request: IncomingMessage): Plan | string {
@@ -152,47 +169,62 @@ export function createHttpSide(
     if (gate.policy.readOnly && !readingMethods.has(request.method ?? '')) {
       throw gate.deny(target, via, `read-only outputs do not let ${request.method ?? 'this'} through`)
     }
-    const credential = credentialFor(credentials(), target)
-    const headers = passedOn(request.rawHeaders, [
-      'expect',
-      ...(credential === null ? [] : [credential.header]),
-    ])
-    if (credential !== null) headers.push(credential.header, credential.value)
-    return { target, via, path, headers, credential }
+    const opened = inside?.opened === true
+    const secrets = credentialsFor(credentials, target).filter(({ intercept }) => !opened || intercept)
+    const headers = passedOn(request.rawHeaders, ['expect', ...secrets.map(({ header }) => header)])
+    for (const { header, value } of secrets) headers.push(header, value)
+    return { target, via, path, headers, tls: opened || secrets.some(({ tls }) => tls) }
   }
 
   async function open(plan: Plan, request: IncomingMessage, cut: () => void): Promise<Socket> {
     const inside = fixed.get(request.socket)
-    const tls = plan.credential?.tls === true
-    if (inside?.ready != null && !tls && !inside.ready.upstream.destroyed) {
-      const { upstream } = inside.ready
-      inside.ready = null
-      return upstream
-    }
-    inside?.ready?.upstream.destroy()
     const { host, port } = plan.target
-    const target = tls && port === 80 ? { host, port: 443 } : plan.target
-    const { upstream } = await gate.pass(target, plan.via, cut)
-    if (!tls) return upstream
-    return beginTls(upstream, target, authorities)
+    const moves = plan.tls && port === 80
+    const target = moves ? { host, port: 443 } : plan.target
+    const ready = inside?.ready ?? null
+    if (inside !== undefined) inside.ready = null
+    const isUsable = ready !== null && !moves && !ready.upstream.destroyed
+    if (!isUsable) ready?.upstream.destroy()
+    const { upstream } = isUsable ? ready : await gate.pass(target, plan.via, cut)
+    return plan.tls ? beginTls(upstream, target, options.trust()) : upstream
   }
 
   function serveTunnel(client: Socket, passage: Passage): void {
-    fixed.set(client, { target: passage.target, via: passage.via, ready: passage })
+    fixed.set(client, { target: passage.target, via: passage.via, ready: passage, opened: false })
     serve(client)
   }
 
-  return { serveProxy: serve, serveTunnel }
+  const opens = (target: Target) => authority !== null && opensTls(credentials, target)
+
+  function serveOpened(client: Socket, passage: Passage): void {
+    if (authority === null) return void client.destroy()
+    const { target, via } = passage
+    const secureContext = authority.contextFor(target.host)
+    const inside = new TLSSocket(client, { isServer: true, secureContext, ALPNProtocols: ['http/1.1'] })
+    const timer = setTimeout(() => client.destroy(), handshakeMs)
+    client.once('close', () => clearTimeout(timer))
+    inside.on('error', () => client.destroy())
+    inside.once('secure', () => {
+      clearTimeout(timer)
+      fixed.set(inside, { target, via, ready: passage, opened: true })
+      serve(inside)
+    })
+  }
+
+  const side: HttpSide = { serveProxy: serve, serveTunnel, opens, serveOpened }
+  return side
 }
 
-/** TLS that we begin, checked against the authorities of the system and of the credential's user. */
-function beginTls(socket: Socket, target: Target, ca: readonly string[]): Promise<Socket> {
+/** TLS that we begin, checked as the user's own programs would. */
+function beginTls(socket: Socket, target: Target, secureContext: SecureContext): Promise<Socket> {
   return new Promise((resolve, reject) => {
+    const servername = isIP(target.host) === 0 ? { servername: target.host } : {}
     const secure = tlsConnect({
       socket,
-      servername: target.host,
+      host: target.host,
+      ...servername,
       ALPNProtocols: ['http/1.1'],
-      ...(ca.length === 0 ? {} : { ca: [...rootCertificates, ...ca] }),
+      secureContext,
     })
     secure.once('secureConnect', () => resolve(secure))
     secure.on('error', (error: NodeJS.ErrnoException) => {

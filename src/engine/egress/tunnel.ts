@@ -8,7 +8,12 @@ import { normaliseHost, showTarget, type Target } from './names.ts'
 /** TLS alert "access denied", fatal. */
 const tlsDenied = Buffer.from([0x15, 3, 3, 0, 2, 2, 49])
 
-export type HttpHandover = (client: Socket, passage: Passage) => void
+/** Who takes over a tunnel whose requests we read. */
+export type Readers = {
+  serveTunnel(client: Socket, passage: Passage): void
+  opens(target: Target): boolean
+  serveOpened(client: Socket, passage: Passage): void
+}
 
 /**
  * Says a last word and lets go, whether or not the other side ever hangs up: what it still sends is thrown away,
@@ -56,7 +61,7 @@ export async function carry(
   client: Socket,
   passage: Passage,
   handshakeMs: number,
-  toHttp: HttpHandover,
+  readers: Readers,
 ): Promise<void> {
   const { target, via, upstream } = passage
   // Where the server speaks first (ssh, smtp), the client waits for it.
@@ -81,7 +86,8 @@ export async function carry(
     }
   }
   if (peeked.kind === 'h2c' && !passage.pinned) return refuse('HTTP/2 without TLS hides the host it is for')
-  if (peeked.kind === 'http' && upstream.bytesRead === 0) return toHttp(client, passage)
+  if (peeked.kind === 'tls' && readers.opens(target)) return readers.serveOpened(client, passage)
+  if (peeked.kind === 'http' && upstream.bytesRead === 0) return readers.serveTunnel(client, passage)
   // A server more lenient than our parser could still take it for a request with another method.
   if (gate.policy.readOnly && peeked.kind !== 'tls' && peeked.kind !== 'more') {
     return refuse('read-only outputs let only TLS and HTTP/1.1 through')

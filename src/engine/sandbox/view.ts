@@ -131,6 +131,7 @@ export function planView(request: SandboxRequest, host: HostFacts): readonly Vie
     linkUnlessUsed('/var/tmp', '/tmp', '1777', roots),
     linkUnlessUsed('/var/run', '/run', '0755', roots),
     { kind: 'writable', source: request.home, target: agentHome },
+    ...(request.shown ?? []).map((file): ViewStep => ({ kind: 'read-only', ...file })),
     ...request.grants.map((path): ViewStep => ({ kind: 'read-only', source: path, target: path })),
     ...[...roots.entries()]
       // Outer targets first: a mount made later on an outer path would cover the inner one.
