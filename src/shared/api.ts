@@ -22,6 +22,7 @@ import {
   taskApprovalSchema,
 } from './escalation.ts'
 import { eventProofSchema, loggedEventSchema } from './events.ts'
+import { presetExpansionSchema } from './hosts.ts'
 import { dispatchIdSchema } from './ids.ts'
 import {
   agentCommitSchema,
@@ -102,6 +103,16 @@ export const api = {
     z.object({ removed: z.array(removedLogSchema) }),
   ),
   'agent.cards': procedure(nothing, z.array(agentCardSchema)),
+
+  /** What presets among allowed hosts (`@npm`) mean here: to be seen before they are granted. */
+  'outputs.expand': procedure(
+    z.object({
+      rules: z.array(z.string()),
+      agent: z.string().default('command'),
+      roots: z.array(z.string()).default([]),
+    }),
+    z.array(presetExpansionSchema),
+  ),
 
   'dispatch.preflight': procedure(spawnInputSchema, preflightReportSchema),
   'dispatch.spawn': procedure(spawnInputSchema, byId),

@@ -1,3 +1,5 @@
+import { z } from 'zod'
+
 /**
  * Host patterns of contracts, configs and approvals: `example.com`, `example.com:443`, `*.example.org`, `*`.
  * A wildcard stands for one or more whole labels, never for part of one. (escape: notexample.com)
@@ -16,16 +18,34 @@ export type PresetName = (typeof presetNames)[number]
 export const presetOf = (rule: string): PresetName | null =>
   presetNames.find((name) => rule === `@${name}`) ?? null
 
+/** A preset and the hosts it stands for on this machine, as `--allow-host` takes them. */
+export const presetExpansionSchema = z.object({ rule: z.string(), hosts: z.array(z.string()) })
+export type PresetExpansion = z.infer<typeof presetExpansionSchema>
+
 const label = '[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?'
 const namePattern = new RegExp(`^(?:\\*|(?:\\*\\.)?${label}(?:\\.${label})*)$`)
 const addressPattern = /^\[([0-9a-f:.]+)\]$/
+
+/** An international name in the spelling that resolvers and the broker use: `bücher.example` as `xn--bcher-kva.example`. */
+function inAscii(host: string): string | undefined {
+  // oxlint-disable-next-line no-control-regex
+  if (/^[\u0000-\u007f]*$/.test(host)) return host
+  const wildcard = host.startsWith('*.') ? '*.' : ''
+  const name = host.slice(wildcard.length)
+  // What the URL parser would cut off or decode is no part of a name.
+  // oxlint-disable-next-line no-control-regex
+  if (/[\u0000-\u0020\u007f%/\\?#@<>^|[\]*]/.test(name)) return undefined
+  const url = URL.canParse(`http://${name}/`) ? new URL(`http://${name}/`) : undefined
+  return url === undefined ? undefined : wildcard + url.hostname.replace(/\.$/, '')
+}
 
 /** Undefined for anything that is not a host pattern. */
 export function parseHostPattern(text: string): HostPattern | undefined {
   const lower = text.trim().toLowerCase()
   const split = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(lower)
   if (split === null) return undefined
-  const host = (split[1] ?? '').replace(/\.$/, '')
+  const host = inAscii((split[1] ?? '').replace(/[.\u3002]$/, ''))
+  if (host === undefined) return undefined
   const port = split[2] === undefined ? null : Number(split[2])
   if (port !== null && (port < 1 || port > 65_535 || host === '*')) return undefined
   if (host.length > 253 || !(namePattern.test(host) || addressPattern.test(host))) return undefined

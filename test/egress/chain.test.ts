@@ -72,6 +72,9 @@ test('a run reaches the host it was allowed, by proxy and without, and no other;
     id: string
     sandbox_effective: { network: unknown }
   }
+  // Programs that show only a number leave it to us to say what it was.
+  expect(ran.stderr).toContain('other.example was not reached: not in the list of allowed hosts')
+  expect(ran.stderr).toContain('hint: --allow-host other.example')
   expect(effective.network).toMatchObject({
     allowed: [{ host: 'test.example', connections: 2 }],
     denied: [{ host: 'other.example' }, { host: '127.0.0.1' }],
@@ -202,4 +205,23 @@ test("where the user's config allows it, a secret goes into the agent's own TLS;
   expect(closed.stdout).not.toContain('CERTIFICATE')
   expect(site.secrets).toEqual(['Bearer s3cret'])
   await rm(folder, { recursive: true })
+})
+
+test('a preset is said in full before it is granted, in a run, a spawn and a preflight', async () => {
+  const bin = join(dir, 'bin')
+  await mkdir(bin)
+  const npm = `#!/bin/sh\necho '{"registry":"http://127.0.0.1:${port}/"}'\n`
+  await writeFile(join(bin, 'npm'), npm, { mode: 0o755 })
+  const more = { PATH: `${bin}:${process.env['PATH'] ?? ''}` }
+  const said = `@npm means 127.0.0.1:${port}=127.0.0.1:${port}`
+  const allowed = ['--allow-host', '@npm', '--', 'sh', '-c']
+  const ran = await run(
+    [...project(), ...allowed, `curl -sS --noproxy "" http://127.0.0.1:${port}/preset`],
+    more,
+  )
+  expect(ran).toMatchObject({ code: 0, stdout: 'from outside\n', stderr: `orangery: ${said}\n` })
+  const dirs = ['--dir', join(dir, 'project')]
+  const spawned = await run(['dispatch', 'spawn', '--wait', ...dirs, ...allowed, 'true'], more)
+  expect(spawned).toMatchObject({ code: 0, stderr: `orangery: ${said}\n` })
+  expect((await run(['preflight', ...dirs, ...allowed, 'true'], more)).stdout).toContain(said)
 })

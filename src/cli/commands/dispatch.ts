@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { LoggedEvent } from '../../shared/events.ts'
 import { withClient } from '../connect.ts'
+import { tellPresets } from '../outputs.ts'
 import { addSpawnOptions, spawnInput, type SpawnOptions } from '../spawnOptions.ts'
 import { print, printJson, printJsonLine } from '../terminal/print.ts'
 import { plural } from '../terminal/words.ts'
@@ -15,6 +16,7 @@ type Json = { readonly json?: boolean }
 async function spawnDispatch(command: readonly string[], options: SpawnOptions & Json & { wait?: boolean }) {
   const input = spawnInput(options, command)
   await withClient(async (client) => {
+    await tellPresets(client, input)
     const { id } = await client.call('dispatch.spawn', input)
     if (!options.wait) return options.json ? printJson({ id }) : print(id)
     if (!options.json) print(id)

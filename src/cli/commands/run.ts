@@ -6,6 +6,7 @@ import { printError } from '../failure.ts'
 import { stayWithoutReaders } from '../terminal/streams.ts'
 import { plural } from '../terminal/words.ts'
 import { openEngine } from '../connect.ts'
+import { tellDenials, tellPresets } from '../outputs.ts'
 import { addSpawnOptions, spawnInput, type SpawnOptions } from '../spawnOptions.ts'
 
 type RunOptions = SpawnOptions & { readonly summary?: string; readonly quiet?: boolean }
@@ -15,12 +16,15 @@ async function runCommand(command: readonly string[], options: RunOptions): Prom
   const input = spawnInput(options, command)
   const terminal = process.stdin.isTTY === true && process.stdout.isTTY === true
   await using engine = await openEngine()
+  if (options.quiet !== true) await tellPresets(engine.client, input)
   const { id, exitCode, error } = await engine.runForeground(input, { terminal })
   process.exitCode = exitCode
   const detail = await engine.client.call('dispatch.get', { id })
   if (options.summary !== undefined) writeSummary(options.summary, detail)
   if (error !== null) printError(`run: ${error}`, `orangery dispatch status ${id}`)
-  if (options.quiet !== true) tellOfChangeset(detail)
+  if (options.quiet === true) return
+  tellDenials(detail)
+  tellOfChangeset(detail)
 }
 
 function writeSummary(file: string, detail: DispatchDetail): void {

@@ -15,6 +15,7 @@ import { landingHandlers, landWhenIdle, waitsFor } from './landings.ts'
 import { readOutput } from './output.ts'
 import type { Parts } from './parts.ts'
 import { preflight, prepare } from './prepare.ts'
+import { expandRules } from './presets.ts'
 import { reconcile } from './reconcile.ts'
 import { recordHandlers } from './recordHandlers.ts'
 import { recover } from './recover.ts'
@@ -116,6 +117,7 @@ export function createHandlers(
     ...workspaceHandlers(parts, reconciled),
     ...landingHandlers(parts, find),
 
+    'outputs.expand': (input) => expandRules(parts, input),
     'dispatch.preflight': (input) => preflight(parts, input),
     'dispatch.spawn': async (input) => {
       const job = await prepare(parts, input)

@@ -63,7 +63,7 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
   const written = request.sandbox_spec === undefined ? null : parseSandboxSpec(request.sandbox_spec)
   const place = turn === null ? await placeOf(parts, request, written) : placeIn(turn)
   const roots = place.roots.map((root) => resolve(root))
-  const { spec, expansions } = await withPresets(written, card, roots)
+  const { spec, expansions } = await withPresets(parts, written, card, roots)
   const parentId = request.parent === undefined ? null : parts.store.dispatches.resolve(request.parent)
   const named = spec?.roots ?? roots
   // A root that cannot be read has no config of its own to read; preflight says what is wrong with it.

@@ -1,24 +1,67 @@
 import { homedir } from 'node:os'
+import { resolve } from 'node:path'
 import type { AgentCard } from '../../shared/card.ts'
 import type { CheckResult } from '../../shared/doctor.ts'
-import type { SandboxSpec } from '../../shared/spec.ts'
+import { presetOf, type PresetExpansion } from '../../shared/hosts.ts'
+import type { Outputs, SandboxSpec } from '../../shared/spec.ts'
+import { findCard } from '../agents/index.ts'
 import { expandOutputs, type Expansion } from '../egress/index.ts'
+import type { Parts } from './parts.ts'
+
+type Expanded = { readonly outputs: Outputs; readonly expansions: readonly Expansion[] }
+
+/** What was shown is what is granted, when it follows at once; and nobody waits for the same tools twice. */
+const keepMs = 30_000
+const kept = new WeakMap<Parts, Map<string, { readonly answer: Promise<Expanded>; readonly until: number }>>()
+
+function expand(
+  parts: Parts,
+  outputs: Outputs,
+  card: AgentCard,
+  roots: readonly string[],
+): Promise<Expanded> {
+  const known = kept.get(parts) ?? new Map()
+  kept.set(parts, known)
+  for (const [key, { until }] of known) if (until < Date.now()) known.delete(key)
+  const key = JSON.stringify([outputs, card.id, roots])
+  const found = known.get(key)
+  if (found !== undefined) return found.answer
+  const cardHosts = card.sandboxRequirements.hosts
+  const answer = expandOutputs(outputs, { home: homedir(), env: process.env, roots, cardHosts })
+  answer.catch(() => known.delete(key))
+  known.set(key, { answer, until: Date.now() + keepMs })
+  return answer
+}
 
 /** The spec as drivers act on it, with hosts in the place of presets; what the caller wrote stays on record. */
 export async function withPresets(
+  parts: Parts,
   spec: SandboxSpec | null,
   card: AgentCard,
   roots: readonly string[],
 ): Promise<{ readonly spec: SandboxSpec | null; readonly expansions: readonly Expansion[] }> {
   if (spec?.outputs === undefined) return { spec, expansions: [] }
-  const context = {
-    home: homedir(),
-    env: process.env,
-    roots: spec.roots ?? roots,
-    cardHosts: card.sandboxRequirements.hosts,
-  }
-  const { outputs, expansions } = await expandOutputs(spec.outputs, context)
-  return { spec: { ...spec, outputs }, expansions }
+  const presets = (spec.outputs.allow ?? []).filter((rule) => presetOf(rule) !== null)
+  if (presets.length === 0) return { spec, expansions: [] }
+  const others = (spec.outputs.allow ?? []).filter((rule) => presetOf(rule) === null)
+  const { outputs, expansions } = await expand(parts, { allow: presets }, card, spec.roots ?? roots)
+  const allow = [...new Set([...others, ...(outputs.allow ?? [])])]
+  const pins = { ...outputs.pins, ...spec.outputs.pins }
+  const written = { ...spec.outputs, allow, ...(Object.keys(pins).length > 0 ? { pins } : {}) }
+  return { spec: { ...spec, outputs: written }, expansions }
+}
+
+/** What presets mean, for someone who has yet to decide. */
+export async function expandRules(
+  parts: Parts,
+  { rules, agent, roots }: { rules: readonly string[]; agent: string; roots: readonly string[] },
+): Promise<PresetExpansion[]> {
+  const presets = rules.filter((rule) => presetOf(rule) !== null)
+  if (presets.length === 0) return []
+  const card = await findCard(parts.configDir, agent)
+  const places = roots.map((root) => resolve(root))
+  const { expansions } = await expand(parts, { allow: presets }, card, places)
+  return expansions.map(({ preset, hosts }) => ({ rule: `@${preset}`, hosts: [...hosts] }))
 }
 
 /** What each preset means here, in the report that everyone sees before anything starts. */
