@@ -36,7 +36,7 @@ export type Contract = {
   readonly writableFiles: readonly string[]
   readonly limits: Limits
   readonly onLimit: 'record' | 'stop'
-  /** Null: unconstrained. */
+  /** Null: unconstrained. What a boundary level adds to these lists holds only at that level. */
   readonly toolsAllowed: readonly string[] | null
   readonly toolsDenied: readonly string[]
   readonly maxTurns: number | null

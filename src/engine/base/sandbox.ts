@@ -11,6 +11,9 @@ export type HostAlias = { readonly host: string; readonly address: string; reado
 /** Where the relay's proxy listens inside, on the sandbox's own loopback; what proxy variables name. */
 export const proxyPort = 17_083
 
+/** Where the agent finds what it can ask through; see the station `door`. */
+export const doorPath = '/run/orangery/door'
+
 /** Everything the sandbox station needs to know to plan one sandbox. */
 export type SandboxRequest = {
   readonly id: DispatchId
@@ -37,6 +40,8 @@ export type SandboxRequest = {
   /** Our own folders, never visible inside. */
   readonly secretDirs: readonly string[]
   readonly terminal: boolean
+  /** A folder of ours, shown read-only at `doorPath`. None at level 0, where nothing is asked for. */
+  readonly door?: { readonly folder: string; readonly guardsCommands: boolean }
 }
 
 export type LimitName = 'memory' | 'pids' | 'disk' | 'timeout'

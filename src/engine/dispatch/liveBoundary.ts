@@ -1,7 +1,9 @@
 import type { BoundaryLevel } from '../../shared/boundary.ts'
+import type { BoundaryRequest } from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
 import type { NetworkPolicy } from '../base/contract.ts'
 import { proxyPort, type RunningSandbox } from '../base/sandbox.ts'
+import type { Answered, Asked } from '../door/index.ts'
 import { proxyEnvironment, type Authority } from '../egress/index.ts'
 import {
   Boundaries,
@@ -43,6 +45,8 @@ export class LiveBoundary implements AsyncDisposable {
   readonly #sandbox: RunningSandbox
   readonly #note: (event: EventBody) => void
   readonly #seen: Observations
+  /** Told of the boundary that holds from now on, and of the config it was worked out with. */
+  readonly #changed: (level: BoundaryLevel, config: EffectiveConfig) => void
   readonly #network: Network
   readonly #boundaries: Boundaries
   #level: BoundaryLevel
@@ -60,8 +64,10 @@ export class LiveBoundary implements AsyncDisposable {
     note: (event: EventBody) => void,
     seen: Observations,
     authority: Authority | null,
+    changed: (level: BoundaryLevel, config: EffectiveConfig) => void,
   ) {
     this.#parts = parts
+    this.#changed = changed
     this.#job = job
     this.#sandbox = sandbox
     this.#note = note
@@ -110,7 +116,32 @@ export class LiveBoundary implements AsyncDisposable {
     await this.#inTurn(async () => {
       const { level, hosts } = currentBoundary(this.#parts.store.boundaries.read(this.#job.id))
       await this.#setNetwork(await this.#policyAt(level, hosts))
+      if (this.#config !== undefined) this.#changed(level, this.#config)
     })
+  }
+
+  /** Whether something of this dispatch waits for a person's answer. */
+  get waitsForPerson(): boolean {
+    try {
+      return this.#boundaries.show(this.#job.id).requests.some(({ status }) => status === 'open')
+    } catch {
+      // Records that cannot be read now are no reason to end anybody.
+      return true
+    }
+  }
+
+  /** A question from inside the sandbox. The answer is for the agent to read. */
+  async ask({ to, hosts, reason, waitMs }: Asked): Promise<Answered> {
+    const { id, card } = this.#job
+    const why = reason === '' ? 'it gave no reason' : reason
+    const filed = await this.#boundaries.request(id, { to, hosts, source: 'agent', by: card.id, why })
+    const waits = filed.status === 'open' && waitMs > 0
+    const { status, answer } = waits ? await this.#answerTo(filed.id, waitMs) : filed
+    const said = answer?.message ?? ''
+    if (status === 'approved') return { status, message: said === '' ? `${to} is granted` : said }
+    if (status === 'open') return { status, message: 'a person was asked and has not answered yet' }
+    if (status === 'denied') return { status, message: said === '' ? 'a person said no' : said }
+    return { status: 'denied', message: 'nobody answered in time' }
   }
 
   /** Makes the sandbox what the records say, one change at a time. */
@@ -144,6 +175,7 @@ export class LiveBoundary implements AsyncDisposable {
     if (level !== from || hosts.length > 0) {
       this.#note({ type: 'BoundaryEscalated', from, to: level, by, why, hosts: [...hosts] })
     }
+    if (this.#config !== undefined) this.#changed(level, this.#config)
     this.#parts.store.dispatches.setBoundary(this.#job.id, level)
   }
 
@@ -176,14 +208,20 @@ export class LiveBoundary implements AsyncDisposable {
       const request = await this.#boundaries.denied(id, { kind: 'host', host, port })
       const seconds = this.#config?.sandboxEscalationWait ?? 0
       if (request?.status !== 'open' || seconds === 0) return
-      const signal = AbortSignal.any([AbortSignal.timeout(seconds * 1000), this.#ending.signal])
-      const { status, answer, why } = await this.#boundaries.waitFor(id, request.id, signal)
-      // Whoever approved also tells us to look, but the connection need not wait for that.
-      if (status === 'approved') await this.follow(answer?.by ?? '', why)
+      await this.#answerTo(request.id, seconds * 1000)
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error)
       this.#note({ type: 'Note', text: `boundary: ${why}` })
     }
+  }
+
+  /** Waits for a person. Once it is a yes, it has taken effect. */
+  async #answerTo(request: string, ms: number): Promise<BoundaryRequest> {
+    const signal = AbortSignal.any([AbortSignal.timeout(ms), this.#ending.signal])
+    const answered = await this.#boundaries.waitFor(this.#job.id, request, signal)
+    // Whoever approved also tells us to look, but who waits here need not wait for that.
+    if (answered.status === 'approved') await this.follow(answered.answer?.by ?? '', answered.why)
+    return answered
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -9,7 +9,7 @@ import { parseSandboxSpec } from '../../shared/spec.ts'
 import { commandLine, findCard } from '../agents/index.ts'
 import type { Contract } from '../base/contract.ts'
 import { ensurePrivateDir } from '../base/files.ts'
-import { loadConfig, resolveContract } from '../policy/index.ts'
+import { capabilitiesOf, loadConfig, refuseCommand, resolveContract } from '../policy/index.ts'
 import {
   checkAuth,
   checkDisk,
@@ -84,6 +84,7 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
   })
   const contract = place.strategy === null ? resolved : { ...resolved, strategy: place.strategy, roots }
   if (parent !== null) await refuseRootsBeyond(parent, contract)
+  refuseCommand(capabilitiesOf(contract.boundary, config).commands, command, contract.boundary)
   const size = request.size ?? { columns: 120, rows: 40 }
   const entersInvocation = place.invocation !== null
   const { trusted } = place

@@ -13,6 +13,7 @@ import {
   type TerminalStatus,
 } from '../store/index.ts'
 import { loadWorkspace, updateInvocation, readInvocationMeta } from '../workspace/index.ts'
+import { doorFolder } from './agentDoor.ts'
 import { readContract } from './contractFile.ts'
 import { controlPath } from './control.ts'
 import { Observations } from './effective.ts'
@@ -59,6 +60,7 @@ async function interrupt(parts: Parts, dispatch: StoredDispatch): Promise<void> 
   if (repoId !== null && (await hasLog(layout.events(repoId, id)))) {
     const path = layout.events(repoId, id)
     const workspace = await loadWorkspace(layout, repoId, id).catch(() => null)
+    if (workspace !== null) await rm(doorFolder(workspace.dir), { recursive: true, force: true })
     const contract = await readContract(parts, id).catch(() => null)
     // Opening repairs what the crash tore.
     await using log = await createEventLog(path)

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { levelNames } from '../../shared/level.ts'
-import type { SandboxRequest } from '../base/sandbox.ts'
+import { doorPath, type SandboxRequest } from '../base/sandbox.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { filesAt } from '../policy/index.ts'
 import type { Job } from './job.ts'
@@ -21,6 +21,7 @@ export function sandboxRequest(
   workspace: Workspace,
   terminal: boolean,
   trust: Trust | null = null,
+  door: SandboxRequest['door'] | null = null,
 ): SandboxRequest {
   const { contract } = job
   return {
@@ -35,6 +36,7 @@ export function sandboxRequest(
       ...job.env,
       ORANGERY_DISPATCH: job.id,
       ORANGERY_LEVEL: levelNames[contract.level],
+      ...(door == null ? {} : { ORANGERY_ASK: `${doorPath}/bin/orangery-ask` }),
     },
     files: filesAt(contract.boundary),
     writableFiles: contract.writableFiles.map((path) => seenInside(workspace, path)),
@@ -46,5 +48,6 @@ export function sandboxRequest(
     ...(trust === null ? {} : { shown: trust.shown }),
     secretDirs: [parts.layout.dataDir, parts.runtime, parts.configDir],
     terminal,
+    ...(door == null ? {} : { door: { folder: door.folder, guardsCommands: door.guardsCommands } }),
   }
 }

@@ -1,9 +1,17 @@
+import type { BoundaryLevel } from '../../shared/boundary.ts'
 import type { DispatchStatus } from '../../shared/dispatch.ts'
 import type { EventBody } from '../../shared/events.ts'
 import { ensurePrivateDir } from '../base/files.ts'
 import type { RunningSandbox, SandboxEnd } from '../base/sandbox.ts'
 import type { Workspace } from '../base/workspace.ts'
-import { guardRules, Guards, loadConfig, type Finding } from '../policy/index.ts'
+import {
+  capabilitiesOf,
+  guardRules,
+  Guards,
+  loadConfig,
+  type EffectiveConfig,
+  type Finding,
+} from '../policy/index.ts'
 import { describePlan } from '../sandbox/index.ts'
 import { createEventLog, type EventLog } from '../store/index.ts'
 import {
@@ -19,6 +27,7 @@ import type { AgentIo, Sink } from './agentIo.ts'
 import { writeContract } from './contractFile.ts'
 import { controlPath, listenForControl, type ControlRequest } from './control.ts'
 import { Observations } from './effective.ts'
+import { doorFor } from './agentDoor.ts'
 import { noteAgentCommits } from './inside.ts'
 import { landWaiting } from './landings.ts'
 import type { Job } from './job.ts'
@@ -141,10 +150,16 @@ async function runAgent(
   const { layout, store, runtime } = parts
   const { id, project } = job
   const { io } = options
-  await ensurePrivateDir(homeOf(parts, job, workspace.dir))
-  const agent = resolveAgent(job.card, job.contract, await parts.host())
-  const trust = await prepareTrust(job, workspace.dir)
-  const request = sandboxRequest(parts, job, workspace, io.terminal, trust)
+  const config = await loadConfig({ userConfigDir: parts.configDir, roots: job.contract.roots })
+  const [door, host, trust] = await Promise.all([
+    doorFor(job, workspace, config, note),
+    parts.host(),
+    prepareTrust(job, workspace.dir),
+    ensurePrivateDir(homeOf(parts, job, workspace.dir)),
+  ])
+  await using _door = door
+  const agent = resolveAgent(job.card, job.contract, host)
+  const request = sandboxRequest(parts, job, workspace, io.terminal, trust, door)
   const plan = agent.plan(request)
 
   await using output = await OutputLog.create(layout.output(project.repoId, id))
@@ -163,17 +178,23 @@ async function runAgent(
     }
   }
 
-  await using boundary = new LiveBoundary(parts, job, sandbox, note, seen, trust?.authority ?? null)
-  await boundary.start()
-
   let stopping: Finding | undefined
-  const config = await loadConfig({ userConfigDir: parts.configDir, roots: job.contract.roots })
-  using guards = new Guards(guardRules(job.contract, config), (finding) => {
+  const found = (finding: Finding) => {
     note(violated(finding.kind, finding.detail))
     if (!finding.stop || stopping !== undefined) return
     stopping = finding
     void sandbox.kill()
-  })
+  }
+  const start = guardRules(job.contract, config, job.contract.boundary)
+  using guards = new Guards(start, found, () => boundary.waitsForPerson)
+  const changed = (level: BoundaryLevel, latest: EffectiveConfig) => {
+    guards.setRules(guardRules(job.contract, latest, level))
+    void door?.deny(capabilitiesOf(level, latest).commands.deny).catch(() => {})
+  }
+  const authority = trust?.authority ?? null
+  await using boundary = new LiveBoundary(parts, job, sandbox, note, seen, authority, changed)
+  await boundary.start()
+  door?.listen((asked) => boundary.ask(asked))
   watch(guards)
   let cancelledBy: string | null = null
   const end = (by: string) => {

@@ -8,7 +8,7 @@ import { isolationOfLevel, levelNames, levelOfIsolation, type SandboxLevel } fro
 import { requestedBoundary, type SandboxSpec } from '../../shared/spec.ts'
 import type { Contract, ContractOutputs } from '../base/contract.ts'
 import { capabilitiesOf, phaseBoundary } from './capabilities.ts'
-import { commonNames, narrowerBoundary, unique } from './config/narrow.ts'
+import { narrowerBoundary, unique } from './config/narrow.ts'
 import { underParent } from './parent.ts'
 
 export type ContractInput = {
@@ -233,8 +233,8 @@ export function resolveContract(input: ContractInput): Contract {
     writableFiles: first === undefined ? [] : writable.map((path) => join(first, path)),
     limits: spec?.limits ?? {},
     onLimit: spec?.on_limit ?? 'record',
-    toolsAllowed: commonNames(spec?.tools_allowed ?? null, capabilities.tools.allow),
-    toolsDenied: unique([...(spec?.tools_denied ?? []), ...capabilities.tools.deny]),
+    toolsAllowed: spec?.tools_allowed ?? null,
+    toolsDenied: unique(spec?.tools_denied ?? []),
     maxTurns: spec?.max_turns ?? null,
     maxCommands: spec?.max_commands ?? null,
   }

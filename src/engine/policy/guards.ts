@@ -1,6 +1,10 @@
 import type { EventBody } from '../../shared/events.ts'
-import type { EffectiveConfig } from '../../shared/config.ts'
+import type { BoundaryLevel } from '../../shared/boundary.ts'
+import type { EffectiveConfig, ResolvedLevel } from '../../shared/config.ts'
 import type { Contract } from '../base/contract.ts'
+import { capabilitiesOf } from './capabilities.ts'
+import { commandRefusal, commandsOfLine } from './commands.ts'
+import { commonNames, unique } from './config/narrow.ts'
 
 /**
  * What watches over an agent beside its boundary. A forbidden tool is a call an unattended agent cannot answer
@@ -12,6 +16,7 @@ export type GuardRules = {
   readonly inactivityMs: number
   readonly toolsAllowed: readonly string[] | null
   readonly toolsDenied: readonly string[]
+  readonly commands: ResolvedLevel['commands']
   readonly maxTurns: number | null
   readonly maxCommands: number | null
   readonly onLimit: 'record' | 'stop'
@@ -27,12 +32,15 @@ export type GuardState = {
 
 export type Finding = { readonly kind: string; readonly detail: string; readonly stop: boolean }
 
-export function guardRules(contract: Contract, config: EffectiveConfig): GuardRules {
+/** The rules at a boundary: what the contract says holds throughout, what the level says only at that level. */
+export function guardRules(contract: Contract, config: EffectiveConfig, level: BoundaryLevel): GuardRules {
+  const { tools, commands } = capabilitiesOf(level, config)
   return {
     forbiddenTools: config.agentForbiddenTools,
     inactivityMs: config.agentInactivityTimeout * 1000,
-    toolsAllowed: contract.toolsAllowed,
-    toolsDenied: contract.toolsDenied,
+    toolsAllowed: commonNames(contract.toolsAllowed, tools.allow),
+    toolsDenied: unique([...contract.toolsDenied, ...tools.deny]),
+    commands,
     maxTurns: contract.maxTurns,
     maxCommands: contract.maxCommands,
     onLimit: contract.onLimit,
@@ -63,10 +71,20 @@ function toolFindings(rules: GuardRules, tool: string): Finding[] {
   }
   const denied = names(rules.toolsDenied, tool)
   if (denied || (rules.toolsAllowed !== null && !names(rules.toolsAllowed, tool))) {
-    const why = denied ? 'the contract denies it' : 'it is not among the tools the contract allows'
+    const why = denied ? 'it is denied' : 'it is not among the tools that are allowed'
     findings.push({ kind: 'tool_not_allowed', detail: `${tool}: ${why}`, stop: rules.onLimit === 'stop' })
   }
   return findings
+}
+
+/** Where a protocol shows the line an agent gives to a shell. */
+function commandFindings(rules: GuardRules, input: unknown): Finding[] {
+  const line = (input as { command?: unknown } | null | undefined)?.command
+  if (typeof line !== 'string') return []
+  return commandsOfLine(line)
+    .map((call) => commandRefusal(rules.commands, call))
+    .filter((why) => why !== null)
+    .map((detail) => ({ kind: 'command_not_allowed', detail, stop: rules.onLimit === 'stop' }))
 }
 
 function limitFinding(rules: GuardRules, kind: string, used: number, most: number | null): Finding[] {
@@ -92,21 +110,27 @@ export function observe(
     state.commands += 1
     findings = [
       ...toolFindings(rules, event.tool),
+      ...commandFindings(rules, event.input),
       ...limitFinding(rules, 'max_commands', state.commands, rules.maxCommands),
     ]
   }
   return once(state, findings)
 }
 
-/** Looks at the clock: an agent that gave no sign for too long is stopped. */
+/**
+ * Looks at the clock: an agent that gave no sign for too long is stopped. While a person is asked, its silence
+ * is not its own: the time starts anew when it is answered.
+ */
 export function lookAtClock(
   rules: GuardRules,
   before: GuardState,
   nowMs: number,
+  waitsForPerson: () => boolean = () => false,
 ): { readonly state: GuardState; readonly findings: readonly Finding[] } {
   if (rules.inactivityMs === 0 || nowMs - before.lastSignMs < rules.inactivityMs) {
     return { state: before, findings: [] }
   }
+  if (waitsForPerson()) return { state: { ...before, lastSignMs: nowMs }, findings: [] }
   const detail = `no sign of life for ${rules.inactivityMs / 1000} s`
   return once(before, [{ kind: 'inactivity', detail, stop: true }])
 }
@@ -123,19 +147,33 @@ function once(state: GuardState, findings: readonly Finding[]) {
  * agent is to be ended. Output that is no event of the protocol counts as a sign of life through `alive`.
  */
 export class Guards implements Disposable {
-  readonly #rules: GuardRules
+  #rules: GuardRules
   readonly #found: (finding: Finding) => void
-  readonly #timer: NodeJS.Timeout | undefined
+  readonly #waitsForPerson: () => boolean
+  #timer: NodeJS.Timeout | undefined
   #state = freshGuard(performance.now())
 
-  constructor(rules: GuardRules, found: (finding: Finding) => void) {
+  constructor(rules: GuardRules, found: (finding: Finding) => void, waitsForPerson = () => false) {
     this.#rules = rules
     this.#found = found
-    if (rules.inactivityMs === 0) return
-    this.#timer = setInterval(
-      () => this.#take(lookAtClock(rules, this.#state, performance.now())),
-      clockMs(rules),
-    )
+    this.#waitsForPerson = waitsForPerson
+    this.#setClock()
+  }
+
+  /** The boundary or the config changed. What was counted goes on counting. */
+  setRules(rules: GuardRules): void {
+    const { inactivityMs } = this.#rules
+    this.#rules = rules
+    if (rules.inactivityMs === inactivityMs) return
+    this.alive()
+    this.#setClock()
+  }
+
+  #setClock(): void {
+    clearInterval(this.#timer)
+    if (this.#rules.inactivityMs === 0) return
+    const look = () => lookAtClock(this.#rules, this.#state, performance.now(), this.#waitsForPerson)
+    this.#timer = setInterval(() => this.#take(look()), clockMs(this.#rules))
     this.#timer.unref()
   }
 

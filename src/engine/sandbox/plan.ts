@@ -1,6 +1,6 @@
 import { OrangeryError } from '../../shared/errors.ts'
 import type { SandboxLevel } from '../../shared/level.ts'
-import type { SandboxRequest } from '../base/sandbox.ts'
+import { doorPath, type SandboxRequest } from '../base/sandbox.ts'
 import { agentHome, agentUid } from './etc.ts'
 import type { HostFacts, ToolName } from './host.ts'
 import { planLimits, type LimitsPlan } from './limits.ts'
@@ -130,6 +130,12 @@ function refuseAtLevelZero({ hide, workspace, files }: SandboxRequest): void {
 
 const systemPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
+/** What guards calls goes first, what asks goes last and covers nothing. */
+function searchPath({ door }: SandboxRequest, path: string): string {
+  if (door === undefined) return path
+  return [...(door.guardsCommands ? [`${doorPath}/commands`] : []), path, `${doorPath}/bin`].join(':')
+}
+
 function planEnvironment(request: SandboxRequest): Readonly<Record<string, string>> {
   if (request.level === 0) return request.env
   const grantedBins = request.grants.flatMap((path) => (path.endsWith('/bin') ? [path] : [`${path}/bin`]))
@@ -137,7 +143,7 @@ function planEnvironment(request: SandboxRequest): Readonly<Record<string, strin
     LANG: 'C.UTF-8',
     TERM: request.terminal ? 'xterm-256color' : 'dumb',
     ...request.env,
-    PATH: request.env['PATH'] ?? [...grantedBins, systemPath].join(':'),
+    PATH: searchPath(request, request.env['PATH'] ?? [...grantedBins, systemPath].join(':')),
     HOME: agentHome,
     USER: 'agent',
     LOGNAME: 'agent',

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { SandboxRequest } from '../base/sandbox.ts'
+import { doorPath, type SandboxRequest } from '../base/sandbox.ts'
 import type { WorkspaceRoot } from '../base/workspace.ts'
 import { agentHome, ownEtc, type EtcLayer, type GivenFile } from './etc.ts'
 import type { HostFacts } from './host.ts'
@@ -127,6 +127,9 @@ export function planView(request: SandboxRequest, host: HostFacts): readonly Vie
     { kind: 'private', target: '/dev/shm', mode: '1777', bytes: privateBytes.shm },
     { kind: 'private', target: '/tmp', mode: '1777', bytes: privateBytes.tmp },
     { kind: 'private', target: '/run', mode: '0755', bytes: privateBytes.run },
+    ...(request.door === undefined
+      ? []
+      : [{ kind: 'read-only', source: request.door.folder, target: doorPath } as const]),
     { kind: 'private', target: '/var', mode: '0755', bytes: privateBytes.run },
     linkUnlessUsed('/var/tmp', '/tmp', '1777', roots),
     linkUnlessUsed('/var/run', '/run', '0755', roots),

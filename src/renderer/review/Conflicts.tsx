@@ -1,6 +1,5 @@
 import { GitMerge, TriangleAlert } from 'lucide-react'
 import { useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
 import type { Conflicts as Answer } from '../../shared/changeset.ts'
 import { useAct, useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
@@ -13,18 +12,16 @@ const choiceWords = {
   edit: 'Edit',
 } as const
 
-/** What an apply would run into, asked whenever someone is about to: null while that is not known yet. */
-export function useConflicts(id: string) {
+/** What an apply would run into, asked before it: null while that is not known yet. */
+export function useConflicts(id: string, open: boolean) {
   const queries = useQueryClient()
-  const [since] = useState(() => Date.now())
-  const answer = useAnswer('changeset.conflicts', { id }, { fresh: true })
+  const answer = useAnswer('changeset.conflicts', { id }, { enabled: open })
   const resolve = useAct('changeset.resolve', {
     onDone: (next) => queries.setQueryData(['changeset.conflicts', { id }], next),
   })
   return {
-    // What was found at an earlier look says nothing about the files as they are now.
-    answer: answer.dataUpdatedAt < since ? null : (answer.data ?? null),
-    error: answer.error,
+    answer: answer.data ?? null,
+    ask: answer.refetch,
     resolve: resolve.mutate,
     busy: resolve.isPending,
   }

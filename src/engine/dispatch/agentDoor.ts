@@ -1,0 +1,31 @@
+import { join } from 'node:path'
+import { boundaryLevels } from '../../shared/boundary.ts'
+import type { EventBody } from '../../shared/events.ts'
+import type { Workspace } from '../base/workspace.ts'
+import { openDoor, type Door } from '../door/index.ts'
+import { capabilitiesOf, type EffectiveConfig } from '../policy/index.ts'
+import type { Job } from './job.ts'
+
+export const doorFolder = (workspaceDir: string): string => join(workspaceDir, 'door')
+
+/** What an agent in a sandbox can ask through. At level 0 nothing is in its way, so there is nothing to ask for. */
+export async function doorFor(
+  job: Pick<Job, 'contract'>,
+  workspace: Workspace,
+  config: EffectiveConfig,
+  note: (event: EventBody) => void,
+): Promise<Door | null> {
+  const { level, boundary } = job.contract
+  if (level === 0) return null
+  try {
+    const anyLevel = boundaryLevels.flatMap((each) => capabilitiesOf(each, config).commands.deny)
+    const door = await openDoor(doorFolder(workspace.dir), anyLevel)
+    await door.deny(capabilitiesOf(boundary, config).commands.deny)
+    return door
+  } catch (error) {
+    // An agent that cannot ask is no reason not to run it.
+    const why = error instanceof Error ? error.message : String(error)
+    note({ type: 'Note', text: `the agent cannot ask for a wider boundary: ${why}` })
+    return null
+  }
+}

@@ -1,0 +1,114 @@
+import { mkdtemp, readdir, realpath, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { run } from '../base/process.ts'
+import { openDoor, type Answered, type Asked } from './index.ts'
+import { readWish } from './wish.ts'
+
+let scope: AsyncDisposableStack
+let folder: string
+beforeEach(async () => {
+  scope = new AsyncDisposableStack()
+  const base = await realpath(await mkdtemp(join(tmpdir(), 'orangery-door-')))
+  scope.defer(() => rm(base, { recursive: true, force: true }))
+  folder = join(base, 'door')
+})
+afterEach(() => scope.disposeAsync())
+
+const opened = async (commands: readonly string[] = []) => scope.use(await openDoor(folder, commands, folder))
+const ask = (...args: string[]) => run('sh', [join(folder, 'bin', 'orangery-ask'), ...args])
+const shell = (script: string) =>
+  run('sh', ['-c', script], { env: { PATH: `${folder}/commands:/usr/bin:/bin`, DOOR: folder } })
+
+test('a question reaches the listener as it was asked, and the answer ends the asker', async () => {
+  const door = await opened()
+  const heard: Asked[] = []
+  const answers: Answered[] = [
+    { status: 'approved', message: 'go on' },
+    { status: 'denied', message: 'use "the" mirror' },
+    { status: 'open', message: 'later' },
+  ]
+  door.listen(async (asked) => {
+    heard.push(asked)
+    return answers[heard.length - 1]!
+  })
+  const reason = `it's "needed" \\ here, ü\nand\tthere`
+  const first = await ask('network', '--host', 'a.test:443', '--host', 'b.test', '--reason', reason)
+  expect(first).toMatchObject({ code: 0, stdout: Buffer.from('approved: go on\n') })
+  expect(heard).toEqual([
+    {
+      to: 'network',
+      hosts: ['a.test:443', 'b.test'],
+      reason: `it's "needed" \\ here, ü and there`,
+      waitMs: 0,
+    },
+  ])
+  const second = await ask('full')
+  expect(second).toMatchObject({ code: 77, stdout: Buffer.from('denied: use "the" mirror\n') })
+  expect(await ask('full', '--wait', '7')).toMatchObject({ code: 75 })
+  expect(heard[2]).toMatchObject({ waitMs: 7000 })
+})
+
+test('a listener that fails is an answer, and noise in the pipe none', async () => {
+  const door = await opened()
+  door.listen(() => Promise.reject(new Error('too many at once')))
+  await shell('printf "rubbish" >"$DOOR/ask"; printf "{\\"token\\":\\"../../up\\"}\\n" >"$DOOR/ask"')
+  expect(await ask('full')).toMatchObject({
+    code: 65,
+    stdout: Buffer.from('refused: too many at once\n'),
+  })
+  expect(await ask('sideways')).toMatchObject({ code: 65 })
+  expect(await ask()).toMatchObject({ code: 64 })
+  expect(await ask('full', '--wait', '1; true')).toMatchObject({ code: 64 })
+  expect(await readdir(join(folder, 'answers'))).toHaveLength(2)
+})
+
+test('a flood of questions is not passed on', async () => {
+  const door = await opened()
+  let heard = 0
+  door.listen(async () => {
+    heard++
+    return { status: 'open', message: '' }
+  })
+  const line = (index: number) =>
+    `{"token":"${String(index).padStart(8, '0')}","to":"full","hosts":[],"reason":"","wait_s":0}\n`
+  await writeFile(join(folder, 'ask'), Array.from({ length: 500 }, (_, index) => line(index)).join(''))
+  await shell('yes "$(head -c 2000 /dev/zero | tr "\\0" x)" | head -c 150000 >"$DOOR/ask"')
+  expect(heard).toBe(30)
+})
+
+test.each([
+  ['a token that leads elsewhere', { token: '../../escape' }, 'noise'],
+  ['no object', 7, 'noise'],
+  ['a level that is none', { token: 'abcdefgh', to: 'root' }, 'unclear'],
+  ['too many hosts', { token: 'abcdefgh', to: 'full', hosts: Array(21).fill('a.test') }, 'unclear'],
+])('%s is not taken for a wish', (_, said, kind) => {
+  expect(readWish(JSON.stringify(said)).kind).toBe(kind)
+})
+
+test('a reason cannot redraw the terminal of who reads it', () => {
+  const said = { token: 'abcdefgh', to: 'full', hosts: [], reason: 'a\u001b[2Jb\u202ec\n', wait_s: 0 }
+  expect(readWish(JSON.stringify(said))).toMatchObject({ kind: 'wish', wish: { reason: 'a [2Jb c' } })
+})
+
+test('a call that the boundary denies is refused by name, until it does no longer; others go through', async () => {
+  const door = await opened(['seq 3', 'wc', '/usr/bin/env', '../up'])
+  expect((await readdir(join(folder, 'commands'))).sort()).toEqual(['seq', 'wc'])
+  await door.deny(['seq 3', 'wc'])
+  expect(await shell('seq 3 4')).toMatchObject({ code: 126, stdout: Buffer.from('') })
+  expect(await shell('seq 4 5')).toMatchObject({ code: 0, stdout: Buffer.from('4\n5\n') })
+  expect((await shell('wc -c </dev/null')).stderr.toString()).toContain('wc: not allowed at this boundary')
+  await door.deny([])
+  expect(await shell('seq 3 4; printf x | wc -c')).toMatchObject({
+    code: 0,
+    stdout: Buffer.from('3\n4\n1\n'),
+  })
+})
+
+test('closing leaves nothing behind', async () => {
+  const door = await opened()
+  door.listen(async () => ({ status: 'open', message: '' }))
+  await door[Symbol.asyncDispose]()
+  await expect(readdir(folder)).rejects.toMatchObject({ code: 'ENOENT' })
+})

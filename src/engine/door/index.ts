@@ -1,0 +1,1 @@
+export { openDoor, type Asked, type Answered, type Door } from './door.ts'

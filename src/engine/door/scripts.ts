@@ -1,0 +1,70 @@
+import { doorPath } from '../base/sandbox.ts'
+import { longestLine } from './wish.ts'
+
+/**
+ * Asks from inside, in nothing but a POSIX shell: a line into a pipe, and the answer is a file that appears.
+ * Ends with 0 when it was granted, 77 when it was denied, 75 when nobody has answered yet.
+ */
+export const askScript = (door: string = doorPath): string => String.raw`#!/bin/sh
+usage() {
+  echo 'Usage: orangery-ask LEVEL [--host HOST[:PORT]]... [--reason TEXT] [--wait SECONDS]' >&2
+  echo 'Asks the person at the other end for a wider boundary: readwrite, network or full.' >&2
+  exit 64
+}
+text() { printf '%s' "$1" | tr '\000-\037\177' ' ' | sed 's/[\\"]/\\&/g'; }
+level= hosts= reason= wait=0
+while [ $# -gt 0 ]; do
+  case $1 in
+  --host) [ $# -gt 1 ] || usage; hosts="$hosts${'${hosts:+,}'}\"$(text "$2")\""; shift 2 ;;
+  --reason) [ $# -gt 1 ] || usage; reason=$(text "$2"); shift 2 ;;
+  --wait) [ $# -gt 1 ] || usage; wait=$2; shift 2 ;;
+  -*) usage ;;
+  *) [ -z "$level" ] || usage; level=$(text "$1"); shift ;;
+  esac
+done
+case $wait in '' | *[!0-9]*) usage ;; esac
+[ -n "$level" ] || usage
+token=$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n')
+line="{\"token\":\"$token\",\"to\":\"$level\",\"hosts\":[$hosts],\"reason\":\"$reason\",\"wait_s\":$wait}"
+if [ "$(printf '%s' "$line" | wc -c)" -ge ${longestLine} ]; then
+  echo 'orangery-ask: that is too long' >&2
+  exit 64
+fi
+answer=${door}/answers/$token
+# Opened for both, so that it does not wait for a supervisor that is gone; begun on a line of its own.
+printf '\n%s\n' "$line" 1<>${door}/ask || exit 69
+[ "$wait" -eq 0 ] || echo "orangery-ask: a person is asked, for at most $wait seconds" >&2
+left=$(((wait + 10) * 5))
+while [ ! -e "$answer" ]; do
+  [ "$left" -gt 0 ] || { echo 'orangery-ask: nobody answers' >&2; exit 75; }
+  left=$((left - 1))
+  sleep 0.2
+done
+{ read -r code; cat; } <"$answer" && exit "$code"
+`
+
+/**
+ * Stands before a program of the same name on PATH and refuses the calls that the boundary's list names. It
+ * helps an agent that plays by the rules; one that does not calls the program by its path.
+ */
+export const commandScript = (door: string = doorPath): string => String.raw`#!/bin/sh
+name=${'${0##*/}'}
+while IFS= read -r entry; do
+  case "$name $* " in
+  "$entry "*)
+    echo "orangery: $entry: not allowed at this boundary" >&2
+    echo "  hint: ask for a wider one with orangery-ask" >&2
+    exit 126 ;;
+  esac
+done <${door}/denied
+set -f
+IFS=:
+for folder in $PATH; do
+  if [ "$folder" != ${door}/commands ] && [ -x "$folder/$name" ] && [ ! -d "$folder/$name" ]; then
+    unset IFS
+    exec "$folder/$name" "$@"
+  fi
+done
+echo "$name: not found" >&2
+exit 127
+`
