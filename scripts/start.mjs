@@ -36,9 +36,10 @@ const hasDesktop = () =>
   process.platform === 'darwin' || Boolean(process.env.DISPLAY || process.env.WAYLAND_DISPLAY)
 
 /** Runs a program on our own terminal until it ends; signals we get are passed on. */
-function runAttached(file, args, env) {
+function runAttached(file, args, env, more = []) {
   return new Promise((resolve, reject) => {
-    const child = spawn(file, args, { cwd: root, stdio: 'inherit', env })
+    const child = spawn(file, args, { cwd: root, stdio: ['inherit', 'inherit', 'inherit', ...more], env })
+    child.channel?.unref()
     const passOn = (signal) => child.kill(signal)
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, passOn)
     child.on('error', reject)
@@ -64,5 +65,7 @@ await main(async () => {
     say('there is no desktop here: serving the same window in the browser')
   }
   const open = hasDesktop() ? ['--open'] : []
-  return runAttached(projectNode(), [join(root, 'out/main/cli.js'), 'serve', ...open, ...args], projectEnv())
+  const serve = [join(root, 'out/main/cli.js'), 'serve', ...open, ...args]
+  // The channel carries nothing: it closes when we are killed, and the server ends.
+  return runAttached(projectNode(), serve, projectEnv(), ['ipc'])
 })

@@ -13,6 +13,7 @@ import {
   reconcile,
   recover,
   runForeground,
+  sweep,
   Supervisors,
   type Foreground,
   type HostKind,
@@ -59,6 +60,7 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     await recover(parts).catch(onUnexpected)
     await parts.changesets.recover().catch(onUnexpected)
     await landWaiting(parts).catch(onUnexpected)
+    await sweep(parts).catch(onUnexpected)
     if (stays) {
       resources.use(every(watchMs, () => lookAfterOthers(parts), onUnexpected))
       resources.use(every(expiryMs, () => expireArchive(parts.layout), onUnexpected))
@@ -78,7 +80,7 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
       client,
       runForeground: (input, { terminal }) => runForeground(parts, spawnInputSchema.parse(input), terminal),
       async offerToCommandLines() {
-        resources.use(await offerToCommandLines(parts.runtime, handlers, onUnexpected))
+        resources.use(await offerToCommandLines(parts, handlers, onUnexpected))
       },
       close,
       [Symbol.asyncDispose]: close,
@@ -94,11 +96,12 @@ const expiryMs = 6 * 60 * 60 * 1000
 
 /**
  * A supervisor that is killed cannot say so, nor land what waited for its agent: whoever stays looks after the
- * others' dispatches.
+ * others' dispatches, and tidies up after them.
  */
 async function lookAfterOthers(parts: Parts): Promise<void> {
   await recover(parts)
   await landWaiting(parts)
+  await sweep(parts)
 }
 
 /** Repeats something, one at a time. */

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { ended, Place } from '../../src/cli/testing/orangery.ts'
 import { asUser, ordinaryUser } from './ordinaryUser.ts'
 import { snapshot } from './snapshot.ts'
-import { leftovers } from './traces.ts'
+import { filesBelow, leftovers } from './traces.ts'
 
 /**
  * Has written, tells when the command it waits for surely runs, and goes on until it is ended: a signal between
@@ -28,17 +28,19 @@ async function newestStatus(place: Place) {
 }
 
 const endings = [
-  ['SIGINT', 130],
-  ['SIGTERM', 143],
-  ['SIGHUP', 129],
+  ['SIGINT', 130, 1],
+  ['SIGTERM', 143, 1],
+  ['SIGHUP', 129, 1],
+  ['SIGINT', 130, 0],
+  ['SIGTERM', 143, 0],
 ] as const
 
 test.for(endings)(
-  '%s ends a run with %i and leaves nothing behind but its changeset',
-  async ([signal, code]) => {
+  '%s ends a run with %i at level %i at once and leaves nothing behind but its changeset',
+  async ([signal, code, level]) => {
     using place = new Place('launcher')
     const before = snapshot(place.folder)
-    const child = place.start({}, 'run', '-q', '--', ...lasting)
+    const child = place.start({}, 'run', '-q', '--level', String(level), '--', ...lasting)
     child.stdin.end()
     const end = ended(child)
     await untilReady(child)
@@ -46,25 +48,47 @@ test.for(endings)(
     expect((await end).code).toBe(code)
     expect(await leftovers(place.home)).toEqual([])
     expect(snapshot(place.folder)).toEqual(before)
-    expect(await newestStatus(place)).toMatchObject({ changeset: { state: 'review', files: 1 } })
+    expect(await newestStatus(place)).toMatchObject({
+      status: 'cancelled',
+      error: `cancelled by ${signal}`,
+      changeset: { state: 'review', files: 1 },
+    })
   },
 )
 
-test('kill -9 of a run leaves no process or mount, and what was written goes to review', async () => {
+test('a command that ends in good order after SIGTERM keeps its own code', async () => {
   using place = new Place('launcher')
-  const before = snapshot(place.folder)
-  const child = place.start({}, 'run', '--', ...lasting)
+  const script = 'trap "echo saved > saved.txt; exit 4" TERM; echo ready; while :; do sleep 0.1; done'
+  const child = place.start({}, 'run', '-q', '--', 'sh', '-c', script)
   child.stdin.end()
   const end = ended(child)
   await untilReady(child)
-  child.kill('SIGKILL')
-  await end
+  child.kill('SIGTERM')
+  expect((await end).code).toBe(4)
+  expect(await newestStatus(place)).toMatchObject({ status: 'cancelled', changeset: { files: 1 } })
+})
+
+test('a command that will not hear is ended all the same', async () => {
+  using place = new Place('launcher')
+  const script = 'trap "" TERM INT; echo ready; while :; do sleep 0.1; done'
+  const child = place.start({}, 'run', '-q', '--', 'sh', '-c', script)
+  child.stdin.end()
+  const end = ended(child)
+  await untilReady(child)
+  child.kill('SIGTERM')
+  expect((await end).code).toBe(143)
   expect(await leftovers(place.home)).toEqual([])
-  expect(snapshot(place.folder)).toEqual(before)
-  expect(await newestStatus(place)).toMatchObject({
-    status: 'interrupted',
-    changeset: { state: 'review', files: 1 },
-  })
+})
+
+test('a reader that has seen enough ends the run as in any pipe', async () => {
+  using place = new Place('launcher')
+  const child = place.start({}, 'run', '--', 'yes')
+  child.stdin.end()
+  const closed = new Promise<number | null>((resolve) => child.on('close', resolve))
+  child.stdout.once('data', () => child.stdout.destroy())
+  expect(await closed).toBe(141)
+  expect(await newestStatus(place)).toMatchObject({ status: 'cancelled', exit_code: 141 })
+  expect(await leftovers(place.home)).toEqual([])
 })
 
 test('a spawned dispatch goes on without the command line that started it', async () => {
@@ -111,9 +135,7 @@ test('commands speak to the host that serves; a second host is refused; its end 
   host.kill('SIGTERM')
   expect((await end).code).toBe(0)
   expect(await leftovers(place.home)).toEqual([])
-  const sockets = readdirSync(join(place.home, 'run'), { recursive: true }).filter((name) =>
-    /sock|token/.test(String(name)),
-  )
+  const sockets = filesBelow(place.home).filter((name) => /sock|token/.test(name))
   expect(sockets).toEqual([])
   expect((await place.orangery('dispatch', 'list')).code).toBe(0)
 })

@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const textOf = (path: string) => {
@@ -37,4 +38,15 @@ function tracesOf(folder: string): string[] {
 export async function leftovers(folder: string): Promise<string[]> {
   for (let tries = 0; tries < 50 && tracesOf(folder).length > 0; tries++) await sleep(100)
   return tracesOf(folder)
+}
+
+/** Every file, socket and pipe below a folder; empty folders are nothing anybody left. */
+export function filesBelow(folder: string): string[] {
+  let entries
+  try {
+    entries = readdirSync(folder, { recursive: true, withFileTypes: true })
+  } catch {
+    return []
+  }
+  return entries.filter((entry) => !entry.isDirectory()).map((entry) => join(entry.parentPath, entry.name))
 }

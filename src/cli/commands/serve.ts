@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import type { Command } from 'commander'
-import { OrangeryError } from '../../shared/errors.ts'
+import { exitCodes, OrangeryError } from '../../shared/errors.ts'
 import { onUnexpected, openEngine } from '../connect.ts'
 import { noteOrphans } from './archive.ts'
 import { print, printJsonLine } from '../terminal/print.ts'
@@ -25,9 +25,21 @@ function openInBrowser(url: string): void {
     .unref()
 }
 
+const closePatienceMs = 5000
+
+/**
+ * Signals stay caught until the end: a terminal and whoever started us may both send one, and the second must
+ * not cut the tidying short. `npm start` keeps a channel open, so that its death is told as well.
+ */
 function untilStopped(): Promise<void> {
   return new Promise((resolve) => {
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => resolve())
+    const stop = () => {
+      setTimeout(() => process.exit(exitCodes.internal), closePatienceMs).unref()
+      resolve()
+    }
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop)
+    process.once('disconnect', stop)
+    process.channel?.unref()
   })
 }
 

@@ -18,6 +18,7 @@ export class Place implements Disposable {
   readonly home = mkdtempSync(join(tmpdir(), 'orangery-cli-'))
   readonly dataDir = join(this.home, 'data')
   readonly folder = join(this.home, 'work')
+  readonly temporary = join(this.home, 'tmp')
   readonly env: Record<string, string>
   readonly command: readonly string[]
 
@@ -26,7 +27,7 @@ export class Place implements Disposable {
     const root = join(import.meta.dirname, '..', '..', '..')
     this.command =
       form === 'source' ? [process.execPath, join(root, 'src/cli/index.ts')] : [join(root, 'bin/orangery')]
-    for (const name of ['data', 'work', 'config', 'run']) {
+    for (const name of ['data', 'work', 'config', 'run', 'tmp']) {
       mkdirSync(join(this.home, name), { mode: 0o700 })
     }
     this.env = {
@@ -37,6 +38,7 @@ export class Place implements Disposable {
       // Shared between places: compiling our code anew each time would be most of a test's time.
       XDG_CACHE_HOME: join(root, '.cache'),
       XDG_RUNTIME_DIR: join(this.home, 'run'),
+      TMPDIR: this.temporary,
     }
   }
 

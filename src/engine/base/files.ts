@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
-import { mkdir, open, rename, rm, stat } from 'node:fs/promises'
+import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 
 /**
@@ -59,4 +59,11 @@ export async function writeFileAtomically(
     throw error
   }
   if (syncFolder) await syncDir(dirname(path))
+}
+
+/** Takes away what writers that were killed on the way left in a folder. Only where nobody writes any more. */
+export async function removeUnfinished(folder: string): Promise<void> {
+  const names = await readdir(folder).catch((): string[] => [])
+  const unfinished = names.filter((name) => /^\..+\.[0-9a-f]{12}\.tmp$/.test(name))
+  await Promise.all(unfinished.map((name) => rm(join(folder, name), { force: true })))
 }

@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3'
 import { closeSync, openSync, rmSync, statSync } from 'node:fs'
-import { readFile, rm, writeFile } from 'node:fs/promises'
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OrangeryError } from '../../shared/errors.ts'
@@ -73,6 +73,26 @@ export function createRepoLock(layout: Pick<Layout, 'locks'>): RepoLock {
   return { acquire, tryAcquire }
 }
 
+/** Takes away what killed holders left: the file itself, and the word to those who waited. */
+export async function sweepLocks(
+  layout: Pick<Layout, 'locks'>,
+  alsoOf: (name: string) => readonly string[] = () => [],
+): Promise<void> {
+  const files = await readdir(layout.locks).catch((): string[] => [])
+  const names = new Set(files.map((file) => file.replace(/\.(?:lock(?:-journal|\.holder)?|json)$/, '')))
+  const locks = createRepoLock(layout)
+  for (const name of names) {
+    if (!namePattern.test(name)) continue
+    // Whoever gets the lock knows that nobody else has it: what lies beside it is a dead holder's.
+    await using held = await locks.tryAcquire(name)
+    if (held === null) continue
+    for (const end of ['.lock-journal', '.lock.holder']) {
+      await rm(join(layout.locks, `${name}${end}`), { force: true })
+    }
+    for (const path of alsoOf(name)) await rm(path, { force: true })
+  }
+}
+
 async function enterQueue(path: string, deadline: number, signal?: AbortSignal): Promise<() => void> {
   const before = queues.get(path)
   const { promise: mine, resolve: leave } = Promise.withResolvers<void>()
@@ -135,6 +155,8 @@ function tryLock(path: string): Database.Database | 'busy' | 'replaced' | 'no fo
   let database: Database.Database | undefined
   try {
     database = new Database(path, { timeout: 0 })
+    // Of a journal on disk a killed holder would leave the file.
+    database.pragma('journal_mode = MEMORY')
     database.exec('BEGIN EXCLUSIVE')
   } catch (error) {
     const isSame = isStill(path, before)

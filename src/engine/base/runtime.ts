@@ -1,17 +1,24 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { lstat, mkdir, readlink, rename, rm, symlink } from 'node:fs/promises'
+import { lstat, mkdir, readlink, rename, rm, rmdir, symlink } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import { dirname, join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 
 /**
- * Sockets live in a runtime folder, not in the data folder: a socket's path ends at 108 bytes, and a data
- * folder may be deep. Which folder that is depends on the environment of whoever came first, and a shell of
- * another session has another one: the data folder holds a link to it, so that all find the same.
+ * Sockets live in a folder of the data folder, where whatever a killed process leaves is found by the next one
+ * and nothing lies about in shared places. But a socket's path ends at 108 bytes (104 on macOS), and a data
+ * folder may be deep: then they live elsewhere. Which folder that is depends on the environment of whoever
+ * came first, and a shell of another session has another one: the data folder holds a link to it, so that all
+ * find the same.
  */
+const ownDir = (dataDir: string) => join(dataDir, 'run')
 const linkPath = (dataDir: string) => join(dataDir, 'runtime')
 
-function candidates(dataDir: string, env: NodeJS.ProcessEnv): string[] {
+const longestName = '20260128120500-b7c9.egress'
+const longestPath = 103
+const fits = (folder: string) => Buffer.byteLength(join(folder, longestName)) <= longestPath
+
+function elsewhere(dataDir: string, env: NodeJS.ProcessEnv): string[] {
   const tag = createHash('sha256').update(dataDir).digest('hex').slice(0, 12)
   const session = env['XDG_RUNTIME_DIR']
   const shared = join('/tmp', `orangery-${userInfo().uid}`, tag)
@@ -60,9 +67,14 @@ const linkedDir = (dataDir: string) => readlink(linkPath(dataDir)).catch(() => n
 
 /** The runtime folder of a data folder somebody has opened before, where it is there and ours; else null. */
 export async function knownRuntimeDir(dataDir: string): Promise<string | null> {
-  const linked = await linkedDir(dataDir)
-  if (linked === null) return null
+  const own = ownDir(dataDir)
   try {
+    if (fits(own)) {
+      await refuseForeign(own)
+      return own
+    }
+    const linked = await linkedDir(dataDir)
+    if (linked === null) return null
     await refuseForeign(dirname(linked))
     await refuseForeign(linked)
     return linked
@@ -71,11 +83,22 @@ export async function knownRuntimeDir(dataDir: string): Promise<string | null> {
   }
 }
 
+/** A folder outside the data folder goes with the last who used it. */
+export async function leaveRuntimeDir(dataDir: string, path: string): Promise<void> {
+  if (path === ownDir(dataDir)) return
+  // What is still used is not empty, and stays.
+  for (const folder of [path, dirname(path)]) await rmdir(folder).catch(() => {})
+}
+
 /** The folder our sockets live in, made where it is missing, and surely ours alone. */
 export async function ensureRuntimeDir(dataDir: string, env = process.env): Promise<string> {
+  if (fits(ownDir(dataDir))) {
+    await ensureOurs(ownDir(dataDir))
+    return ownDir(dataDir)
+  }
   const known = await linkedDir(dataDir)
   let failure: unknown
-  for (const path of [...(known === null ? [] : [known]), ...candidates(dataDir, env)]) {
+  for (const path of [...(known === null ? [] : [known]), ...elsewhere(dataDir, env)]) {
     const usable = await isUsable(path)
     if (usable === true) {
       if (path !== known) await linkTo(dataDir, path)

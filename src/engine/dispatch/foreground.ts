@@ -29,6 +29,7 @@ function exitCodeOf(outcome: Outcome, stoppedBy: NodeJS.Signals | null): number 
 const passedSignals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const
 /** How long a command may take to end in good order after it was asked to for good. */
 const graceMs = 2000
+const echoMs = 200
 
 /** Runs a dispatch as its own supervisor, on the terminal or the pipes this process has. */
 export async function runForeground(
@@ -42,6 +43,8 @@ export async function runForeground(
   let stoppedBy: NodeJS.Signals | null = null
   let sandbox: RunningSandbox | undefined
   let asked = 0
+  let lastAsked = 0
+  let asking: NodeJS.Signals | null = null
   let grace: NodeJS.Timeout | undefined
   const end = (name: NodeJS.Signals) => {
     stoppedBy ??= name
@@ -49,12 +52,18 @@ export async function runForeground(
   }
   const onSignal = (name: NodeJS.Signals) => {
     // The first one is the command's own business; whoever repeats it means it.
+    // A terminal and a wrapper that passes signals on both tell of one Ctrl-C.
+    const isEcho = asked > 0 && performance.now() - lastAsked < echoMs
+    lastAsked = performance.now()
+    if (isEcho) return
     asked++
     if (asked > 1 || sandbox === undefined) return end(name)
     passedOn.add(name)
     sandbox.signal(name)
     // Ctrl-C may mean something to the command; the others mean the end.
-    if (name !== 'SIGINT') grace = setTimeout(() => end(name), graceMs)
+    if (name === 'SIGINT') return
+    asking = name
+    grace = setTimeout(() => end(name), graceMs)
   }
   for (const name of passedSignals) process.on(name, onSignal)
   try {
@@ -66,7 +75,8 @@ export async function runForeground(
     const outcome = await supervise(parts, job, {
       io,
       signal: stop.signal,
-      passedOn,
+      // Asked to end, it has; of Ctrl-C only whoever ends by it means that.
+      wishedBy: (signal) => asking ?? (signal !== null && passedOn.has(signal) ? signal : null),
       sink: async (chunk, name) => {
         const stream = name === 'stdout' ? process.stdout : process.stderr
         if (await reaches(stream, chunk)) return true

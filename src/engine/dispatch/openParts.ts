@@ -1,6 +1,6 @@
 import { isAbsolute, relative } from 'node:path'
 import { layout } from '../base/paths.ts'
-import { ensureRuntimeDir } from '../base/runtime.ts'
+import { ensureRuntimeDir, leaveRuntimeDir } from '../base/runtime.ts'
 import { createChangesets } from '../changeset/index.ts'
 import { loadConfig } from '../policy/index.ts'
 import { detectHost, type HostFacts } from '../sandbox/index.ts'
@@ -38,6 +38,9 @@ export async function openParts(places: {
       protectedPaths: (roots) => protectedPaths(configDir, roots),
     }),
     host: () => (host ??= detectHost(dataDir)),
-    [Symbol.asyncDispose]: () => store.close(),
+    async [Symbol.asyncDispose]() {
+      await store.close()
+      await leaveRuntimeDir(dataDir, runtime)
+    },
   }
 }

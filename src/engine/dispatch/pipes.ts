@@ -2,7 +2,9 @@ import { closeSync, constants, openSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
+import { ensurePrivateDir } from '../base/files.ts'
 import { run } from '../base/process.ts'
+import { startTicks } from './processes.ts'
 
 export type Pipe = { readonly read: number; readonly write: number }
 
@@ -12,7 +14,8 @@ export type Pipe = { readonly read: number; readonly write: number }
  * writing. (escape: inherited-descriptors)
  */
 export async function makePipes(directory: string, count: number): Promise<Pipe[]> {
-  const folder = await mkdtemp(join(directory, 'pipe-'))
+  await ensurePrivateDir(directory)
+  const folder = await mkdtemp(join(directory, `pipe-${process.pid}.${await startTicks(process.pid)}-`))
   try {
     const paths = Array.from({ length: count }, (_, index) => join(folder, String(index)))
     const made = await run('mkfifo', ['-m', '600', ...paths])
@@ -33,4 +36,10 @@ export async function makePipes(directory: string, count: number): Promise<Pipe[
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
+}
+
+/** Who made a folder of pipes, which lives only while they are opened; null where the name is no such folder's. */
+export function ownerOfPipes(name: string): { readonly pid: number; readonly ticks: number } | null {
+  const [, pid, ticks] = /^pipe-(\d+)\.(\d+)-/.exec(name) ?? []
+  return pid === undefined || ticks === undefined ? null : { pid: Number(pid), ticks: Number(ticks) }
 }

@@ -1,6 +1,7 @@
 import { access, rm } from 'node:fs/promises'
 import type { SandboxEffective } from '../../shared/effective.ts'
 import type { Contract } from '../base/contract.ts'
+import { removeUnfinished } from '../base/files.ts'
 import { createRepoLock } from '../base/lock.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { sweepCgroups } from '../sandbox/index.ts'
@@ -49,6 +50,11 @@ async function interrupt(parts: Parts, dispatch: StoredDispatch): Promise<void> 
   await rm(controlPath(parts.runtime, id), { force: true })
   await rm(egressPath(parts.runtime, id), { force: true })
   await sweepCgroups(id)
+  if (repoId !== null) {
+    for (const folder of [layout.invocation(repoId, id), layout.changeset(repoId, id)]) {
+      await removeUnfinished(folder)
+    }
+  }
   let outcome: Outcome = {
     status: 'interrupted',
     exitCode: null,

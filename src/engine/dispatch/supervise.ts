@@ -52,8 +52,8 @@ export type Outcome = {
 type Options = {
   /** Aborted to end the dispatch now; the reason is the signal we were asked by. */
   readonly signal: AbortSignal
-  /** Signals the person sent that were passed on: a command that ends by one of them did what it was told. */
-  readonly passedOn?: ReadonlySet<NodeJS.Signals>
+  /** By which signal the person asked for the end that came, if so; given the one that ended the command. */
+  readonly wishedBy?: (signal: NodeJS.Signals | null) => NodeJS.Signals | null
   /** What the person at the other end sees, besides the record. */
   readonly sink?: Sink
   readonly io: AgentIo
@@ -260,8 +260,8 @@ async function runAgent(
     const status = stopping.kind === 'inactivity' ? 'timeout' : 'failed'
     return { status, exitCode, signal, error: `${stopping.kind}: ${stopping.detail}` }
   }
-  const wished = signal !== null && options.passedOn?.has(signal) === true ? signal : null
-  return { ...judge(ended, cancelledBy ?? wished, job.contract.limits.timeout_s), exitCode, signal }
+  const by = cancelledBy ?? options.wishedBy?.(signal) ?? null
+  return { ...judge(ended, by, job.contract.limits.timeout_s), exitCode, signal }
 }
 
 /** What became of it, and why, in words for whoever reads the record. */

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OrangeryError } from '../../shared/errors.ts'
 import { isDispatchId, type DispatchId, type RepoId } from '../../shared/ids.ts'
-import { createRepoLock } from '../base/lock.ts'
+import { createRepoLock, sweepLocks } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { readInvocationMeta, workspaceOf } from './invocation.ts'
@@ -75,6 +75,14 @@ export async function claimLanding(
 /** The dispatches other than `own` that run now on one of these folders. */
 export function listRunningOn(layout: Layout, own: DispatchId, paths: readonly string[]): Promise<Running[]> {
   return listRunning(layout, (run) => run.id !== own && touches(run.paths, paths))
+}
+
+/** Takes away the locks and notes of killed processes. */
+export function sweepClaims(layout: Layout): Promise<void> {
+  return sweepLocks(layout, (name) => {
+    const id = name.replace(/^land-/, '')
+    return id !== name && isDispatchId(id) ? [notePath(layout, id)] : []
+  })
 }
 
 /** The dispatches that run now, and the folders they look at. */

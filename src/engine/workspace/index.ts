@@ -7,7 +7,14 @@ export {
   type Retired,
 } from './agents.ts'
 export { archiveDays, expireArchive, listArchive } from './archive.ts'
-export { claimLanding, claimWorkspace, listRunning, listRunningOn, type ClaimOptions } from './claim.ts'
+export {
+  claimLanding,
+  claimWorkspace,
+  listRunning,
+  listRunningOn,
+  sweepClaims,
+  type ClaimOptions,
+} from './claim.ts'
 export {
   collectCommits,
   leftGitObjects,

@@ -1,0 +1,47 @@
+import { readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { isTerminal } from '../../shared/dispatch.ts'
+import { isDispatchId } from '../../shared/ids.ts'
+import { createRepoLock, sweepLocks } from '../base/lock.ts'
+import { sweepClaims } from '../workspace/index.ts'
+import { hostLockName } from './hostSocket.ts'
+import type { Parts } from './parts.ts'
+import { ownerOfPipes } from './pipes.ts'
+import { isAlive } from './processes.ts'
+
+/**
+ * What a killed process could not take away any more, the next one that starts does, and a host that stays
+ * does so every few seconds. Nothing of a living process is touched: each file names, or is guarded by, something
+ * that dies with its owner.
+ */
+export async function sweep(parts: Parts): Promise<void> {
+  await sweepClaims(parts.layout)
+  await sweepLocks({ locks: join(parts.configDir, '.locks') })
+  await sweepRuntime(parts)
+}
+
+async function sweepRuntime(parts: Parts): Promise<void> {
+  const { runtime, layout } = parts
+  const names = await readdir(runtime).catch((): string[] => [])
+  const ofHost = names.filter((name) => name === 'host.sock' || name.startsWith('serve-'))
+  if (ofHost.length > 0) {
+    await using held = await createRepoLock(layout).tryAcquire(hostLockName)
+    if (held !== null) await removeAll(runtime, ofHost)
+  }
+  const ofDispatches = names.filter((name) => {
+    const id = name.replace(/\.(?:sock|egress)$/, '')
+    if (id === name || !isDispatchId(id)) return false
+    // One that has not ended is looked at by `recover`.
+    const found = parts.store.dispatches.find(id)
+    return found === undefined || isTerminal(found.status)
+  })
+  await removeAll(runtime, ofDispatches)
+  for (const name of names) {
+    const owner = ownerOfPipes(name)
+    if (owner !== null && !(await isAlive(owner.pid, owner.ticks))) await removeAll(runtime, [name])
+  }
+}
+
+async function removeAll(folder: string, names: readonly string[]): Promise<void> {
+  await Promise.all(names.map((name) => rm(join(folder, name), { recursive: true, force: true })))
+}
