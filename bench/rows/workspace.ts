@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { mkdtemp } from 'node:fs/promises'
+import { mkdir, mkdtemp } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { git } from '../../src/engine/base/git.ts'
@@ -8,15 +8,23 @@ import { run } from '../../src/engine/base/process.ts'
 import { claimWorkspace, identifyProject, prepareWorkspace } from '../../src/engine/workspace/index.ts'
 import { isTerminal } from '../../src/shared/dispatch.ts'
 import { makeDispatchId } from '../../src/shared/ids.ts'
-import type { Contender, Row } from '../row.ts'
+import { spread } from '../measure.ts'
+import { NotHere, type Contender, type Row } from '../row.ts'
 import { benchFolder, tree } from '../trees.ts'
 import { warmEngine } from '../warmEngine.ts'
 
-const perSample = 20
+const perSample = 11
 
-/** From the folder's name to a workspace that can be mounted: project, record, layers and claim. */
+/** In namespaces of its own, as a holder does it: mounts the layers and looks a file up through them. */
+const mountAndLook =
+  'mount -t overlay overlay -o "lowerdir=$1,upperdir=$2,workdir=$3,userxattr,index=off,xino=off" "$4" && test -e "$4/d0/d0/file0.txt"'
+
+/** From the folder's name to a mounted workspace in which a file was found: project, record, layers, claim, mount. */
 async function readied(root: string, name: string): Promise<Contender> {
-  const layout = layoutAt(await mkdtemp(join(await benchFolder(), 'workspaces-')))
+  const folder = await mkdtemp(join(await benchFolder(), 'workspaces-'))
+  const layout = layoutAt(folder)
+  const seen = join(folder, 'seen')
+  await mkdir(seen)
   const taken = new Set<string>()
   const freshId = () => {
     for (;;) {
@@ -27,8 +35,9 @@ async function readied(root: string, name: string): Promise<Contender> {
   return {
     name,
     async sample() {
-      const started = performance.now()
+      const times: number[] = []
       for (let count = 0; count < perSample; count += 1) {
+        const started = performance.now()
         const workspace = await prepareWorkspace({
           id: freshId(),
           project: await identifyProject([root]),
@@ -41,34 +50,61 @@ async function readied(root: string, name: string): Promise<Contender> {
           mode: 'headless',
         })
         await using _claim = await claimWorkspace(layout, workspace)
+        const mount = workspace.roots[0]?.mount
+        if (mount?.kind !== 'overlay') throw new Error('not an overlay')
+        const { lower, upper, work } = mount
+        const mounted = await run('unshare', [
+          '-Urm',
+          'sh',
+          '-c',
+          mountAndLook,
+          'sh',
+          lower,
+          upper,
+          work,
+          seen,
+        ])
+        if (mounted.code !== 0) throw new NotHere(`no overlay here: ${mounted.stderr.toString().trim()}`)
+        times.push(performance.now() - started)
       }
-      return (performance.now() - started) / perSample
+      return spread(name, times).median
     },
   }
+}
+
+const ready: Row = {
+  name: 'overlay workspace ready, tree of 200,000 files',
+  samples: 9,
+  async prepare() {
+    return {
+      subject: await readied(await tree(200_000), 'orangery, 200,000 files'),
+      peers: [await readied(await tree(10), 'orangery, 10 files')],
+      limits: [{ against: 'orangery, 10 files', atMost: 1.2 }],
+    }
+  },
 }
 
 async function worktreeAdd(root: string): Promise<Contender> {
   const folder = await mkdtemp(join(await benchFolder(), 'worktree-'))
   const target = join(folder, 'tree')
   return {
-    name: 'git worktree add, 200,000 files',
+    name: 'git worktree add',
     sample: async () => void (await git(['worktree', 'add', '-q', '--detach', target], { cwd: root })),
     reset: async () => void (await git(['worktree', 'remove', '--force', target], { cwd: root })),
   }
 }
 
-const ready: Row = {
-  name: 'overlay workspace ready, tree of 200,000 files',
-  samples: 5,
+const against: Row = {
+  name: 'overlay workspace ready, against a worktree of the same 200,000 files',
+  // Each of git's writes 200,000 files, and removes them again.
+  samples: 2,
+  warmups: 0,
   async prepare() {
-    const large = await tree(200_000)
+    const root = await tree(200_000)
     return {
-      subject: await readied(large, 'orangery, 200,000 files'),
-      peers: [await readied(await tree(10), 'orangery, 10 files'), await worktreeAdd(large)],
-      limits: [
-        { against: 'orangery, 10 files', atMost: 1.2 },
-        { against: 'git worktree add, 200,000 files', atMost: 1 / 50 },
-      ],
+      subject: await readied(root, 'orangery'),
+      peers: [await worktreeAdd(root)],
+      limits: [{ against: 'git worktree add', atMost: 1 / 50 }],
     }
   },
 }
@@ -114,4 +150,4 @@ const disk: Row = {
   },
 }
 
-export const rows = [ready, disk]
+export const rows = [ready, against, disk]
