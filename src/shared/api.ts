@@ -199,6 +199,11 @@ export const api = {
     }),
     conflictsSchema,
   ),
+  /** For a path that an apply stopped at after a crash, since it was neither old nor new. */
+  'changeset.settle': procedure(
+    reference.extend({ root: z.string().optional(), path: z.string(), choice: z.enum(['mine', 'theirs']) }),
+    z.object({ id: dispatchIdSchema, state: changesetStateSchema }),
+  ),
   'changeset.escalate': procedure(reference.extend({ why: z.string().nullable() }), changesetSchema),
   /** Brings a rejected or abandoned changeset back to review. */
   'changeset.restore': procedure(reference, z.object({ id: dispatchIdSchema, state: changesetStateSchema })),

@@ -48,6 +48,29 @@ test('a hunk approved before the next turn stays approved when its text did not 
   ])
 })
 
+test('what was decided on a text holds after its file was renamed, and the new name is decided anew', async () => {
+  await using bench = await Bench.make()
+  await bench.user('seq 60 > f')
+  const { id, workspace } = await bench.dispatch(`sed -i 's/^5$/five/; s/^30$/thirty/' f`)
+  const [five] = (await bench.changesets.get(id)).files[0]!.hunks
+  await bench.changesets.decide(
+    id,
+    { path: 'f', hunk: five!.id, verdict: 'approve', comment: 'good' },
+    'anna',
+  )
+  await bench.agent(workspace, 'mv f g')
+  await bench.changesets.capture(workspace, { final: true })
+  const { files } = await bench.changesets.get(id)
+  expect(files).toMatchObject([
+    { path: 'g', from_path: 'f', change: 'renamed', decision: null, comments: [{ text: 'good' }] },
+  ])
+  expect(files[0]!.hunks.map((hunk) => hunk.decision)).toEqual(['approve', null])
+  await expect(bench.changesets.apply(id, approved, 'anna')).rejects.toMatchObject({ kind: 'refused' })
+  await bench.changesets.decide(id, { path: 'g', verdict: 'approve' }, 'anna')
+  await bench.changesets.apply(id, approved, 'anna')
+  expect(await bench.snapshot()).toMatch(/^g f 644/m)
+})
+
 test('approved hunks land, the rest stays in review, and undo takes exactly them back', async () => {
   await using bench = await Bench.make()
   await bench.user('seq 60 > f; echo b > b')

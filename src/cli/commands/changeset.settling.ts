@@ -5,6 +5,7 @@ import { choices } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { withClient } from '../connect.ts'
 import { gather, passedEnv } from '../spawnOptions.ts'
+import { paintState } from '../terminal/style.ts'
 import { print, printJson } from '../terminal/print.ts'
 
 type Json = { readonly json?: boolean }
@@ -51,6 +52,15 @@ function reportConflicts(found: Output<'changeset.conflicts'>, options: Json) {
   if (found.conflicts.length === 0 && found.merged.length === 0) print('no conflicts')
 }
 
+async function settle(id: string, word: string, options: Json & { path: string; root?: string }) {
+  const choice = oneOf(['mine', 'theirs'], word, 'choice')
+  const { path, root } = options
+  const input = { id, path, choice, ...(root === undefined ? {} : { root }) }
+  const result = await withClient((client) => client.call('changeset.settle', input))
+  if (options.json) printJson(result)
+  else print(`${result.id} is ${paintState(result.state)}`)
+}
+
 /** What is done about a review that does not simply end with yes or no. */
 export function registerSettling(changeset: Command): void {
   changeset
@@ -86,4 +96,16 @@ export function registerSettling(changeset: Command): void {
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  orangery changeset resolve 20260128 theirs --path src/main.c')
     .action(resolveConflict)
+
+  changeset
+    .command('settle <id> <choice>')
+    .summary('after a crash: whose a file shall be, mine or theirs')
+    .description(
+      'Settles a file that an apply or undo stopped at after a crash, because it is neither what it was nor what it should become: mine leaves it as it is, theirs replaces it. Then the apply is brought to its end.',
+    )
+    .requiredOption('--path <path>', 'the file, as the refusal named it')
+    .option('--root <folder>', 'the root the file is in, where there are several')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery changeset settle 20260128 mine --path src/main.c')
+    .action(settle)
 }

@@ -16,14 +16,7 @@ import type { Layout } from '../base/paths.ts'
 import type { ThroughHolder } from '../base/throughHolder.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { findUserLinks, type UserLinks } from './aliases.ts'
-import {
-  applyChangeset,
-  hasOpenJournal,
-  planApply,
-  recoverChangeset,
-  undoChangeset,
-  type ApplyContext,
-} from './apply.ts'
+import { applyChangeset } from './apply.ts'
 import { writeBases } from './bases.ts'
 import { captureWorkspace, type CaptureOptions } from './capture.ts'
 import { homesOf } from './classifyEntries.ts'
@@ -32,10 +25,14 @@ import type { DiffText } from './diffText.ts'
 import { realDisk, type Disk } from './disk.ts'
 import { landCommit, type CommitRequest } from './landCommit.ts'
 import { PackWriter } from './packWriter.ts'
+import { planApply } from './planApply.ts'
 import { peekWorkspace, type Glimpse } from './peek.ts'
 import { chooseFiles, ChangesetReader, turnOf, type DiffOptions } from './reader.ts'
 import { SavedManifests } from './saved.ts'
 import { sidesOf } from './scan.ts'
+import { hasOpenJournal, recoverChangeset, type ApplyContext } from './transaction.ts'
+import { settlePath } from './settlePath.ts'
+import { undoChangeset } from './undo.ts'
 import { readView } from './view.ts'
 import { noteFirstSeen } from './written.ts'
 
@@ -114,6 +111,8 @@ export interface Changesets {
   /** Flags it to a human, or takes the flag back. */
   escalate(id: DispatchId, why: string | null): Promise<Changeset>
   export(id: DispatchId, format: ExportFormat): Promise<{ name: string; data: Buffer }>
+  /** Says what becomes of a path that a crash left neither old nor new, and brings the apply to its end. */
+  settle(id: DispatchId, place: Place, choice: 'mine' | 'theirs'): Promise<Ended>
   /** Brings applies that a crash cut off to their end. */
   recover(): Promise<void>
 }
@@ -315,6 +314,13 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       find(id)
       records.escalate(id, why)
       return reader.get(id)
+    },
+
+    async settle(id, place, choice) {
+      await using _lock = await lockOf(find(id))
+      await settlePath(context, find(id), place, choice)
+      records.escalate(id, null)
+      return { id, state: find(id).state }
     },
 
     async recover() {

@@ -86,15 +86,23 @@ export class Landing implements AsyncDisposable {
 
   /** Does what is not done yet. Throws at the first path that is neither old nor new. */
   async forward(): Promise<void> {
-    for (const [index, operation] of this.operations.entries()) await this.#do(operation, index)
+    for (const [index, operation] of this.operations.entries())
+      if (operation.left !== true) await this.#do(operation, index)
     await this.#flush()
   }
 
   /** Takes back what was done, last first. */
   async back(): Promise<void> {
     for (const [index, operation] of [...this.operations.entries()].toReversed())
-      await this.#undo(operation, index)
+      if (operation.left !== true) await this.#undo(operation, index)
     await this.#flush()
+  }
+
+  /** What was kept of a path is not the old content any more: a person has said so. */
+  async forgetOld(operation: Operation): Promise<void> {
+    const name = `o${this.operations.indexOf(operation)}`
+    const tree = this.#tree(operation.root)
+    await unlessMissing(tree.within(this.#staging, (staging) => this.#disk.unlink(staging.at(name))))
   }
 
   async clear(): Promise<void> {
@@ -311,7 +319,7 @@ function neither(operation: Operation): NeitherOldNorNew {
     `stopped at ${path}: it is neither what it was nor what it should become`,
     {
       kind: 'busy',
-      hint: `Somebody wrote ${path} meanwhile. Look at it, then apply again.`,
+      hint: `Somebody wrote ${path} meanwhile. Look at it, then say whose it shall be with \`orangery changeset settle\`.`,
       details: { root: operation.root, path },
     },
   )

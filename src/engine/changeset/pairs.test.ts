@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { planApply } from './apply.ts'
+import { planApply } from './planApply.ts'
 import { toText } from './bytePath.ts'
 import { realDisk } from './disk.ts'
 import { SavedManifests } from './saved.ts'

@@ -4,7 +4,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import { loggedEventSchema, type LoggedEvent } from '../../shared/events.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
-import type { ApplyContext } from './apply.ts'
+import type { ApplyContext } from './transaction.ts'
 import { readBases } from './bases.ts'
 import { toText } from './bytePath.ts'
 import { diffText, type DiffPair, type DiffText } from './diffText.ts'
@@ -161,7 +161,9 @@ export class ChangesetReader {
     return {
       comments: (file) =>
         comments
-          .filter((comment) => entryKey(comment) === entryKey(file.entry))
+          .filter((comment) =>
+            [file.entry, file.from].some((each) => each !== null && entryKey(comment) === entryKey(each)),
+          )
           .map(({ hunk, text, by, at, anchor }): ReviewComment => {
             const isThere =
               hunk === null ? anchor === file.anchor : file.hunks.some((each) => each.id === hunk)

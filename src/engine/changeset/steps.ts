@@ -23,6 +23,8 @@ export const operationSchema = z.object({
   before: sideSchema.nullable(),
   after: sideSchema.nullable(),
   identity: z.string().nullable(),
+  /** The user keeps what he has here: neither done nor undone. */
+  left: z.boolean().optional(),
 })
 export type Operation = z.infer<typeof operationSchema>
 

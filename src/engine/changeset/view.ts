@@ -123,11 +123,16 @@ export class Decisions {
     for (const record of records) this.#byPlace.set(placeKey(record.root, record.path, record.hunk), record)
     this.#byPath = Map.groupBy(records, (record) => entryKey(record))
   }
-  #ofPath({ entry }: FileView): readonly DecisionRecord[] {
-    return this.#byPath.get(entryKey(entry)) ?? []
+  #ofPath({ entry, from }: FileView): readonly DecisionRecord[] {
+    return (
+      this.#byPath.get(entryKey(entry)) ?? (from === null ? [] : (this.#byPath.get(entryKey(from)) ?? []))
+    )
   }
-  ofHunk(file: FileView, hunk: PatchHunk): Decision {
-    return this.#byPlace.get(placeKey(file.entry.root, file.entry.path, hunk.id))?.verdict ?? null
+  /** What was decided on a text holds after its file was renamed; the new name is another matter. */
+  ofHunk({ entry, from }: FileView, hunk: PatchHunk): Decision {
+    const here = this.#byPlace.get(placeKey(entry.root, entry.path, hunk.id))
+    const before = from === null ? undefined : this.#byPlace.get(placeKey(from.root, from.path, hunk.id))
+    return (here ?? before)?.verdict ?? null
   }
   /** What is not in a hunk (modes, names, bytes of binaries) is decided with the file as a whole. */
   ofWhole(file: FileView): Decision {

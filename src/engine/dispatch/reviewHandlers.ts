@@ -1,11 +1,13 @@
 import type { Handlers } from '../../shared/api.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { Parts } from './parts.ts'
+import { whileLanding } from './whileLanding.ts'
 import { restoreChangeset } from './workspaceHandlers.ts'
 
 type Review =
   | 'changeset.conflicts'
   | 'changeset.resolve'
+  | 'changeset.settle'
   | 'changeset.escalate'
   | 'changeset.restore'
   | 'changeset.export'
@@ -19,6 +21,10 @@ export function reviewHandlers(
   return {
     'changeset.conflicts': ({ id }) => changesets.conflicts(find(id)),
     'changeset.resolve': ({ id, ...resolution }, { by }) => changesets.resolve(find(id), resolution, by),
+    'changeset.settle': ({ id: reference, choice, ...place }) => {
+      const id = find(reference)
+      return whileLanding(parts, id, () => changesets.settle(id, place, choice))
+    },
     'changeset.escalate': ({ id, why }) => changesets.escalate(find(id), why),
     'changeset.restore': ({ id }, { by }) => restoreChangeset(parts, find(id), by),
     'changeset.export': async ({ id, format }) => {

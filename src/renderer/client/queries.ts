@@ -9,7 +9,12 @@ import { useClient, useConnectionState } from './context.tsx'
 export function useAnswer<K extends ProcedureName>(
   name: K,
   input: Input<K>,
-  options: { enabled?: boolean; keep?: boolean } = {},
+  options: {
+    enabled?: boolean
+    keep?: boolean
+    /** Asked again whenever it comes into view: nothing tells of its changes. */
+    fresh?: boolean
+  } = {},
 ): UseQueryResult<Output<K>, OrangeryError> {
   const client = useClient()
   const connected = useConnectionState().status === 'open'
@@ -17,6 +22,7 @@ export function useAnswer<K extends ProcedureName>(
     queryKey: [name, input],
     queryFn: () => client.call(name, input),
     enabled: connected && (options.enabled ?? true),
+    ...(options.fresh ? { refetchOnMount: 'always' as const } : {}),
     ...(options.keep ? { placeholderData: (former: Output<K> | undefined) => former } : {}),
   } as Parameters<typeof useQuery<Output<K>, OrangeryError>>[0])
 }
@@ -36,19 +42,29 @@ export function useAct<K extends ProcedureName>(
     },
     onSettled: (_output, _error, input) => {
       const id = (input as { id?: string } | undefined)?.id
-      for (const name of aboutAll) void queries.invalidateQueries({ queryKey: [name] })
+      for (const name of [...aboutAll, ...aboutHost]) void queries.invalidateQueries({ queryKey: [name] })
       if (id !== undefined) void invalidateDispatch(queries, id)
     },
   })
 }
 
 const aboutAll = ['dispatch.list', 'boundary.inbox'] as const
+/** What no change of a dispatch tells of, but an act may have changed. */
+const aboutHost = [
+  'boundary.approvals',
+  'disk.use',
+  'worktree.list',
+  'agent.list',
+  'archive.list',
+  'workspace.orphans',
+] as const
 const aboutOne = [
   'dispatch.get',
   'changeset.get',
   'changeset.diff',
   'changeset.conflicts',
   'boundary.show',
+  'agent.get',
 ] as const
 
 async function invalidateDispatch(queries: ReturnType<typeof useQueryClient>, id: string): Promise<void> {

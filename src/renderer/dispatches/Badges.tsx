@@ -89,7 +89,8 @@ export function StatusDot({ row }: { row: DispatchRow }) {
       role="img"
       aria-label={label}
       title={label}
-      className={`size-2 shrink-0 rounded-full ${dots[word.tone]}`}
+      // What never ran is an empty ring: nothing came of it, but nothing broke either.
+      className={`size-2 shrink-0 rounded-full ${row.status === 'preflight_failed' ? 'shadow-[inset_0_0_0_1.5px_var(--warn)]' : dots[word.tone]}`}
     />
   )
 }

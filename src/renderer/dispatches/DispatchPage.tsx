@@ -1,50 +1,28 @@
-import {
-  ArchiveRestore,
-  Download,
-  Ellipsis,
-  FileDiff,
-  FolderGit2,
-  ScrollText,
-  Square,
-  SquareTerminal,
-  Trash2,
-  Undo2,
-  MessageSquareReply,
-} from 'lucide-react'
+import { FileDiff, Info, ScrollText, SquareTerminal } from 'lucide-react'
 import { Tabs } from 'radix-ui'
-import { useState, type ReactNode } from 'react'
+import { useState } from 'react'
 import { isTerminal, type DispatchDetail, type DispatchRow } from '../../shared/dispatch.ts'
 import type { BoundaryRequest } from '../../shared/escalation.ts'
-import { exportFormats, type ExportFormat } from '../../shared/changeset.ts'
-import { useClient } from '../client/context.tsx'
-import { useAct, useAnswer } from '../client/queries.ts'
-import { download } from './download.ts'
+import type { AgentCommit } from '../../shared/invocation.ts'
+import { useAnswer } from '../client/queries.ts'
 import { Badge } from '../design/Badge.tsx'
-import { Button } from '../design/Button.tsx'
-import { Menu, MenuItem } from '../design/Menu.tsx'
-import { showError, showToast } from '../design/toasts.ts'
+import { Reading } from '../design/Section.tsx'
+import { Tab, TabList } from '../design/Tabs.tsx'
 import { BoundaryControl } from '../inbox/BoundaryControl.tsx'
 import { RequestCard } from '../inbox/RequestCard.tsx'
 import { Output } from '../output/Output.tsx'
 import { Record } from '../record/Record.tsx'
-import { AbandonDialog, ApplyDialog, SendBackDialog, StopDialog } from '../review/Endings.tsx'
 import { Changes } from '../review/Changes.tsx'
-import { tallyOf } from '../review/model.ts'
 import { go, type DispatchTab } from '../shell/route.ts'
 import { useKeys } from '../shell/useKeys.ts'
 import { Plain } from '../text/Plain.tsx'
 import { duration } from '../text/time.ts'
 import { useNow } from '../text/useNow.ts'
+import { Actions, whyNotApply } from './Actions.tsx'
 import { BoundaryBadge, Counts, LevelBadge, StatusBadge } from './Badges.tsx'
+import { Place } from './Place.tsx'
+import { useWorktree } from './useWorktree.ts'
 import { changesetWords, titleOf } from './words.ts'
-
-const exportWords: Readonly<Record<ExportFormat, string>> = {
-  patch: 'Save as a patch',
-  tar: 'Save the results (tar)',
-  json: 'Save for a reviewing agent (JSON)',
-}
-
-type Ending = 'apply' | 'abandon' | 'back' | 'stop' | null
 
 function Elapsed({ row }: { row: DispatchRow }) {
   const running = !isTerminal(row.status)
@@ -53,27 +31,15 @@ function Elapsed({ row }: { row: DispatchRow }) {
   const end = row.ended_at === null ? now : Date.parse(row.ended_at)
   const passed = Math.max(0, end - Date.parse(row.started_at))
   return (
-    <span className="tabular shrink-0 text-small text-ink-faint">
+    <span className="tabular shrink-0 text-small text-ink-faint narrow:hidden" title="How long it ran">
       {duration(running ? Math.floor(passed / 1000) * 1000 : passed)}
     </span>
   )
 }
 
-function Tab({ value, icon, children }: { value: DispatchTab; icon: ReactNode; children: ReactNode }) {
-  return (
-    <Tabs.Trigger
-      value={value}
-      className="relative flex h-9 items-center gap-1.5 px-2.5 text-ink-soft outline-offset-[-3px] hover:text-ink data-[state=active]:font-medium data-[state=active]:text-ink data-[state=active]:after:absolute data-[state=active]:after:inset-x-2 data-[state=active]:after:bottom-[-1px] data-[state=active]:after:h-0.5 data-[state=active]:after:rounded-full data-[state=active]:after:bg-accent"
-    >
-      {icon}
-      {children}
-    </Tabs.Trigger>
-  )
-}
-
 const isOpen = (state: string | undefined) => state === 'review'
 
-function ChangesTab({ row }: { row: DispatchRow }) {
+function ChangesTab({ row, commits }: { row: DispatchRow; commits: readonly AgentCommit[] }) {
   const changeset = useAnswer('changeset.get', { id: row.id }, { enabled: row.changeset !== null })
   if (row.changeset === null) {
     return (
@@ -85,10 +51,15 @@ function ChangesTab({ row }: { row: DispatchRow }) {
       </div>
     )
   }
-  if (changeset.data !== undefined) return <Changes key={row.id} id={row.id} latest={changeset.data} />
+  if (changeset.data !== undefined)
+    return <Changes key={row.id} id={row.id} latest={changeset.data} commits={commits} />
   return (
-    <div className="selectable grid flex-1 place-items-center text-ink-faint">
-      {changeset.error === null ? 'Reading the changes…' : <Plain>{changeset.error.message}</Plain>}
+    <div className="selectable grid flex-1 place-items-center p-6 text-ink-faint">
+      {changeset.error === null ? (
+        <Reading what="Reading the changes…" />
+      ) : (
+        <Plain>{changeset.error.message}</Plain>
+      )}
     </div>
   )
 }
@@ -99,9 +70,11 @@ export function DispatchPage({ id, tab, requests }: DispatchPageProps) {
   const detail = useAnswer('dispatch.get', { id })
   if (detail.data === undefined) {
     return (
-      <div className="grid h-full place-items-center">
-        {detail.error !== null && (
-          <p className="selectable max-w-md text-center text-ink-soft">
+      <div className="grid h-full place-items-center p-6">
+        {detail.error === null ? (
+          <Reading what="Reading the record…" />
+        ) : (
+          <p className="selectable max-w-md text-center [overflow-wrap:anywhere] text-ink-soft">
             <Plain>{detail.error.message}</Plain>
           </p>
         )}
@@ -117,39 +90,34 @@ export function DispatchPage({ id, tab, requests }: DispatchPageProps) {
   )
 }
 
+/** The boundary requests of this dispatch, above whatever tab is open. */
+function Requests({ row, requests }: { row: DispatchRow; requests: readonly BoundaryRequest[] }) {
+  const [denying, setDenying] = useState<string | null>(null)
+  if (requests.length === 0) return null
+  return (
+    <div className="max-h-[40vh] shrink-0 space-y-2 overflow-y-auto border-b border-line bg-accent-wash p-3">
+      {requests.map((request) => (
+        <RequestCard
+          key={request.id}
+          bare
+          request={request}
+          row={row}
+          denying={denying === request.id}
+          onDenying={(open) => setDenying(open ? request.id : null)}
+        />
+      ))}
+    </div>
+  )
+}
+
 type PageProps = { row: DispatchDetail; requests: readonly BoundaryRequest[]; tab: DispatchTab }
 
 function Page({ row, requests, tab }: PageProps) {
-  const [denying, setDenying] = useState<string | null>(null)
-  const [ending, setEnding] = useState<Ending>(null)
   const changeset = useAnswer('changeset.get', { id: row.id }, { enabled: isOpen(row.changeset?.state) })
+  const { worktree, commits } = useWorktree(row)
   const state = row.changeset?.state
   const running = !isTerminal(row.status)
-  const undo = useAct('changeset.undo', {
-    onDone: ({ applied }) =>
-      showToast({
-        tone: 'good',
-        title: `Undone. ${applied.length} ${applied.length === 1 ? 'file is' : 'files are'} as before.`,
-      }),
-  })
-  const restore = useAct('changeset.restore', {
-    onDone: () => showToast({ tone: 'good', title: 'Back in review' }),
-  })
-  const client = useClient()
-  const saveExport = async (format: ExportFormat) => {
-    try {
-      download(await client.call('changeset.export', { id: row.id, format }))
-    } catch (error) {
-      showError(error)
-    }
-  }
-  const tally = changeset.data === undefined ? null : tallyOf(changeset.data)
-  const nothingToApply = tally !== null && tally.approvedFiles === 0 && tally.openFiles === 0
-  const whyNot = nothingToApply
-    ? tally.protectedOpen > 0
-      ? 'Only protected files are left. Decide on them one by one.'
-      : 'Nothing is approved.'
-    : null
+  const whyNot = whyNotApply(row, changeset.data)
   useKeys({
     o: () => go({ page: 'dispatch', id: row.id, tab: 'output' }),
     c: () => go({ page: 'dispatch', id: row.id, tab: 'changes' }),
@@ -162,68 +130,17 @@ function Page({ row, requests, tab }: PageProps) {
       onValueChange={(next) => go({ page: 'dispatch', id: row.id, tab: next as DispatchTab })}
       className="flex h-full min-h-0 flex-col"
     >
-      <header className="shrink-0 border-b border-line px-5 pt-3.5">
-        <div className="flex items-center gap-3">
+      <header className="shrink-0 border-b border-line px-5 pt-3.5 narrow:px-4">
+        <div className="flex flex-wrap items-center justify-end gap-x-3 gap-y-2">
           <h1
-            className="min-w-0 flex-1 truncate text-title font-semibold tracking-tight"
+            className="min-w-0 flex-1 basis-60 truncate text-title font-semibold tracking-tight"
             title={titleOf(row)}
           >
             <Plain>{titleOf(row)}</Plain>
           </h1>
-          {running && (
-            <Button icon={<Square size={12} className="fill-current" />} onClick={() => setEnding('stop')}>
-              Stop
-            </Button>
-          )}
-          {state === 'applied' && (
-            <Button
-              icon={<Undo2 size={14} />}
-              disabled={undo.isPending}
-              onClick={() => undo.mutate({ id: row.id })}
-            >
-              Undo
-            </Button>
-          )}
-          {(state === 'abandoned' || state === 'rejected') && (
-            <Button
-              icon={<ArchiveRestore size={14} />}
-              disabled={restore.isPending}
-              onClick={() => restore.mutate({ id: row.id })}
-            >
-              Back to review
-            </Button>
-          )}
-          {isOpen(state) && (
-            <>
-              <Menu trigger={<Button look="quiet" icon={<Ellipsis size={16} />} aria-label="More actions" />}>
-                <MenuItem icon={<MessageSquareReply size={14} />} onSelect={() => setEnding('back')}>
-                  Send back to the agent…
-                </MenuItem>
-                {exportFormats.map((format) => (
-                  <MenuItem
-                    key={format}
-                    icon={<Download size={14} />}
-                    onSelect={() => void saveExport(format)}
-                  >
-                    {exportWords[format]}
-                  </MenuItem>
-                ))}
-              </Menu>
-              <Button icon={<Trash2 size={14} />} onClick={() => setEnding('abandon')}>
-                Abandon…
-              </Button>
-              <Button
-                look="primary"
-                disabled={running || changeset.data === undefined || whyNot !== null}
-                {...(running ? { tip: 'It is still running.' } : whyNot === null ? {} : { tip: whyNot })}
-                onClick={() => setEnding('apply')}
-              >
-                Apply…
-              </Button>
-            </>
-          )}
+          <Actions row={row} changeset={changeset.data} worktree={worktree} commits={commits.length} />
         </div>
-        <div className="mt-1.5 flex min-w-0 items-center gap-1.5 overflow-hidden">
+        <div className="mt-1.5 flex min-w-0 items-center gap-x-1.5 gap-y-1 overflow-hidden narrow:flex-wrap">
           <StatusBadge row={row} />
           {state !== undefined && !(running && state === 'active') && (
             <Badge tone={changesetWords[state].tone}>{changesetWords[state].label}</Badge>
@@ -235,20 +152,12 @@ function Page({ row, requests, tab }: PageProps) {
             ) : (
               <BoundaryBadge boundary={row.boundary} />
             ))}
-          <span
-            className="ml-1.5 flex min-w-0 items-center gap-1.5 text-small text-ink-faint"
-            title={row.roots.join('\n')}
-          >
-            <FolderGit2 size={13} className="shrink-0" />
-            <span className="truncate font-mono text-micro">
-              <Plain>{row.roots[0] ?? ''}</Plain>
-            </span>
-            {row.roots.length > 1 && <span className="shrink-0">+{row.roots.length - 1}</span>}
+          <span className="ml-1.5 flex min-w-24 flex-1 narrow:ml-0">
+            <Place row={row} worktree={worktree} />
           </span>
-          <span className="flex-1" />
           <Elapsed row={row} />
         </div>
-        <Tabs.List className="mt-1.5 -ml-2.5 flex gap-1">
+        <TabList className="mt-1.5">
           <Tab value="output" icon={<SquareTerminal size={14} />}>
             Output
           </Tab>
@@ -266,53 +175,27 @@ function Page({ row, requests, tab }: PageProps) {
           <Tab value="record" icon={<ScrollText size={14} />}>
             Record
           </Tab>
-        </Tabs.List>
+        </TabList>
       </header>
-      {requests.length > 0 && (
-        <div className="max-h-72 shrink-0 space-y-2 overflow-y-auto border-b border-line bg-accent-wash p-3">
-          {requests.map((request) => (
-            <RequestCard
-              key={request.id}
-              bare
-              request={request}
-              row={row}
-              denying={denying === request.id}
-              onDenying={(open) => setDenying(open ? request.id : null)}
-            />
-          ))}
-        </div>
+      {whyNot !== null && (
+        <p
+          role="note"
+          className="flex shrink-0 items-start gap-2 border-b border-line bg-sunken px-5 py-1.5 text-small text-ink-soft narrow:px-4"
+        >
+          <Info size={13} className="mt-0.5 shrink-0" />
+          {whyNot}
+        </p>
       )}
+      <Requests row={row} requests={requests} />
       <Tabs.Content value="output" className="flex min-h-0 flex-1 flex-col outline-none">
         <Output key={row.id} row={row} />
       </Tabs.Content>
       <Tabs.Content value="changes" className="flex min-h-0 flex-1 flex-col outline-none">
-        <ChangesTab row={row} />
+        <ChangesTab row={row} commits={commits} />
       </Tabs.Content>
       <Tabs.Content value="record" className="flex min-h-0 flex-1 flex-col outline-none">
         <Record detail={row} />
       </Tabs.Content>
-
-      {changeset.data !== undefined && (
-        <>
-          <ApplyDialog
-            open={ending === 'apply'}
-            changeset={changeset.data}
-            onClose={() => setEnding(null)}
-            onUndo={() => undo.mutate({ id: row.id })}
-          />
-          <AbandonDialog
-            open={ending === 'abandon'}
-            changeset={changeset.data}
-            onClose={() => setEnding(null)}
-          />
-          <SendBackDialog
-            open={ending === 'back'}
-            changeset={changeset.data}
-            onClose={() => setEnding(null)}
-          />
-        </>
-      )}
-      <StopDialog open={ending === 'stop'} row={row} onClose={() => setEnding(null)} />
     </Tabs.Root>
   )
 }

@@ -7,7 +7,7 @@ import { asTree } from '../../shared/tree.ts'
 import type { Tone } from '../design/Badge.tsx'
 
 export const statusWords: Readonly<Record<DispatchStatus, { label: string; tone: Tone }>> = {
-  preflight_failed: { label: 'Did not start', tone: 'bad' },
+  preflight_failed: { label: 'Did not start', tone: 'warn' },
   starting: { label: 'Starting', tone: 'live' },
   running: { label: 'Running', tone: 'live' },
   completed: { label: 'Completed', tone: 'good' },

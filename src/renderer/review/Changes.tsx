@@ -1,7 +1,9 @@
-import { RefreshCw } from 'lucide-react'
+import { History, RefreshCw } from 'lucide-react'
 import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react'
-import type { Changeset, ChangedFile, DiffScope, Verdict } from '../../shared/changeset.ts'
+import type { Changeset, ChangedFile, Verdict } from '../../shared/changeset.ts'
+import type { AgentCommit } from '../../shared/invocation.ts'
 import { Button } from '../design/Button.tsx'
+import { Reading } from '../design/Section.tsx'
 import { useShownTheme } from '../design/theme.ts'
 import { useKeys } from '../shell/useKeys.ts'
 import { Plain } from '../text/Plain.tsx'
@@ -21,7 +23,9 @@ import {
   type FileKey,
 } from './model.ts'
 import { Notices } from './Notices.tsx'
-import { ReviewBar } from './ReviewBar.tsx'
+import { withoutEndNotes } from './patch.ts'
+import { commonOrigin, originOf, originWords } from './provenance.ts'
+import { ReviewBar, type Shown } from './ReviewBar.tsx'
 import { useDiffs } from './useDiffs.ts'
 import { useReview } from './useReview.ts'
 
@@ -29,6 +33,7 @@ import { useReview } from './useReview.ts'
 const loadDiffView = async () => ({ default: (await import('./DiffView.tsx')).DiffView })
 const DiffView = lazy(loadDiffView)
 const ScopedDiff = lazy(async () => ({ default: (await import('./ScopedDiff.tsx')).ScopedDiff }))
+const Commits = lazy(async () => ({ default: (await import('./Commits.tsx')).Commits }))
 // It comes while nobody waits for it.
 window.requestIdleCallback(() => void loadDiffView(), { timeout: 3_000 })
 
@@ -36,13 +41,13 @@ const layoutKey = 'orangery.diff-layout'
 const storedLayout = (): DiffLayout => (localStorage.getItem(layoutKey) === 'split' ? 'split' : 'unified')
 
 /** What is being read stays still while the agent goes on; newer content waits until asked for. */
-function useFrozen(latest: Changeset): { shown: Changeset; movedFiles: number; refresh(): void } {
+function useFrozen(latest: Changeset): { steady: Changeset; movedFiles: number; refresh(): void } {
   const [frozen, setFrozen] = useState(latest)
   // What a person did to it (apply, undo, send back) is no news to be held back; only the agent's is.
   const last = latest.transitions.at(-1)
   const isDecided = latest.transitions.length !== frozen.transitions.length && last?.by !== 'agent'
   if (isDecided) setFrozen(latest)
-  const shown = latest.revision === frozen.revision ? latest : frozen
+  const steady = latest.revision === frozen.revision ? latest : frozen
   const movedFiles = useMemo(() => {
     if (latest.revision === frozen.revision) return 0
     const before = new Map(frozen.files.map((file) => [keyOf(file), file.sha256_after]))
@@ -50,11 +55,13 @@ function useFrozen(latest: Changeset): { shown: Changeset; movedFiles: number; r
     const after = new Set(latest.files.map(keyOf))
     return moved + frozen.files.filter((file) => !after.has(keyOf(file))).length
   }, [latest, frozen])
-  return { shown, movedFiles, refresh: () => setFrozen(latest) }
+  return { steady, movedFiles, refresh: () => setFrozen(latest) }
 }
 
-export function Changes({ id, latest }: { id: string; latest: Changeset }) {
-  const { shown: changeset, movedFiles, refresh } = useFrozen(latest)
+type ChangesProps = { id: string; latest: Changeset; commits: readonly AgentCommit[] }
+
+export function Changes({ id, latest, commits }: ChangesProps) {
+  const { steady: changeset, movedFiles, refresh } = useFrozen(latest)
   const moved = changeset.revision !== latest.revision
   const editable = changeset.state === 'review' || changeset.state === 'active'
   const theme = useShownTheme()
@@ -63,7 +70,8 @@ export function Changes({ id, latest }: { id: string; latest: Changeset }) {
   const findRef = useRef<HTMLInputElement>(null)
   const [layout, setLayout] = useState<DiffLayout>(storedLayout)
   const [find, setFind] = useState('')
-  const [scope, setScope] = useState<DiffScope>('all')
+  const [shown, setShown] = useState<Shown>('all')
+  const [listing, setListing] = useState(false)
   const [caret, setCaret] = useState<Caret | null>(null)
   const [target, setTarget] = useState<DiffTarget | null>(null)
   const [toggled, setToggled] = useState<ReadonlySet<FileKey>>(new Set())
@@ -84,6 +92,7 @@ export function Changes({ id, latest }: { id: string; latest: Changeset }) {
   )
   const byKey = useMemo(() => new Map(reading.map((file) => [keyOf(file), file])), [reading])
   const tally = useMemo(() => tallyOf(changeset), [changeset])
+  const origin = useMemo(() => commonOrigin(changeset.files), [changeset.files])
   const isCollapsed = (file: ChangedFile) => startsCollapsed(file) !== toggled.has(keyOf(file))
 
   const diffFiles: DiffFile[] = reading.map((file) => {
@@ -91,7 +100,8 @@ export function Changes({ id, latest }: { id: string; latest: Changeset }) {
     return {
       key: keyOf(file),
       name: file.path,
-      patch: patch ?? null,
+      // A link's target never ends with a newline; saying so at each one says nothing.
+      patch: file.kind === 'symlink' && patch != null ? withoutEndNotes(patch) : (patch ?? null),
       collapsed: isCollapsed(file) || patch === undefined || patch === null,
     }
   })
@@ -121,6 +131,8 @@ export function Changes({ id, latest }: { id: string; latest: Changeset }) {
 
   const select = (key: FileKey) => {
     setPicked((former) => (former.has(key) ? former : new Set(former).add(key)))
+    setListing(false)
+    setShown('all')
     moveTo({ file: key, hunk: 0 })
   }
   const decide = (file: ChangedFile, hunk: number | null, verdict: Verdict | null, text?: string) => {
@@ -204,7 +216,7 @@ export function Changes({ id, latest }: { id: string; latest: Changeset }) {
         decision={decisionOf(file, hunk)}
         current={caret?.file === key && caret.hunk === hunk}
         editable={editable && file.refused === null && file.hunks[hunk] !== undefined}
-        provenance={file.hunks[hunk]?.provenance ?? null}
+        provenance={originOf(file, hunk, origin)}
         comments={(file.comments ?? []).filter(
           (said) => said.hunk === file.hunks[hunk]?.id || (said.hunk === null && hunk === 0),
         )}
@@ -241,8 +253,10 @@ export function Changes({ id, latest }: { id: string; latest: Changeset }) {
         find={find}
         onFind={setFind}
         findRef={findRef}
-        scope={scope}
-        onScope={setScope}
+        shown={shown}
+        onShown={setShown}
+        commits={commits.length}
+        onFiles={() => setListing(!listing)}
       />
       <Notices changeset={changeset} />
       {moved && (
@@ -257,13 +271,30 @@ export function Changes({ id, latest }: { id: string; latest: Changeset }) {
         </div>
       )}
       <div className="flex min-h-0 flex-1">
-        <div className="flex w-64 shrink-0 flex-col border-r border-line pt-1 max-[64rem]:w-52 max-[52rem]:w-44">
+        <div
+          className={`flex w-64 shrink-0 flex-col border-r border-line pt-1 max-[64rem]:w-52 max-[52rem]:w-44 narrow:border-r-0 ${listing ? 'narrow:w-full' : 'narrow:hidden'} ${shown === 'commits' ? 'hidden' : ''}`}
+        >
           <FileList
             files={files}
             current={caret?.file ?? null}
             severalRoots={changeset.roots.length > 1}
             onSelect={select}
           />
+          {origin !== null && (
+            <p
+              className="flex shrink-0 items-center gap-1.5 border-t border-line px-3 py-2 text-micro text-ink-faint"
+              title={
+                origin.certain
+                  ? `All of it was written by ${origin.title}`
+                  : `All of it was likely written by ${origin.title}: it fits in time`
+              }
+            >
+              <History size={12} className="shrink-0" />
+              <span className="truncate">
+                <Plain>{originWords(origin)}</Plain>
+              </span>
+            </p>
+          )}
           {changeset.dropped.length > 0 && (
             <details className="shrink-0 border-t border-line px-3 py-2 text-small text-ink-faint">
               <summary>{changeset.dropped.length} left behind</summary>
@@ -280,10 +311,18 @@ export function Changes({ id, latest }: { id: string; latest: Changeset }) {
             </details>
           )}
         </div>
-        <div className="min-w-0 flex-1">
-          <Suspense fallback={<p className="p-5 text-ink-faint">Reading the changes…</p>}>
-            {scope !== 'all' ? (
-              <ScopedDiff id={id} scope={scope} revision={changeset.revision} layout={layout} />
+        <div className={`min-w-0 flex-1 ${listing ? 'narrow:hidden' : ''}`}>
+          <Suspense
+            fallback={
+              <div className="p-5">
+                <Reading what="Reading the changes…" />
+              </div>
+            }
+          >
+            {shown === 'commits' ? (
+              <Commits id={id} commits={commits} layout={layout} />
+            ) : shown !== 'all' ? (
+              <ScopedDiff id={id} scope={shown} revision={changeset.revision} layout={layout} />
             ) : (
               <DiffView
                 files={steadyFiles}

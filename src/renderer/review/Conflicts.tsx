@@ -1,5 +1,6 @@
 import { GitMerge, TriangleAlert } from 'lucide-react'
 import { useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
 import type { Conflicts as Answer } from '../../shared/changeset.ts'
 import { useAct, useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
@@ -12,16 +13,18 @@ const choiceWords = {
   edit: 'Edit',
 } as const
 
-/** What an apply would run into, asked before it: null while that is not known yet. */
-export function useConflicts(id: string, open: boolean) {
+/** What an apply would run into, asked whenever someone is about to: null while that is not known yet. */
+export function useConflicts(id: string) {
   const queries = useQueryClient()
-  const answer = useAnswer('changeset.conflicts', { id }, { enabled: open })
+  const [since] = useState(() => Date.now())
+  const answer = useAnswer('changeset.conflicts', { id }, { fresh: true })
   const resolve = useAct('changeset.resolve', {
     onDone: (next) => queries.setQueryData(['changeset.conflicts', { id }], next),
   })
   return {
-    answer: answer.data ?? null,
-    ask: answer.refetch,
+    // What was found at an earlier look says nothing about the files as they are now.
+    answer: answer.dataUpdatedAt < since ? null : (answer.data ?? null),
+    error: answer.error,
     resolve: resolve.mutate,
     busy: resolve.isPending,
   }

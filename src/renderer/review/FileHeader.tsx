@@ -65,7 +65,7 @@ export function FileHeader({
         onClick={onToggle}
       />
       <ChangeLetter change={file.change} />
-      <span className="flex min-w-0 flex-1 items-center gap-1.5 font-mono text-small">
+      <span className="flex min-w-[45%] flex-1 items-center gap-1.5 font-mono text-small">
         {file.from_path !== undefined && (
           <>
             <PathText path={file.from_path} className="text-ink-faint" />
@@ -95,7 +95,7 @@ export function FileHeader({
         )}
       </span>
       {note !== null && (
-        <span className="max-w-80 truncate text-small text-ink-faint" title={note}>
+        <span className="max-w-80 min-w-0 shrink-9999 truncate text-small text-ink-faint" title={note}>
           <Plain>{note}</Plain>
         </span>
       )}

@@ -1,6 +1,7 @@
 import { History, MessageSquareText } from 'lucide-react'
 import type { Decision, Provenance, ReviewComment, Verdict } from '../../shared/changeset.ts'
 import { Plain } from '../text/Plain.tsx'
+import { originWords } from './provenance.ts'
 import { ReworkComment, Verdicts } from './Verdicts.tsx'
 
 type HunkBarProps = {
@@ -54,12 +55,12 @@ export function HunkBar({
         />
         {provenance !== null && (
           <span
-            className="flex max-w-64 min-w-0 items-center gap-1 truncate text-micro text-ink-faint"
+            className="flex max-w-64 min-w-0 narrow:hidden items-center gap-1 truncate text-micro text-ink-faint"
             title={provenance.certain ? 'Written by this' : 'Likely written by this: it fits in time'}
           >
             <History size={12} className="shrink-0" />
             <span className="truncate">
-              <Plain>{provenance.certain ? provenance.title : `likely ${provenance.title}`}</Plain>
+              <Plain>{originWords(provenance)}</Plain>
             </span>
           </span>
         )}

@@ -1,12 +1,17 @@
-import { Columns2, Lock, Rows2, Search } from 'lucide-react'
+import { ChevronDown, Columns2, Files, Lock, Rows2, Search } from 'lucide-react'
 import type { Ref } from 'react'
 import type { DiffScope } from '../../shared/changeset.ts'
 import { Badge } from '../design/Badge.tsx'
+import { Button } from '../design/Button.tsx'
 import { Keys } from '../design/Keys.tsx'
+import { Menu, MenuItem } from '../design/Menu.tsx'
 import { Segments } from '../design/Segments.tsx'
 import { Counts } from '../dispatches/Badges.tsx'
 import type { DiffLayout } from './DiffView.tsx'
 import type { Tally } from './model.ts'
+
+/** What of a changeset is read: all of it, what is new, or commit by commit. */
+export type Shown = DiffScope | 'commits'
 
 type ReviewBarProps = {
   tally: Tally
@@ -17,26 +22,59 @@ type ReviewBarProps = {
   find: string
   onFind(text: string): void
   findRef: Ref<HTMLInputElement>
-  scope: DiffScope
-  onScope(scope: DiffScope): void
+  shown: Shown
+  onShown(shown: Shown): void
+  commits: number
+  /** Where there is no room for the list of files beside them. */
+  onFiles(): void
 }
 
-export function ReviewBar({
-  tally,
-  insertions,
-  deletions,
-  layout,
-  onLayout,
-  find,
-  onFind,
-  findRef,
-  scope,
-  onScope,
-}: ReviewBarProps) {
+function scopesOf(commits: number): readonly { value: Shown; label: string }[] {
+  return [
+    { value: 'all', label: 'All' },
+    { value: 'review', label: 'Since my review' },
+    { value: 'turn', label: 'This turn' },
+    ...(commits === 0 ? [] : [{ value: 'commits' as const, label: `Commits ${commits}` }]),
+  ]
+}
+
+/** The same choice twice: side by side where there is room, in a menu where there is not. */
+function Scope({ shown, onShown, commits }: Pick<ReviewBarProps, 'shown' | 'onShown' | 'commits'>) {
+  const scopes = scopesOf(commits)
+  return (
+    <>
+      <span className="max-[66rem]:hidden">
+        <Segments label="What to show" value={shown} onChange={onShown} segments={scopes} />
+      </span>
+      <span className="hidden max-[66rem]:inline">
+        <Menu
+          trigger={
+            <Button look="quiet" size="small" aria-label="What to show">
+              {scopes.find((scope) => scope.value === shown)?.label}
+              <ChevronDown size={12} />
+            </Button>
+          }
+        >
+          {scopes.map(({ value, label }) => (
+            <MenuItem key={value} onSelect={() => onShown(value)}>
+              {label}
+            </MenuItem>
+          ))}
+        </Menu>
+      </span>
+    </>
+  )
+}
+
+export function ReviewBar(props: ReviewBarProps) {
+  const { tally, insertions, deletions, layout, onLayout, find, onFind, findRef, onFiles } = props
   const part = tally.hunks === 0 ? 0 : tally.decidedHunks / tally.hunks
   return (
-    <div className="flex h-10 shrink-0 items-center gap-3 border-b border-line px-3">
-      <label className="flex h-7 w-58 items-center gap-2 rounded-md bg-hover px-2 focus-within:bg-raised focus-within:shadow-[0_0_0_1px_var(--accent-line)] max-[64rem]:w-46">
+    <div className="flex h-10 shrink-0 items-center gap-3 border-b border-line px-3 narrow:gap-2">
+      <span className="hidden narrow:inline">
+        <Button look="quiet" size="small" icon={<Files size={14} />} aria-label="Files" onClick={onFiles} />
+      </span>
+      <label className="flex h-7 w-58 items-center gap-2 rounded-md bg-hover px-2 focus-within:bg-raised focus-within:shadow-[0_0_0_1px_var(--accent-line)] max-[64rem]:w-46 narrow:w-auto narrow:min-w-0 narrow:flex-1">
         <Search size={13} className="shrink-0 text-ink-faint" />
         <input
           ref={findRef}
@@ -67,25 +105,19 @@ export function ReviewBar({
           in {tally.files} {tally.files === 1 ? 'file' : 'files'}
         </span>
       </span>
-      <Counts insertions={insertions} deletions={deletions} />
+      <Counts insertions={insertions} deletions={deletions} className="max-[52rem]:hidden" />
       {tally.protectedOpen > 0 && (
-        <Badge tone="bad" icon={<Lock size={11} />} title="Protected files are decided on one by one.">
+        <Badge
+          tone="bad"
+          icon={<Lock size={11} />}
+          title="Protected files are decided on one by one."
+          className="narrow:hidden"
+        >
           {tally.protectedOpen} protected
         </Badge>
       )}
-      <span className="flex-1" />
-      <span className="max-[60rem]:hidden">
-        <Segments
-          label="What to show"
-          value={scope}
-          onChange={onScope}
-          segments={[
-            { value: 'all', label: 'All' },
-            { value: 'review', label: 'Since my review' },
-            { value: 'turn', label: 'This turn' },
-          ]}
-        />
-      </span>
+      <span className="flex-1 narrow:hidden" />
+      <Scope {...props} />
       <Segments
         label="Layout of the diff"
         compact

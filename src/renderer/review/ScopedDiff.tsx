@@ -1,8 +1,9 @@
 import { useMemo } from 'react'
 import type { DiffScope } from '../../shared/changeset.ts'
 import { useAnswer } from '../client/queries.ts'
+import { Reading } from '../design/Section.tsx'
 import { useShownTheme } from '../design/theme.ts'
-import { PathText } from '../text/Plain.tsx'
+import { PathText, Plain } from '../text/Plain.tsx'
 import { DiffView, type DiffLayout } from './DiffView.tsx'
 import { splitPatch } from './patch.ts'
 
@@ -12,7 +13,33 @@ const nothingNew: Readonly<Record<DiffScope, string>> = {
   turn: 'The last turn changed nothing.',
 }
 
-/** Only what is new since one looked: to read, not to decide on; decisions are about what would land. */
+/** A patch to read and not to decide on: decisions are about what would land. */
+export function ReadOnlyDiff({ text, layout, empty }: { text: string; layout: DiffLayout; empty: string }) {
+  const theme = useShownTheme()
+  const files = useMemo(
+    () =>
+      splitPatch(text).map(({ path, text: patch }) => ({
+        key: path,
+        name: path,
+        patch,
+        collapsed: false,
+      })),
+    [text],
+  )
+  if (files.length === 0) return <p className="grid h-full place-items-center text-ink-faint">{empty}</p>
+  return (
+    <DiffView
+      files={files}
+      layout={layout}
+      theme={theme}
+      target={null}
+      renderHeader={header}
+      renderHunk={nothing}
+    />
+  )
+}
+
+/** Only what is new since one looked. */
 export function ScopedDiff({
   id,
   scope,
@@ -24,32 +51,14 @@ export function ScopedDiff({
   revision: string
   layout: DiffLayout
 }) {
-  const theme = useShownTheme()
   const diff = useAnswer('changeset.diff', { id, scope })
-  const files = useMemo(
-    () =>
-      splitPatch(diff.data?.text ?? '').map(({ path, text }) => ({
-        key: path,
-        name: path,
-        patch: text,
-        collapsed: false,
-      })),
-    // oxlint-disable-next-line react/exhaustive-deps -- a new revision is a new text
-    [diff.data, revision],
-  )
-  if (diff.data === undefined) return null
-  if (files.length === 0)
-    return <p className="grid h-full place-items-center text-ink-faint">{nothingNew[scope]}</p>
-  return (
-    <DiffView
-      files={files}
-      layout={layout}
-      theme={theme}
-      target={null}
-      renderHeader={header}
-      renderHunk={nothing}
-    />
-  )
+  if (diff.data === undefined)
+    return (
+      <div className="p-5">
+        {diff.error === null ? <Reading what="Reading the changes…" /> : <Plain>{diff.error.message}</Plain>}
+      </div>
+    )
+  return <ReadOnlyDiff key={revision} text={diff.data.text} layout={layout} empty={nothingNew[scope]} />
 }
 
 const nothing = () => null

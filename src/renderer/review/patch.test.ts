@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { splitPatch, unquote, visiblePatch } from './patch.ts'
+import { splitPatch, withoutEndNotes, unquote, visiblePatch } from './patch.ts'
 
 let folder: string
 beforeEach(() => {
@@ -70,4 +70,10 @@ test('hidden and control characters in a line are shown', () => {
 test('carriage returns are left out only where every line has one', () => {
   expect(visiblePatch(patch('-a\r', '+b\r'))).toBe(patch('-a', '+b'))
   expect(visiblePatch(patch('-a', '+a\r'))).toBe(patch('-a', '+a‹CR›'))
+})
+
+test('the target of a link is shown without the remark that it has no newline, and nothing else goes', () => {
+  const patch =
+    '@@ -1 +1 @@\n-old\n\\ No newline at end of file\n+\\ No newline at end of file\n\\ No newline at end of file\n'
+  expect(withoutEndNotes(patch)).toBe('@@ -1 +1 @@\n-old\n+\\ No newline at end of file\n')
 })

@@ -76,3 +76,7 @@ export function visiblePatch(text: string): string {
   })
   return text.slice(0, body) + shown.join('\n')
 }
+
+/** Without the remarks that a file does not end with a newline. */
+export const withoutEndNotes = (text: string): string =>
+  text.replaceAll(/^\\ No newline at end of file\n?/gm, '')

@@ -42,7 +42,7 @@ function HostLine() {
     <button
       type="button"
       aria-current={route.page === 'host' ? 'page' : undefined}
-      onClick={() => go({ page: 'host' })}
+      onClick={() => go({ page: 'host', tab: 'isolation' })}
       className="flex h-7 min-w-0 flex-1 items-center gap-2 rounded-md px-2 text-small text-ink-soft hover:bg-hover aria-[current=page]:bg-active"
     >
       <Cpu size={14} className={doctor.data !== undefined && !ready ? 'text-bad' : 'text-ink-faint'} />
@@ -53,9 +53,14 @@ function HostLine() {
   )
 }
 
-type SidebarProps = { rows: readonly DispatchRow[]; requests: readonly BoundaryRequest[]; onSpawn(): void }
+type SidebarProps = {
+  rows: readonly DispatchRow[]
+  requests: readonly BoundaryRequest[]
+  onSpawn(): void
+  className?: string
+}
 
-export function Sidebar({ rows, requests, onSpawn }: SidebarProps) {
+export function Sidebar({ rows, requests, onSpawn, className = '' }: SidebarProps) {
   const route = useRoute()
   const search = useRef<HTMLInputElement>(null)
   const [text, setText] = useState('')
@@ -77,7 +82,7 @@ export function Sidebar({ rows, requests, onSpawn }: SidebarProps) {
   })
 
   return (
-    <aside className="flex w-72 shrink-0 flex-col max-[52rem]:w-60">
+    <aside className={`flex min-h-0 w-72 shrink-0 flex-col max-[52rem]:w-60 ${className}`}>
       <div className="flex h-12 shrink-0 items-center gap-2 px-4 [-webkit-app-region:drag]">
         <Mark size={20} />
         <span className="text-large font-semibold tracking-tight">Orangery</span>

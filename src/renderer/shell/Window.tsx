@@ -1,18 +1,40 @@
+import { ArrowLeft, Inbox } from 'lucide-react'
 import { Tooltip } from 'radix-ui'
 import { useEffect, useState } from 'react'
 import { useAnswer, useChanges } from '../client/queries.ts'
+import { Button } from '../design/Button.tsx'
 import { Toaster } from '../design/Toaster.tsx'
 import { DispatchPage } from '../dispatches/DispatchPage.tsx'
 import { groupOf } from '../dispatches/words.ts'
 import { HostPage } from '../host/HostPage.tsx'
 import { InboxPage } from '../inbox/InboxPage.tsx'
 import { SpawnDialog } from '../spawn/SpawnDialog.tsx'
+import { Busy } from './Busy.tsx'
 import { Home } from './Home.tsx'
 import { KeysDialog } from './KeysDialog.tsx'
 import { Lost } from './Lost.tsx'
-import { useRoute } from './route.ts'
+import { go, useRoute } from './route.ts'
 import { Sidebar } from './Sidebar.tsx'
 import { useKeys } from './useKeys.ts'
+
+/** Where there is no room for the list beside the page, this leads back to it. */
+function BackBar({ asking }: { asking: number }) {
+  return (
+    <nav
+      aria-label="Back"
+      className="hidden h-10 shrink-0 items-center justify-between border-b border-line px-2 narrow:flex"
+    >
+      <Button look="quiet" icon={<ArrowLeft size={15} />} onClick={() => go({ page: 'home' })}>
+        Dispatches
+      </Button>
+      {asking > 0 && (
+        <Button look="quiet" icon={<Inbox size={15} />} onClick={() => go({ page: 'inbox' })}>
+          {asking} asking
+        </Button>
+      )}
+    </nav>
+  )
+}
 
 export function Window() {
   useChanges()
@@ -21,38 +43,55 @@ export function Window() {
   const inbox = useAnswer('boundary.inbox', {})
   const [spawning, setSpawning] = useState(false)
   const [showKeys, setShowKeys] = useState(false)
-  useKeys({ n: () => setSpawning(true), '?': () => setShowKeys(true) })
+  useKeys({
+    n: () => setSpawning(true),
+    i: () => go({ page: 'inbox' }),
+    '?': () => setShowKeys(true),
+  })
   useEffect(() => {
     window.orangery?.onCommand((command) => (command === 'spawn' ? setSpawning(true) : setShowKeys(true)))
   }, [])
   const rows = list.data ?? []
-  const asking = new Set<string>(inbox.data?.map((request) => request.dispatch))
+  const requests = inbox.data ?? []
+  const asking = new Set<string>(requests.map((request) => request.dispatch))
   const waiting = rows.filter((row) => groupOf(row, asking) === 'waiting').map((row) => row.id)
   const here = route.page === 'dispatch' ? rows.find((row) => row.id === route.id) : rows[0]
+  const atHome = route.page === 'home'
 
   return (
     <Tooltip.Provider delayDuration={500} skipDelayDuration={200}>
       <div className="flex h-full flex-col">
         <Lost />
-        <div className="flex min-h-0 flex-1">
-          <Sidebar rows={rows} requests={inbox.data ?? []} onSpawn={() => setSpawning(true)} />
-          <main className="glass my-2 mr-2 min-w-0 flex-1 overflow-hidden rounded-xl">
-            {route.page === 'dispatch' && (
-              <DispatchPage
-                key={route.id}
-                id={route.id}
-                tab={route.tab}
-                requests={(inbox.data ?? []).filter((request) => request.dispatch === route.id)}
-              />
-            )}
-            {route.page === 'host' && <HostPage />}
-            {route.page === 'inbox' && <InboxPage requests={inbox.data ?? []} rows={rows} />}
-            {route.page === 'home' && list.data !== undefined && (
-              <Home first={rows.length === 0} waiting={waiting} onSpawn={() => setSpawning(true)} />
-            )}
+        <div className="flex min-h-0 flex-1 narrow:flex-col">
+          <Sidebar
+            rows={rows}
+            requests={requests}
+            onSpawn={() => setSpawning(true)}
+            className={atHome ? `narrow:w-full ${rows.length > 0 ? 'narrow:flex-1' : ''}` : 'narrow:hidden'}
+          />
+          <main
+            className={`glass my-2 mr-2 flex min-h-0 min-w-0 flex-1 flex-col overflow-hidden rounded-xl narrow:m-0 narrow:rounded-none ${atHome && rows.length > 0 ? 'narrow:hidden' : ''}`}
+          >
+            {!atHome && <BackBar asking={requests.length} />}
+            <div className="min-h-0 flex-1">
+              {route.page === 'dispatch' && (
+                <DispatchPage
+                  key={route.id}
+                  id={route.id}
+                  tab={route.tab}
+                  requests={requests.filter((request) => request.dispatch === route.id)}
+                />
+              )}
+              {route.page === 'host' && <HostPage tab={route.tab} />}
+              {route.page === 'inbox' && <InboxPage requests={requests} rows={rows} />}
+              {atHome && list.data !== undefined && (
+                <Home first={rows.length === 0} waiting={waiting} onSpawn={() => setSpawning(true)} />
+              )}
+            </div>
           </main>
         </div>
       </div>
+      <Busy />
       <SpawnDialog open={spawning} startAt={here?.roots[0] ?? null} onClose={() => setSpawning(false)} />
       <KeysDialog open={showKeys} onClose={() => setShowKeys(false)} />
       <Toaster />

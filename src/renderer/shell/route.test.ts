@@ -3,7 +3,8 @@ import { formatRoute, parseRoute, type Route } from './route.ts'
 
 const routes: Route[] = [
   { page: 'home' },
-  { page: 'host' },
+  { page: 'host', tab: 'isolation' },
+  { page: 'host', tab: 'approvals' },
   { page: 'inbox' },
   { page: 'dispatch', id: '20260128120500-b7c9', tab: null },
   { page: 'dispatch', id: '20260128120500-b7c9', tab: 'changes' },

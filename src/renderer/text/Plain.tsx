@@ -1,4 +1,5 @@
 import { memo } from 'react'
+import { partsOf } from './path.ts'
 import { piecesOf } from './visible.ts'
 
 /** Text from outside: always text, never markup, and with nothing hidden in it. */
@@ -20,17 +21,30 @@ export const Plain = memo(function Plain({ children }: { children: string }) {
   )
 })
 
-/** A path whose end matters most: the folder gives way first. */
+/** A path whose end matters most: the folder gives way first, then the name, and its ending never. */
 export function PathText({ path, className = '' }: { path: string; className?: string }) {
-  const cut = path.lastIndexOf('/') + 1
+  const { folder, stem, ending } = partsOf(path)
+  // A box narrower than its ellipsis shows a cut letter instead of one.
+  const yielding = folder.length > 3 ? 'min-w-[1.6em] shrink-9999 truncate' : 'shrink-0'
   return (
     <span className={`flex min-w-0 ${className}`} title={path}>
-      <span className="shrink-9999 truncate text-ink-faint">
-        <Plain>{path.slice(0, cut)}</Plain>
+      {/* Cut into boxes it would be read out in pieces. */}
+      <span className="sr-only select-none">
+        <Plain>{path}</Plain>
       </span>
-      <span className="min-w-0 truncate">
-        <Plain>{path.slice(cut)}</Plain>
+      {folder !== '' && (
+        <span aria-hidden className={`text-ink-faint ${yielding}`}>
+          <Plain>{folder}</Plain>
+        </span>
+      )}
+      <span aria-hidden className="min-w-0 truncate">
+        <Plain>{stem}</Plain>
       </span>
+      {ending !== '' && (
+        <span aria-hidden className="shrink-0">
+          <Plain>{ending}</Plain>
+        </span>
+      )}
     </span>
   )
 }

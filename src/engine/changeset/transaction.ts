@@ -1,0 +1,171 @@
+import { randomBytes } from 'node:crypto'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords.ts'
+import type { Layout } from '../base/paths.ts'
+import { readBases, writeBases } from './bases.ts'
+import type { Disk } from './disk.ts'
+import { Journals, type Journal } from './journal.ts'
+import { Landing, NeitherOldNorNew } from './land.ts'
+import { BlobReader } from './objects.ts'
+import { adoptBases } from './rebase.ts'
+import { SavedManifests } from './saved.ts'
+import { readView } from './view.ts'
+
+export type ApplyContext = {
+  readonly layout: Layout
+  readonly records: ChangesetRecords
+  readonly disk: Disk
+}
+
+export function newJournal(
+  record: ChangesetRecord,
+  by: string,
+  rest: Omit<Journal, 'version' | 'transaction' | 'id' | 'state' | 'by' | 'at' | 'revision'>,
+): Journal {
+  const at = new Date().toISOString()
+  const transaction = `${record.id}-${randomBytes(4).toString('hex')}`
+  return {
+    version: 1,
+    transaction,
+    id: record.id,
+    state: 'staging',
+    by,
+    at,
+    revision: record.revision,
+    ...rest,
+  }
+}
+
+/** Journal, stage, commit. A failure on the way leaves every original as it was. */
+export async function carryOut(
+  context: ApplyContext,
+  record: ChangesetRecord,
+  journal: Journal,
+): Promise<void> {
+  const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
+  await using blobs = new BlobReader(context.layout.objects(record.repoId))
+  await using landing = new Landing(journal.transaction, journal.operations, context.disk)
+  let stage: Journal['state'] = 'staging'
+  try {
+    await journals.write(journal)
+    await landing.stage(blobs)
+    await journals.write({ ...journal, state: 'committing' })
+    stage = 'committing'
+    await landing.forward()
+    await journals.write({ ...journal, state: 'committed' })
+    stage = 'committed'
+  } catch (error) {
+    if (stage === 'committed') throw error
+    try {
+      if (stage === 'committing') await landing.back()
+      await landing.clear()
+      await journals.remove(journal.transaction)
+    } catch (failure) {
+      throw cutOff(journal, error, failure)
+    }
+    throw landingFailure(journal, error)
+  }
+  await finish(context, record, journal, landing).catch((error: unknown) => {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new OrangeryError(
+      'changeset.record_behind',
+      `the ${journal.kind} of changeset ${record.id} has landed, but its record could not be written: ${why}`,
+      { kind: 'cannot_create', hint: 'The record catches up on the next start or apply.', cause: error },
+    )
+  })
+}
+
+/** All originals are new: makes the records say so. May be done again after a crash. */
+async function finish(
+  context: ApplyContext,
+  record: ChangesetRecord,
+  journal: Journal,
+  landing: Landing,
+): Promise<void> {
+  const folder = context.layout.changeset(record.repoId, record.id)
+  const revision = await new SavedManifests(folder, context.disk).write(journal.manifest)
+  const bases = await readBases(folder)
+  adoptBases(bases, journal.bases)
+  await writeBases(folder, bases, context.disk)
+  const view = await readView(context.layout.objects(record.repoId), revision, journal.manifest)
+  // When nothing remains, the record goes on saying how much landed.
+  const { files, insertions, deletions } =
+    journal.outcome === 'applied' ? record : { ...view, files: view.files.length }
+  context.records.applied(
+    record.id,
+    {
+      transaction: journal.transaction,
+      kind: journal.kind,
+      revision: journal.revision,
+      at: journal.at,
+      by: journal.by,
+      state: 'committed',
+      undoes: journal.undoes,
+    },
+    { revision, files, insertions, deletions },
+    journal.outcome,
+    journal.why,
+  )
+  await landing.clear()
+  await new Journals(folder, context.disk).close(journal.transaction)
+}
+
+export async function hasOpenJournal(context: ApplyContext, record: ChangesetRecord): Promise<boolean> {
+  const folder = context.layout.changeset(record.repoId, record.id)
+  return (await new Journals(folder, context.disk).open()).length > 0
+}
+
+/** Brings what a crash cut off to its end: forward if it can, back if not. The caller holds the project's lock. */
+export async function recoverChangeset(context: ApplyContext, record: ChangesetRecord): Promise<void> {
+  const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
+  for (const journal of await journals.open()) {
+    await using landing = new Landing(journal.transaction, journal.operations, context.disk)
+    if (journal.state === 'staging') {
+      await landing.clear()
+      await journals.remove(journal.transaction)
+      continue
+    }
+    if (journal.state === 'committing') {
+      try {
+        await landing.forward()
+      } catch (error) {
+        // A person has to look at such a file first; nothing else is touched until then.
+        if (error instanceof NeitherOldNorNew) throw error
+        await landing.back()
+        await landing.clear()
+        await journals.remove(journal.transaction)
+        continue
+      }
+      await journals.write({ ...journal, state: 'committed' })
+    }
+    await finish(context, record, journal, landing)
+  }
+}
+
+function landingFailure(journal: Journal, error: unknown): unknown {
+  if (error instanceof OrangeryError) return error
+  const why = error instanceof Error ? error.message : String(error)
+  return new OrangeryError(
+    'changeset.apply_failed',
+    `cannot ${journal.kind} changeset ${journal.id}: ${why}`,
+    {
+      kind: 'cannot_create',
+      hint: 'Nothing was changed.',
+      cause: error,
+    },
+  )
+}
+
+/** Could neither go on nor back. The journal stays: the next start, or the next apply, brings it to its end. */
+function cutOff(journal: Journal, error: unknown, failure: unknown): OrangeryError {
+  const why = error instanceof Error ? error.message : String(error)
+  return new OrangeryError(
+    'changeset.apply_cut_off',
+    `the ${journal.kind} of changeset ${journal.id} was cut off: ${why}`,
+    {
+      kind: 'busy',
+      hint: 'Some files may be new and some old. Mend the cause, then try again: it is finished or taken back first.',
+      cause: failure,
+    },
+  )
+}

@@ -1,0 +1,105 @@
+import type { ApplyResult } from '../../shared/changeset.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { ChangesetRecord } from '../base/changesetRecords.ts'
+import type { Base } from './bases.ts'
+import { depthOf, toText } from './bytePath.ts'
+import type { Conflict } from './conflicts.ts'
+import { Journals, type Journal } from './journal.ts'
+import { isAt } from './land.ts'
+import { entryKey, type Side } from './manifest.ts'
+import { refuseConflicts } from './planApply.ts'
+import { rebaseManifest } from './rebase.ts'
+import { LockedFolders } from './scan.ts'
+import { orderSteps, type Operation, type Step } from './steps.ts'
+import { carryOut, newJournal, type ApplyContext } from './transaction.ts'
+import { Tree } from './tree.ts'
+import type { View } from './view.ts'
+
+export async function undoChangeset(
+  context: ApplyContext,
+  record: ChangesetRecord,
+  current: View,
+  by: string,
+): Promise<ApplyResult> {
+  const last = context.records
+    .applies(record.id)
+    .findLast((apply) => apply.kind === 'apply' && apply.state === 'committed')
+  if (last === undefined) {
+    throw new OrangeryError(
+      'changeset.nothing_to_undo',
+      `changeset ${record.id}: nothing of it has been applied`,
+      {
+        kind: 'refused',
+      },
+    )
+  }
+  const folder = context.layout.changeset(record.repoId, record.id)
+  const done = await new Journals(folder, context.disk).readDone(last.transaction)
+  const steps = await planUndo(context, done)
+  const gitDir = context.layout.objects(record.repoId)
+  const touched = new Set(done.bases.map(([key]) => key))
+  const returning = done.previous.entries.filter((entry) => touched.has(entryKey(entry)))
+  const before = new Map(
+    done.bases_before.map(([key, base]): [string, Base] => {
+      const entry = returning.find((each) => entryKey(each) === key)
+      return [key, base ?? { side: entry?.base ?? null, certain: entry?.certain ?? true }]
+    }),
+  )
+  const manifest = await rebaseManifest(current.manifest, before, returning, gitDir, context.disk)
+  const journal = newJournal(record, by, {
+    kind: 'undo',
+    undoes: last.transaction,
+    operations: [...orderSteps(steps)],
+    manifest,
+    previous: current.manifest,
+    bases: [...before],
+    bases_before: done.bases,
+    outcome: 'review',
+    why: 'the apply was undone',
+  })
+  await carryOut(context, record, journal)
+  const applied = steps
+    .filter(({ before, after }) => (after ?? before)?.kind !== 'directory')
+    .map((step) => ({ root: step.root, path: toText(step.path) }))
+  return { id: record.id, state: 'review', applied, skipped: [] }
+}
+
+/** The way back, provided that everything still is as the apply left it. */
+async function planUndo(context: ApplyContext, done: Journal): Promise<Step[]> {
+  const ends = new Map<string, { first: Operation; last: Operation }>()
+  for (const operation of done.operations) {
+    if (operation.left === true) continue
+    const key = entryKey(operation)
+    ends.set(key, { first: ends.get(key)?.first ?? operation, last: operation })
+  }
+  const steps: Step[] = []
+  const conflicts: Conflict[] = []
+  // An agent's folder of mode 000 has landed as such: we look into it as the capture did.
+  await using locked = new LockedFolders(context.disk)
+  const folders = [...ends.values()].map(({ last }) => last).filter(isLockedFolder)
+  for (const { root, path } of folders.toSorted((a, b) => depthOf(a.path) - depthOf(b.path))) {
+    await using tree = new Tree(root, context.disk)
+    if ((await tree.lstat(path))?.isDirectory() === true) await locked.open(root, path)
+  }
+  for (const { first, last } of ends.values()) {
+    await using tree = new Tree(first.root, context.disk)
+    const { root, path } = first
+    const local = await tree.lstat(path)
+    const moved = !(await isAt(tree, path, last.after)) || hasOtherMode(local?.mode, last.after)
+    if (moved && !(await isAt(tree, path, first.before))) {
+      const isFolder = last.after?.kind === 'directory' || first.before?.kind === 'directory'
+      if (isFolder && local === null) continue
+      const why = 'you changed it after the apply'
+      conflicts.push({ root, path: toText(path), why, anchor: '', choices: [] })
+    } else if (moved) continue
+    else steps.push({ root, path, before: last.after, after: first.before, identity: null })
+  }
+  refuseConflicts('undo', conflicts)
+  return steps
+}
+function isLockedFolder({ after }: Operation): boolean {
+  return after?.kind === 'directory' && (after.mode & 0o700) !== 0o700
+}
+function hasOtherMode(mode: bigint | undefined, side: Side | null): boolean {
+  return side?.kind === 'file' && mode !== undefined && Number(mode & 0o777n) !== (side.mode & 0o777)
+}

@@ -1,0 +1,203 @@
+import { Lock } from 'lucide-react'
+import { useState } from 'react'
+import type { Changeset } from '../../shared/changeset.ts'
+import { useAct } from '../client/queries.ts'
+import { Button } from '../design/Button.tsx'
+import { Choice, OneOf } from '../design/Choice.tsx'
+import { Dialog } from '../design/Dialog.tsx'
+import { Reading } from '../design/Section.tsx'
+import { showToast } from '../design/toasts.ts'
+import { Counts } from '../dispatches/Badges.tsx'
+import type { WorktreePlace } from '../dispatches/useWorktree.ts'
+import { Plain } from '../text/Plain.tsx'
+import { CommitFields, commitOf, type CommitDraft } from './CommitFields.tsx'
+import { Conflicts, useConflicts } from './Conflicts.tsx'
+import { countFiles } from './Endings.tsx'
+import { tallyOf } from './model.ts'
+
+function Destination({ changeset, worktree }: { changeset: Changeset; worktree: WorktreePlace | null }) {
+  const lines =
+    worktree === null ? changeset.roots : [`${worktree.name}, branch ${worktree.branch}`, worktree.repo]
+  return (
+    <ul className="selectable rounded-lg bg-sunken px-3 py-2 font-mono text-small shadow-[inset_0_0_0_1px_var(--line)]">
+      {lines.map((line) => (
+        <li key={line} className="[overflow-wrap:anywhere]">
+          <Plain>{line}</Plain>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+type Way = 'merge' | 'squash' | 'apply'
+const waysOf = (commits: number) =>
+  [
+    {
+      value: 'merge',
+      label: 'Merge',
+      detail: commits === 0 ? 'as a commit of its own' : `with the ${commits} commits of the agent`,
+    },
+    { value: 'squash', label: 'Squash', detail: 'into one commit' },
+    { value: 'apply', label: 'Apply only', detail: 'without a commit' },
+  ] as const satisfies readonly { value: Way; label: string; detail: string }[]
+
+type ApplyDialogProps = {
+  changeset: Changeset
+  worktree: WorktreePlace | null
+  commits: number
+  onClose(): void
+  onUndo(): void
+}
+
+/** The one door between the agent and the user's files: what, where to, and what is in the way. */
+export function ApplyDialog({ changeset, worktree, commits, onClose, onUndo }: ApplyDialogProps) {
+  const tally = tallyOf(changeset)
+  const nothingDecided = tally.approvedFiles === 0
+  const [rest, setRest] = useState(nothingDecided)
+  const [ignored, setIgnored] = useState(false)
+  const [commit, setCommit] = useState<CommitDraft | null>(null)
+  const [way, setWay] = useState<Way>('merge')
+  const conflicts = useConflicts(changeset.id)
+  const unsettled = conflicts.answer?.conflicts.length ?? 0
+  const apply = useAct('changeset.apply', {
+    onDone: ({ applied, skipped, commit: made, notes }) => {
+      onClose()
+      const said = [
+        made === undefined ? '' : `Commit ${made.oid.slice(0, 9)} on ${made.branch}.`,
+        ...(notes ?? []),
+        skipped.length === 0 ? '' : `${countFiles(skipped.length)} stayed behind: ${skipped[0]?.why ?? ''}`,
+      ].filter(Boolean)
+      showToast({
+        tone: 'good',
+        title: `Applied ${countFiles(applied.length)}`,
+        detail: said.length === 0 ? undefined : said.join(' '),
+        action: { label: 'Undo', run: onUndo },
+      })
+    },
+  })
+  const land = useAct('agent.land', {
+    onDone: ({ applied, branch, commit: made, landed, skipped }) => {
+      onClose()
+      showToast({
+        tone: 'good',
+        title: landed ? `Landed on ${branch}` : `${countFiles(applied.length)} landed on ${branch}`,
+        detail: [
+          made === null ? '' : `Commit ${made.slice(0, 9)}.`,
+          landed ? 'The sandbox is in the archive.' : '',
+          skipped.length === 0 ? '' : `${countFiles(skipped.length)} stayed behind.`,
+        ]
+          .filter(Boolean)
+          .join(' '),
+      })
+    },
+  })
+  const busy = apply.isPending || land.isPending
+  const selection = { all: rest, include_ignored: rest && ignored }
+  const start = () => {
+    if (worktree !== null) land.mutate({ id: changeset.id, how: way, ...selection })
+    else
+      apply.mutate({
+        id: changeset.id,
+        ...selection,
+        revision: changeset.revision,
+        ...(commit === null ? {} : { commit: commitOf(commit) }),
+      })
+  }
+  const landing = tally.approvedFiles + (rest ? tally.openFiles : 0) + (rest && ignored ? tally.ignored : 0)
+  const whyNot =
+    landing === 0
+      ? 'Nothing is chosen.'
+      : unsettled > 0
+        ? 'Settle the conflicts first.'
+        : commit !== null && commit.branch.trim() === ''
+          ? 'Name the branch.'
+          : null
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={worktree === null ? 'Apply to your files' : 'Land in the worktree'}
+      description={
+        worktree === null ? (
+          <>
+            {countFiles(landing)} will change in{' '}
+            {changeset.roots.length === 1 ? 'this folder' : `${changeset.roots.length} folders`}. You can undo
+            it as long as the files stay as they are.
+          </>
+        ) : (
+          <>{countFiles(landing)} will land on its branch. Your own checkout stays as it is.</>
+        )
+      }
+      footer={
+        <>
+          <Counts insertions={changeset.insertions} deletions={changeset.deletions} />
+          <span className="min-w-0 flex-1 truncate text-small text-ink-faint">{whyNot}</span>
+          <Button look="quiet" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button
+            look="primary"
+            disabled={whyNot !== null || busy || conflicts.answer === null}
+            onClick={start}
+          >
+            {busy ? 'Applying…' : `${worktree === null ? 'Apply' : 'Land'} ${countFiles(landing)}`}
+          </Button>
+        </>
+      }
+    >
+      <div className="space-y-4">
+        <Destination changeset={changeset} worktree={worktree} />
+        <div className="space-y-2.5">
+          {!nothingDecided && (
+            <p>
+              {countFiles(tally.approvedFiles)} approved in whole or part. What you rejected or sent to rework
+              stays in review.
+            </p>
+          )}
+          {tally.openFiles > 0 && (
+            <Choice checked={rest} onChange={setRest}>
+              {nothingDecided
+                ? tally.openFiles === 1
+                  ? 'Approve the file as it is shown'
+                  : `Approve all ${countFiles(tally.openFiles)} as they are shown`
+                : `Also approve ${countFiles(tally.openFiles)} I have not decided on`}
+            </Choice>
+          )}
+          {tally.ignored > 0 && rest && (
+            <Choice checked={ignored} onChange={setIgnored}>
+              Include {countFiles(tally.ignored)} that git ignores
+            </Choice>
+          )}
+        </div>
+        {worktree === null ? (
+          <CommitFields value={commit} commits={commits} onChange={setCommit} />
+        ) : (
+          <OneOf<Way> label="How it lands" value={way} options={waysOf(commits)} onChange={setWay} />
+        )}
+        {conflicts.error !== null && (
+          <p className="selectable [overflow-wrap:anywhere] text-bad">
+            <Plain>{conflicts.error.message}</Plain>
+          </p>
+        )}
+        {conflicts.answer === null && conflicts.error === null && (
+          <Reading what="Comparing with your files as they are now…" />
+        )}
+        {conflicts.answer !== null && (
+          <Conflicts
+            id={changeset.id}
+            answer={conflicts.answer}
+            busy={conflicts.busy}
+            onResolve={conflicts.resolve}
+          />
+        )}
+        {tally.protectedOpen > 0 && (
+          <p className="flex gap-2 rounded-lg bg-bad-wash px-3 py-2 text-small text-bad">
+            <Lock size={14} className="mt-0.5 shrink-0" />
+            {countFiles(tally.protectedOpen)} can run code or change how your tools behave. They stay behind
+            until you decide on each.
+          </p>
+        )}
+      </div>
+    </Dialog>
+  )
+}

@@ -1,0 +1,54 @@
+import { appendFile, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { createChangesets } from '../../src/engine/changeset/changesets.ts'
+import { watchedDisk } from '../../src/engine/changeset/disk.ts'
+import { Bench } from '../../src/engine/changeset/testing.ts'
+
+const all = { all: true, include_ignored: false }
+
+/** An apply that was cut off after one of three files had landed, and a user who then wrote one of the others. */
+async function cutOff(bench: Bench) {
+  await bench.user('echo a > a; echo b > b; echo c > c')
+  const { id } = await bench.dispatch('echo A > a; echo B > b; rm c')
+  let links = 0
+  const disk = watchedDisk((operation) => {
+    if (operation === 'link') links += 1
+    if (links > 1) throw Object.assign(new Error('EIO: injected'), { code: 'EIO' })
+  })
+  const { layout, store } = bench
+  const dying = createChangesets({ layout, records: store.changesets, disk })
+  await expect(dying.apply(id, all, 'test')).rejects.toMatchObject({ code: 'changeset.apply_cut_off' })
+  expect(await readFile(join(bench.root, 'a'), 'utf8')).toBe('A\n')
+  await appendFile(join(bench.root, 'b'), 'mine\n')
+  await bench.changesets.recover()
+  const { escalated } = await bench.changesets.get(id)
+  expect(escalated).toContain('b: it is neither what it was nor what it should become')
+  await expect(bench.changesets.apply(id, all, 'test')).rejects.toMatchObject({
+    code: 'changeset.neither_old_nor_new',
+  })
+  await expect(bench.changesets.settle(id, { path: 'x' }, 'mine')).rejects.toMatchObject({ kind: 'input' })
+  return id
+}
+const contents = (bench: Bench) =>
+  Promise.all(['a', 'b', 'c'].map((name) => readFile(join(bench.root, name), 'utf8').catch(() => null)))
+
+test('a file that a crash left neither old nor new can be kept, and the rest of the apply is finished around it', async () => {
+  await using bench = await Bench.make()
+  const id = await cutOff(bench)
+  expect(await bench.changesets.settle(id, { path: 'b' }, 'mine')).toEqual({ id, state: 'applied' })
+  expect(await contents(bench)).toEqual(['A\n', 'b\nmine\n', null])
+  expect((await bench.changesets.get(id)).escalated).toBeNull()
+  expect(await bench.snapshot()).not.toContain('.orangery-apply')
+  await bench.changesets.undo(id, 'test')
+  expect(await contents(bench)).toEqual(['a\n', 'b\nmine\n', 'c\n'])
+})
+
+test("or be replaced by the agent's, and undo brings back what the user had written", async () => {
+  await using bench = await Bench.make()
+  const id = await cutOff(bench)
+  expect(await bench.changesets.settle(id, { path: 'b' }, 'theirs')).toEqual({ id, state: 'applied' })
+  expect(await contents(bench)).toEqual(['A\n', 'B\n', null])
+  await bench.changesets.undo(id, 'test')
+  expect(await contents(bench)).toEqual(['a\n', 'b\nmine\n', 'c\n'])
+})
