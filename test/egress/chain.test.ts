@@ -225,3 +225,28 @@ test('a preset is said in full before it is granted, in a run, a spawn and a pre
   expect(spawned).toMatchObject({ code: 0, stderr: `orangery: ${said}\n` })
   expect((await run(['preflight', ...dirs, ...allowed, 'true'], more)).stdout).toContain(said)
 })
+
+test("a run goes out through the proxy of the user's own environment, and the report says so", async () => {
+  requests.length = 0
+  const proxy = `http://ada:secret@127.0.0.1:${port}`
+  const more = {
+    HTTP_PROXY: proxy,
+    HTTPS_PROXY: proxy,
+    http_proxy: '',
+    https_proxy: '',
+    NO_PROXY: '',
+    no_proxy: '',
+  }
+  const allowed = ['--allow-host', 'nowhere.example', '--', 'sh', '-c']
+  const script = 'curl -sS http://nowhere.example/a; curl -sS --noproxy "*" http://nowhere.example/b; env'
+  const ran = await run([...project(), ...allowed, script], more)
+  expect(requests).toEqual([
+    'nowhere.examplehttp://nowhere.example/a',
+    'nowhere.examplehttp://nowhere.example/b',
+  ])
+  expect(ran.stdout).not.toContain('secret')
+  const report = await run(['preflight', '--dir', join(dir, 'project'), ...allowed, 'true'], more)
+  expect(report.stdout).toContain(
+    `connections go out through http://127.0.0.1:${port}, as your environment says`,
+  )
+})

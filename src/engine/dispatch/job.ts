@@ -2,13 +2,13 @@ import type { AgentCard } from '../../shared/card.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { Contract } from '../base/contract.ts'
 import type { WorkspaceDriver } from '../base/workspace.ts'
-import type { CredentialGrant } from '../egress/index.ts'
+import type { CredentialGrant, Proxies } from '../egress/index.ts'
 import type { Project } from '../workspace/index.ts'
 import type { Size } from './terminal.ts'
 
 /**
  * Everything a supervisor needs to lead one dispatch from its workspace to its end. It travels over a pipe
- * and is never written down: `env` and `credentials` hold secrets.
+ * and is never written down: `env`, `credentials` and `proxies` hold secrets.
  */
 export type Job = {
   readonly id: DispatchId
@@ -27,5 +27,7 @@ export type Job = {
   readonly env: Readonly<Record<string, string>>
   /** Secrets the broker holds; the agent never sees them. */
   readonly credentials: readonly CredentialGrant[]
+  /** Proxies of the user's environment that lead out; a password may be in them. */
+  readonly proxies: Proxies | null
   readonly size: Size
 }

@@ -73,10 +73,10 @@ export class LiveBoundary implements AsyncDisposable {
     this.#note = note
     this.#seen = seen
     this.#level = job.contract.boundary
-    const { id, credentials } = job
+    const { id, credentials, proxies } = job
     const { runtime } = parts
     const beforeDenial = (host: string, port: number) => this.#beforeDenial(host, port)
-    this.#network = new Network({ id, runtime, sandbox, note, credentials, authority, beforeDenial })
+    this.#network = new Network({ id, runtime, sandbox, note, credentials, authority, proxies, beforeDenial })
     this.#boundaries = new Boundaries({
       records: parts.store.boundaries,
       userConfigDir: parts.configDir,

@@ -11,6 +11,7 @@ import {
   type Authority,
   type Broker,
   type CredentialGrant,
+  type Proxies,
 } from '../egress/index.ts'
 import { DecisionLog } from './decisionLog.ts'
 
@@ -22,6 +23,7 @@ export type NetworkOptions = {
   readonly credentials: readonly CredentialGrant[]
   /** Vouches for hosts whose TLS a secret lets us open. */
   readonly authority: Authority | null
+  readonly proxies: Proxies | null
   /** A host that is missing, not forbidden: it may become a request, and the connection waits for the answer. */
   readonly beforeDenial: (host: string, port: number) => Promise<unknown>
 }
@@ -66,6 +68,7 @@ export class Network implements AsyncDisposable {
       policy: wanted,
       credentials: this.#options.credentials,
       authority: this.#options.authority,
+      proxies: this.#options.proxies,
       onDecision: (decided) => this.#log.add(decided),
       beforeDenial: ({ host, port }) => this.#options.beforeDenial(host, port),
     })

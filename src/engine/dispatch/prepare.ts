@@ -37,6 +37,7 @@ import type { Parts } from './parts.ts'
 import { readCredentials } from './credentials.ts'
 import { placeIn, placeOf } from './place.ts'
 import { presetChecks, withPresets } from './presets.ts'
+import { readProxies } from './proxies.ts'
 import { startTicks } from './processes.ts'
 import { resolveAgent } from './provider.ts'
 import { sandboxRequest } from './request.ts'
@@ -89,6 +90,7 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
   const entersInvocation = place.invocation !== null
   const { trusted } = place
   const { grants, checks } = await readCredentials(config.sandboxCredentials, contract.outputs)
+  const { proxies, checks: proxyChecks } = readProxies(process.env, contract.outputs)
   const job = {
     name: request.name ?? null,
     card,
@@ -96,12 +98,13 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
     contract,
     env: request.env,
     credentials: grants,
+    proxies,
     size,
     entersInvocation,
     continues: turn?.invocation_id ?? null,
     trusted,
   }
-  const outputChecks = [...presetChecks(expansions), ...checks]
+  const outputChecks = [...presetChecks(expansions), ...checks, ...proxyChecks]
   return { request, job, contract, outputChecks, parentId, invocation: place.invocation }
 }
 

@@ -15,6 +15,7 @@ import { readUntil } from './reading.ts'
 import { memoisedResolver, type Resolver } from './resolver.ts'
 import { encodeReply, parseGreeting, parseRequest, socksReply } from './socks.ts'
 import { upstreamTrust } from './trust.ts'
+import type { Proxies } from './upstream.ts'
 import { carry, hangUp, openPassage, refusePlain, statusOf, type Readers } from './tunnel.ts'
 import { listenerKeys, proxyKey, readLine, type Opening } from './wire.ts'
 
@@ -27,6 +28,8 @@ export type BrokerOptions = {
   readonly beforeDenial?: (target: Target) => Promise<unknown>
   readonly resolver?: Resolver
   readonly caps?: Partial<Caps>
+  /** Proxies of the user's own environment that lead out. */
+  readonly proxies?: Proxies | null
   readonly credentials?: readonly CredentialGrant[]
   /** Vouches in the sandbox for hosts whose TLS a credential lets us open. */
   readonly authority?: Authority | null
@@ -45,6 +48,7 @@ export interface Broker extends AsyncDisposable {
 
 /** Connections the kernel holds for us while we are busy. */
 const backlog = 4096
+const plainPort = 80
 
 const passedSchema = z.object({
   key: z.string(),
@@ -63,11 +67,13 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   const { authority = null, onDecision, beforeDenial } = options
   const opens = (target: Target) => authority !== null && opensTls(credentials, target)
   const remark = (target: Target) => (opens(target) ? '; its TLS is opened for a secret' : '')
-  const gate = new Gate(options.policy, caps, resolver, onDecision, beforeDenial, remark)
+  const trust = upstreamTrust(options.authorities ?? [])
+  const proxies = options.proxies ?? null
+  const gate = new Gate(options.policy, { caps, resolver, onDecision, beforeDenial, remark, proxies, trust })
   const http = createHttpSide(gate, {
     credentials,
     authority,
-    trust: upstreamTrust(options.authorities ?? []),
+    trust,
     handshakeMs: caps.handshakeMs,
     answerMs: caps.idleMs,
   })
@@ -125,6 +131,8 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   async function serveAlias(client: Socket, host: string, port: number): Promise<void> {
     try {
       const target = { host: normaliseHost(host) ?? host, port }
+      // The user's proxy may take plain requests and no tunnel to their port.
+      if (port === plainPort && gate.forwards(target)) return http.serveRequests(client, target, 'alias')
       const passage = await openPassage(gate, client, target, 'alias')
       await carry(gate, client, passage, caps.handshakeMs, http)
     } catch (error) {

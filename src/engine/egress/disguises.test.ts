@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
-import { connect as tlsConnect } from 'node:tls'
+import { connect as tlsConnect, createSecureContext } from 'node:tls'
 import { expect, test } from 'vitest'
 import { dial } from './dial.ts'
 import { defaultCaps, Gate } from './gate.ts'
@@ -137,16 +137,19 @@ test('HTTP/2 without TLS, whose host we cannot read, leads only where the user p
   socket.write(preface)
   await expect.poll(() => Buffer.concat(oracle.seen).toString()).toBe(preface)
 
-  const gate = new Gate(
-    parseOutputs({ allow: ['a.test'] }),
-    defaultCaps,
-    async () => [],
-    () => {},
-  )
+  const trust = () => createSecureContext()
+  const options = { caps: defaultCaps, resolver: async () => [], onDecision: () => {}, trust }
+  const gate = new Gate(parseOutputs({ allow: ['a.test'] }), options)
   const upstream = await dial('127.0.0.1', oracle.port, 1000)
   const [client, program] = await pair()
   program.write(preface)
-  const passage = { target: { host: 'a.test', port: 80 }, via: 'alias', upstream, pinned: false } as const
+  const passage = {
+    target: { host: 'a.test', port: 80 },
+    via: 'alias',
+    upstream,
+    pinned: false,
+    forwarder: null,
+  } as const
   await carry(gate, client, passage, 1000, { serveTunnel() {}, serveOpened() {}, opens: () => false })
   await readAll(program)
   expect(Buffer.concat(oracle.seen).toString()).toBe(preface)

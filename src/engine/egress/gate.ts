@@ -1,10 +1,21 @@
 import { isIP, type Socket } from 'node:net'
+import type { SecureContext } from 'node:tls'
 import type { NetworkUse } from '../../shared/effective.ts'
 import { isInCidr, refusedAddress } from './addresses.ts'
 import { codedError, dial } from './dial.ts'
 import { showTarget, type Target } from './names.ts'
 import { decide, denialText, type EgressDecision, type EgressPolicy } from './policy.ts'
 import type { Resolver } from './resolver.ts'
+import {
+  isLocalName,
+  proxyFor,
+  reachProxy,
+  showProxy,
+  tunnelThrough,
+  type Carrying,
+  type Proxies,
+  type Proxy,
+} from './upstream.ts'
 
 export type Caps = {
   /** Open connections at one time. */
@@ -61,43 +72,46 @@ export type Passage = {
   readonly upstream: Socket
   /** The user said where it leads. */
   readonly pinned: boolean
+  /** The connection is to this proxy, which takes whole requests and no bytes. */
+  readonly forwarder: Proxy | null
 }
 
 type Live = Passage & { readonly cut: (why: string) => void; readonly dial: string; counted: number }
 type Allowed = Extract<EgressDecision, { allowed: true }>
 
+/** Where a proxy resolves, our own lookup is a check and not worth a long wait. */
+const proxiedLookupMs = 2000
 const mostHosts = 1000
 const otherHosts = '(other hosts)'
+
+export type GateOptions = {
+  readonly caps: Caps
+  readonly resolver: Resolver
+  readonly onDecision: (decided: Decided) => void
+  /** Called before a missing host is denied; the connection waits for it. */
+  readonly beforeDenial?: ((target: Target) => Promise<unknown>) | undefined
+  /** What the log says of a tunnel besides why it is allowed. */
+  readonly remark?: (target: Target) => string
+  /** Proxies of the user's own, through which everything goes that is not pinned. */
+  readonly proxies?: Proxies | null
+  readonly trust: () => SecureContext
+}
 
 /** Decides, resolves, checks, dials and keeps the books. Every way in ends here. */
 export class Gate {
   #policy: EgressPolicy
   #closed = false
   #bytes = 0
+  readonly #options: GateOptions
   readonly #caps: Caps
-  readonly #resolver: Resolver
-  readonly #onDecision: (decided: Decided) => void
-  readonly #beforeDenial: ((target: Target) => Promise<unknown>) | undefined
-  /** What the log says of a tunnel besides why it is allowed. */
-  readonly #remark: (target: Target) => string
   readonly #live = new Set<Live>()
   readonly #allowed = new Map<string, { connections: number; bytes: number }>()
   readonly #denied = new Map<string, { connections: number; why: string }>()
 
-  constructor(
-    policy: EgressPolicy,
-    caps: Caps,
-    resolver: Resolver,
-    onDecision: (decided: Decided) => void,
-    beforeDenial?: (target: Target) => Promise<unknown>,
-    remark: (target: Target) => string = () => '',
-  ) {
-    this.#beforeDenial = beforeDenial
-    this.#remark = remark
+  constructor(policy: EgressPolicy, options: GateOptions) {
     this.#policy = policy
-    this.#caps = caps
-    this.#resolver = resolver
-    this.#onDecision = onDecision
+    this.#options = options
+    this.#caps = options.caps
   }
 
   get policy(): EgressPolicy {
@@ -111,7 +125,12 @@ export class Gate {
    * Leads one connection out, or throws `Denied` or `Unreachable`. `cut` is called when the passage is taken
    * away later: by a narrower policy or a cap.
    */
-  async pass(asked: Target, via: Via, cut: (why: string) => void): Promise<Passage> {
+  async pass(
+    asked: Target,
+    via: Via,
+    cut: (why: string) => void,
+    carrying: Carrying = 'tunnel',
+  ): Promise<Passage> {
     const decision = await this.#decideOrAsk(asked)
     if (!decision.allowed) throw this.deny(decision.target, via, decision.why, decision.grantable)
     const { target } = decision
@@ -122,10 +141,18 @@ export class Gate {
       throw this.deny(target, via, `more than ${this.#caps.bytes} bytes in all`)
     }
     const deadline = Date.now() + this.#caps.connectMs
-    const addresses = await this.#addresses(decision, via, deadline)
-    this.#decided(target, via, true, decision.why + (via === 'http' ? '' : this.#remark(target)))
+    const proxy = this.#proxyFor(decision, carrying)
+    const addresses =
+      proxy === null
+        ? await this.#addresses(decision, via, deadline)
+        : await this.#checkBehindProxy(target, via)
+    const remark = via === 'http' ? '' : (this.#options.remark?.(target) ?? '')
+    this.#decided(target, via, true, decision.why + remark)
     const port = decision.dial.kind === 'address' ? decision.dial.port : target.port
-    const upstream = await dialFirst(target, addresses, port, deadline)
+    const upstream =
+      proxy === null
+        ? await dialFirst(target, addresses, port, deadline)
+        : await this.#dialProxy(proxy, target, carrying, deadline)
     // The policy may have become narrower while we resolved and dialled.
     const now = this.#closed ? null : decide(this.#policy, target)
     if (now === null || !now.allowed || dialKey(now) !== dialKey(decision)) {
@@ -133,14 +160,57 @@ export class Gate {
       throw this.deny(target, via, now !== null && !now.allowed ? now.why : 'the boundary changed')
     }
     const pinned = decision.dial.kind !== 'resolve'
-    return this.#register({ target, via, upstream, pinned, cut, dial: dialKey(decision), counted: 0 })
+    const forwarder = carrying === 'request' ? proxy : null
+    const live = { target, via, upstream, pinned, forwarder, cut, dial: dialKey(decision), counted: 0 }
+    return this.#register(live)
+  }
+
+  /** Whether plain requests to a host go to a proxy that takes them whole. */
+  forwards(asked: Target): boolean {
+    const decision = decide(this.#policy, asked)
+    return decision.allowed && this.#proxyFor(decision, 'request') !== null
+  }
+
+  /** Where the user said where a name leads, nobody is asked on the way. */
+  #proxyFor({ dial, target }: Allowed, carrying: Carrying): Proxy | null {
+    return dial.kind === 'resolve' ? proxyFor(this.#options.proxies ?? null, target, carrying) : null
+  }
+
+  /**
+   * Behind a proxy the proxy resolves, and often nobody else can. What we can know we check all the same: an
+   * address, a name that leads to none but refused ones here, a name of the proxy's own network.
+   */
+  async #checkBehindProxy(target: Target, via: Via): Promise<readonly string[]> {
+    const found =
+      isIP(target.host) === 0
+        ? await withDeadline(this.#options.resolver(target.host), Date.now() + proxiedLookupMs).catch(
+            () => [],
+          )
+        : [target.host]
+    const refusals = found.map((address) => refusedAddress(address))
+    if (found.length > 0 && !refusals.includes(null)) {
+      throw this.deny(target, via, `it leads to ${found[0] ?? 'nothing'}, ${refusals[0] ?? 'no address'}`)
+    }
+    if (isLocalName(target.host)) throw this.deny(target, via, 'the name belongs to a local network')
+    return found
+  }
+
+  async #dialProxy(proxy: Proxy, target: Target, carrying: Carrying, deadline: number): Promise<Socket> {
+    const { resolver, trust } = this.#options
+    const way = { resolver, trust, deadline }
+    try {
+      return await (carrying === 'request' ? reachProxy(proxy, way) : tunnelThrough(proxy, target, way))
+    } catch (error) {
+      const { code = 'failed' } = error as NodeJS.ErrnoException
+      throw new Unreachable(target, code.includes(' ') ? code : `the proxy ${showProxy(proxy)} (${code})`)
+    }
   }
 
   /** Where someone may grant what is missing, he is asked first: a saved yes answers before the program notices. */
   async #decideOrAsk(asked: Target): Promise<EgressDecision> {
     const decision = decide(this.#policy, asked)
-    if (decision.allowed || !decision.grantable || this.#beforeDenial === undefined) return decision
-    await this.#beforeDenial(decision.target).catch(() => {})
+    if (decision.allowed || !decision.grantable || this.#options.beforeDenial === undefined) return decision
+    await this.#options.beforeDenial(decision.target).catch(() => {})
     return decide(this.#policy, asked)
   }
 
@@ -207,7 +277,7 @@ export class Gate {
 
   async #resolve(target: Target, deadline: number): Promise<readonly string[]> {
     try {
-      return await withDeadline(this.#resolver(target.host), deadline)
+      return await withDeadline(this.#options.resolver(target.host), deadline)
     } catch (error) {
       throw new Unreachable(target, (error as NodeJS.ErrnoException).code ?? 'no such host')
     }
@@ -254,7 +324,7 @@ export class Gate {
       if (use !== undefined) use.connections++
       else this.#denied.set(host, { connections: 1, why })
     }
-    this.#onDecision({ host: target.host, port: target.port, allowed, why, via, grantable })
+    this.#options.onDecision({ host: target.host, port: target.port, allowed, why, via, grantable })
   }
 }
 

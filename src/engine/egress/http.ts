@@ -8,6 +8,7 @@ import { pour, sinkInto, whenEnded } from './dial.ts'
 import { headText, passedOn, passResponse, readHead, sendRequest } from './exchange.ts'
 import { Unreachable, type Gate, type Passage, type Via } from './gate.ts'
 import { parseAuthority, showTarget, type Target } from './names.ts'
+import type { Carrying, Proxy } from './upstream.ts'
 import { carry, hangUp, httpAnswer, join, openPassage, statusOf } from './tunnel.ts'
 
 const readingMethods = new Set(['GET', 'HEAD', 'OPTIONS'])
@@ -26,6 +27,8 @@ export type HttpSide = {
   serveProxy(client: Socket): void
   /** Serves a client that speaks plain HTTP in a tunnel to one host. */
   serveTunnel(client: Socket, passage: Passage): void
+  /** The same, where no connection to the host stands yet. */
+  serveRequests(client: Socket, target: Target, via: Via): void
   /** Whether the TLS of a connection is to be opened: a secret belongs into it, and the user allowed it. */
   opens(target: Target): boolean
   /** Answers a client's TLS in the place of the host, and serves what it says inside. */
@@ -110,11 +113,14 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     const client = request.socket
     const plan = planRequest(request)
     if (typeof plan === 'string') return answer(request, response, 400, plan)
-    const upstream = await open(plan, request, () => client.destroy())
+    const { upstream, forwarder } = await open(plan, request, () => client.destroy(), 'request')
     const drop = () => upstream.destroy()
     client.once('close', drop)
     upstream.once('close', () => client.off('close', drop))
-    sendRequest(request, plan.path, [...plan.headers, 'Connection', 'close'], upstream)
+    const headers = [...plan.headers, 'Connection', 'close']
+    if (forwarder === null) sendRequest(request, plan.path, headers, upstream)
+    else
+      sendRequest(request, wholeUrl(plan.target, plan.path), withAuthorization(headers, forwarder), upstream)
     const head = await readHead(upstream, request.method ?? 'GET', answerMs)
     if (head !== null && head.status !== 101) return passResponse(head, client, response, upstream)
     upstream.destroy()
@@ -134,7 +140,7 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     const plan = planRequest(request)
     if (typeof plan === 'string') return void hangUp(client, httpAnswer(400, plan))
     if (gate.policy.readOnly) throw gate.deny(plan.target, plan.via, 'read-only outputs take no web sockets')
-    const upstream = await open(plan, request, () => client.destroy())
+    const { upstream } = await open(plan, request, () => client.destroy(), 'tunnel')
     client.once('close', () => upstream.destroy())
     const upgrade = ['Connection', 'Upgrade', 'Upgrade', 'websocket']
     sendRequest(request, plan.path, [...plan.headers, ...upgrade], upstream)
@@ -176,7 +182,12 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     return { target, via, path, headers, tls: opened || secrets.some(({ tls }) => tls) }
   }
 
-  async function open(plan: Plan, request: IncomingMessage, cut: () => void): Promise<Socket> {
+  async function open(
+    plan: Plan,
+    request: IncomingMessage,
+    cut: () => void,
+    carrying: Carrying,
+  ): Promise<Pick<Passage, 'upstream' | 'forwarder'>> {
     const inside = fixed.get(request.socket)
     const { host, port } = plan.target
     const moves = plan.tls && port === 80
@@ -185,12 +196,18 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     if (inside !== undefined) inside.ready = null
     const isUsable = ready !== null && !moves && !ready.upstream.destroyed
     if (!isUsable) ready?.upstream.destroy()
-    const { upstream } = isUsable ? ready : await gate.pass(target, plan.via, cut)
-    return plan.tls ? beginTls(upstream, target, options.trust()) : upstream
+    const passage = isUsable ? ready : await gate.pass(target, plan.via, cut, plan.tls ? 'tunnel' : carrying)
+    if (!plan.tls) return passage
+    return { upstream: await beginTls(passage.upstream, target, options.trust()), forwarder: null }
   }
 
   function serveTunnel(client: Socket, passage: Passage): void {
     fixed.set(client, { target: passage.target, via: passage.via, ready: passage, opened: false })
+    serve(client)
+  }
+
+  function serveRequests(client: Socket, target: Target, via: Via): void {
+    fixed.set(client, { target, via, ready: null, opened: false })
     serve(client)
   }
 
@@ -211,9 +228,17 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     })
   }
 
-  const side: HttpSide = { serveProxy: serve, serveTunnel, opens, serveOpened }
+  const side: HttpSide = { serveProxy: serve, serveTunnel, serveRequests, opens, serveOpened }
   return side
 }
+
+/** As a proxy is asked. */
+const wholeUrl = ({ host, port }: Target, path: string): string => {
+  const authority = port === 80 ? showTarget({ host, port }).replace(/:80$/, '') : showTarget({ host, port })
+  return `http://${authority}${path === '*' ? '' : path}`
+}
+const withAuthorization = (headers: readonly string[], { authorization }: Proxy): string[] =>
+  authorization === null ? [...headers] : [...headers, 'Proxy-Authorization', authorization]
 
 /** TLS that we begin, checked as the user's own programs would. */
 function beginTls(socket: Socket, target: Target, secureContext: SecureContext): Promise<Socket> {

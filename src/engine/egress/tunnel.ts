@@ -65,14 +65,16 @@ export async function carry(
 ): Promise<void> {
   const { target, via, upstream } = passage
   // Where the server speaks first (ssh, smtp), the client waits for it.
-  upstream.pipe(client)
+  let heard = 0
+  const onHeard = (bytes: Buffer) => (heard += bytes.length)
+  upstream.on('data', onHeard).pipe(client)
   const { peeked, left } = await readFirst(client, handshakeMs, upstream)
-  upstream.unpipe(client)
+  upstream.off('data', onHeard).unpipe(client)
   const refuse = (why: string) => {
     const { message } = gate.deny(target, via, why)
     upstream.destroy()
     const isTls = peeked.kind === 'tls' || (peeked.kind === 'broken' && peeked.like === 'TLS')
-    const isHttp = peeked.kind === 'broken' && upstream.bytesRead === 0
+    const isHttp = peeked.kind === 'broken' && heard === 0
     hangUp(client, isTls ? tlsDenied : isHttp ? httpAnswer(403, message) : '')
   }
   if (peeked.kind === 'broken') {
@@ -87,7 +89,7 @@ export async function carry(
   }
   if (peeked.kind === 'h2c' && !passage.pinned) return refuse('HTTP/2 without TLS hides the host it is for')
   if (peeked.kind === 'tls' && readers.opens(target)) return readers.serveOpened(client, passage)
-  if (peeked.kind === 'http' && upstream.bytesRead === 0) return readers.serveTunnel(client, passage)
+  if (peeked.kind === 'http' && heard === 0) return readers.serveTunnel(client, passage)
   // A server more lenient than our parser could still take it for a request with another method.
   if (gate.policy.readOnly && peeked.kind !== 'tls' && peeked.kind !== 'more') {
     return refuse('read-only outputs let only TLS and HTTP/1.1 through')

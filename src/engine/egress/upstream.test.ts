@@ -1,0 +1,189 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { connect, type AddressInfo } from 'node:net'
+import { createServer as createSecure } from 'node:tls'
+import { describe, expect, test } from 'vitest'
+import { makeAuthority } from './authority.ts'
+import { hello, readAll, readSome, useGround } from './testing/ground.ts'
+import { proxiesOf, proxyFor, showProxy } from './upstream.ts'
+
+const { ask, broker, defer, echo, listen, open, tunnel } = useGround()
+
+/** A company's proxy: leads every name to one server, and notes what it was asked. */
+async function companyProxy(to: number, refuse = false) {
+  const asked: string[] = []
+  const note = (line: string, authorization: string | undefined) =>
+    asked.push(`${line} ${authorization ?? '-'}`)
+  const server = createServer((request, response) => {
+    note(`${request.method ?? ''} ${request.url ?? ''}`, request.headers['proxy-authorization'])
+    response.setHeader('Connection', 'close')
+    response.end('by the proxy')
+  })
+  server.on('connect', (request, socket, head) => {
+    note(`CONNECT ${request.url ?? ''}`, request.headers['proxy-authorization'])
+    if (refuse) return void socket.end('HTTP/1.1 403 Not here\r\n\r\n')
+    const upstream = connect(to, '127.0.0.1')
+    upstream.on('error', () => socket.destroy())
+    socket.on('error', () => upstream.destroy())
+    socket.write('HTTP/1.1 200 Fine\r\n\r\n')
+    upstream.write(head)
+    socket.pipe(upstream).pipe(socket)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  defer(() => (server.close(), server.closeAllConnections()))
+  const { port } = server.address() as AddressInfo
+  return { asked, port, server }
+}
+const behind = (port: number) => {
+  const address = `http://ada:l%40ce@127.0.0.1:${port}`
+  return proxiesOf({ HTTPS_PROXY: address, HTTP_PROXY: address }).proxies
+}
+const login = `Basic ${Buffer.from('ada:l@ce').toString('base64')}`
+const nowhere = () => Promise.reject(Object.assign(new Error('no such host'), { code: 'ENOTFOUND' }))
+const outputs = {
+  mode: 'restricted' as const,
+  allow: ['a.example', 'localhost', 'metadata.internal', '127.0.0.1'],
+}
+
+describe('behind a proxy of the user', () => {
+  test('tunnels, SOCKS and aliases go out through it by name, and carry both ways', async () => {
+    const upstream = await echo()
+    const proxy = await companyProxy(upstream.port)
+    const { path, decisions } = await broker(outputs, { proxies: behind(proxy.port), resolver: nowhere })
+    const ways = [await tunnel(path, 'a.example:443'), await open(path, 'alias a.example 443')]
+    for (const socket of ways) {
+      socket.write('\0ping')
+      expect(await readSome(socket, (text) => text.length >= 5)).toBe('\0ping')
+    }
+    expect(proxy.asked).toEqual([`CONNECT a.example:443 ${login}`, `CONNECT a.example:443 ${login}`])
+    expect(decisions.map(({ host, allowed }) => [host, allowed])).toEqual([
+      ['a.example', true],
+      ['a.example', true],
+    ])
+  })
+
+  test('plain requests are sent to it whole, with its login and without the secret of anyone else', async () => {
+    const proxy = await companyProxy(0)
+    const { path } = await broker(outputs, { proxies: behind(proxy.port), resolver: nowhere })
+    const head = 'HTTP/1.1\r\nHost: a.example\r\nProxy-Authorization: Basic mine\r\nConnection: close\r\n\r\n'
+    expect(await ask(path, 'proxy', `GET http://a.example/x?y ${head}`)).toContain('by the proxy')
+    expect(await ask(path, 'alias a.example 80', `GET /z ${head}`)).toContain('by the proxy')
+    expect(proxy.asked).toEqual([`GET http://a.example/x?y ${login}`, `GET http://a.example/z ${login}`])
+  })
+
+  test('plain HTTP in a tunnel is still held to the host that was allowed', async () => {
+    const upstream = await listen(hello('reached'))
+    const proxy = await companyProxy(upstream.port)
+    const { path } = await broker(outputs, { proxies: behind(proxy.port), resolver: nowhere })
+    const socket = await tunnel(path, 'a.example:8080')
+    socket.write('GET / HTTP/1.1\r\nHost: other.example\r\n\r\n')
+    expect((await readAll(socket)).toString()).toContain('403 Orangery')
+    expect(upstream.seen).toEqual([])
+  })
+
+  test('what the policy denies, and what leads to this machine or a local network, is not even asked for', async () => {
+    const upstream = await echo()
+    const proxy = await companyProxy(upstream.port)
+    const resolver = async (host: string) => (host === 'a.example' ? ['10.0.0.1'] : nowhere())
+    const { path } = await broker(outputs, { proxies: behind(proxy.port), resolver })
+    for (const host of [
+      'other.example',
+      'a.example',
+      'localhost',
+      'metadata.internal',
+      '127.0.0.1',
+      '0x7f.1',
+    ]) {
+      const answer = await ask(path, 'proxy', `CONNECT ${host}:443 HTTP/1.1\r\nHost: x\r\n\r\n`)
+      expect(answer, host).toContain('403 Orangery')
+    }
+    expect(proxy.asked).toEqual([])
+  })
+
+  test('pins lead past it', async () => {
+    const upstream = await echo()
+    const proxy = await companyProxy(1)
+    const pins = { 'pin.example': `127.0.0.1:${upstream.port}`, 'net.example': '127.0.0.0/8' }
+    const proxies = behind(proxy.port)
+    const { path } = await broker({ ...outputs, pins }, { proxies, resolver: async () => ['127.0.0.1'] })
+    await tunnel(path, 'pin.example:443')
+    await tunnel(path, `net.example:${upstream.port}`)
+    expect(upstream.connections).toBe(2)
+    expect(proxy.asked).toEqual([])
+  })
+
+  test('its refusal, or its absence, is told by name', async () => {
+    const proxy = await companyProxy(1, true)
+    const { path } = await broker(outputs, { proxies: behind(proxy.port), resolver: nowhere })
+    const refused = await ask(path, 'proxy', 'CONNECT a.example:443 HTTP/1.1\r\nHost: x\r\n\r\n')
+    expect(refused).toContain(
+      `502 Orangery could not reach a.example:443: the proxy http://127.0.0.1:${proxy.port} answered 403`,
+    )
+    expect(refused).not.toContain('l@ce')
+    proxy.server.close()
+    proxy.server.closeAllConnections()
+    const gone = await ask(path, 'proxy', 'CONNECT a.example:443 HTTP/1.1\r\nHost: x\r\n\r\n')
+    expect(gone).toContain(`the proxy http://127.0.0.1:${proxy.port} (ECONNREFUSED)`)
+  })
+
+  test('a proxy that is itself spoken to over TLS must prove its name', async () => {
+    const upstream = await echo()
+    const plain = await companyProxy(upstream.port)
+    const world = await makeAuthority(['proxy.example'])
+    const server = createSecure(
+      { SNICallback: (name, give) => give(null, world.contextFor(name)) },
+      (socket) => {
+        const inner = connect(plain.port, '127.0.0.1')
+        inner.on('error', () => socket.destroy())
+        socket.on('error', () => inner.destroy())
+        socket.pipe(inner).pipe(socket)
+      },
+    ).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    defer(() => server.close())
+    const { port } = server.address() as AddressInfo
+    const { proxies } = proxiesOf({ https_proxy: `https://proxy.example:${port}` })
+    const resolver = async (host: string) => (host === 'proxy.example' ? ['127.0.0.1'] : nowhere())
+    const trusted = await broker(outputs, { proxies, resolver, authorities: [world.certificate] })
+    const socket = await tunnel(trusted.path, 'a.example:443')
+    socket.write('\0ping')
+    expect(await readSome(socket, (text) => text.length >= 5)).toBe('\0ping')
+    await trusted.broker.close()
+    const doubted = await broker(outputs, { proxies, resolver })
+    const answer = await ask(doubted.path, 'proxy', 'CONNECT a.example:443 HTTP/1.1\r\nHost: x\r\n\r\n')
+    expect(answer).toContain('502 Orangery could not reach')
+    expect(plain.asked).toHaveLength(1)
+  })
+})
+
+describe('the environment', () => {
+  test('names proxies in either case, with or without a scheme; what is not understood is named', () => {
+    const { proxies, ignored } = proxiesOf({ https_proxy: 'proxy.corp:3128', HTTP_PROXY: 'socks5://x:1' })
+    expect(proxies?.tunnel).toEqual({ host: 'proxy.corp', port: 3128, secure: false, authorization: null })
+    expect(proxies?.plain).toBeNull()
+    expect(ignored).toEqual(['HTTP_PROXY'])
+    expect(proxiesOf({})).toEqual({ proxies: null, ignored: [] })
+    expect(proxiesOf({ HTTPS_PROXY: '', ALL_PROXY: 'http://all:1' }).proxies?.plain?.host).toBe('all')
+    const secret = proxiesOf({ HTTPS_PROXY: 'https://ada:secret@proxy.corp' }).proxies?.tunnel
+    expect(secret && showProxy(secret)).toBe('https://proxy.corp:443')
+  })
+
+  test.each([
+    ['*', 'a.example', true],
+    ['example', 'a.example', true],
+    ['.example', 'a.example', true],
+    ['*.example', 'a.example', true],
+    ['a.example:443', 'a.example', true],
+    ['a.example:80', 'a.example', false],
+    ['ample', 'a.example', false],
+    ['10.0.0.0/8', '10.1.2.3', true],
+    ['10.0.0.0/8', 'a.example', false],
+    ['10.1.2.3', '10.1.2.3', true],
+    [' other.test , a.example', 'a.example', true],
+    ['nonsense//', 'a.example', false],
+  ])('NO_PROXY=%s and %s: reached directly is %s', (exception, host, direct) => {
+    const { proxies } = proxiesOf({ HTTPS_PROXY: 'http://p:1', NO_PROXY: exception })
+    expect(proxyFor(proxies, { host, port: 443 }, 'tunnel') === null).toBe(direct)
+  })
+})

@@ -1,0 +1,151 @@
+import { isIP, type Socket } from 'node:net'
+import { connect as tlsConnect, type SecureContext } from 'node:tls'
+import { isInCidr, parseCidr } from './addresses.ts'
+import { codedError, dial } from './dial.ts'
+import { parseHead } from './exchange.ts'
+import { normaliseHost, showTarget, splitHostPort, type Target } from './names.ts'
+import { readUntil } from './reading.ts'
+import type { Resolver } from './resolver.ts'
+
+/** A proxy of the user's own environment, as companies have them. */
+export type Proxy = {
+  readonly host: string
+  readonly port: number
+  /** TLS to the proxy itself. */
+  readonly secure: boolean
+  /** What its `Proxy-Authorization` says; null: nothing. */
+  readonly authorization: string | null
+}
+
+export type Proxies = {
+  /** For plain HTTP requests. */
+  readonly plain: Proxy | null
+  /** For everything else. */
+  readonly tunnel: Proxy | null
+  /** Hosts that are reached without: `NO_PROXY`, as curl and Go read it. */
+  readonly except: readonly string[]
+}
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** The proxies an environment names, and what about it is not understood. Null: none. */
+export function proxiesOf(env: Environment): {
+  readonly proxies: Proxies | null
+  readonly ignored: readonly string[]
+} {
+  const ignored: string[] = []
+  const first = (...names: readonly string[]): Proxy | null => {
+    const name = names.flatMap((text) => [text.toLowerCase(), text]).find((text) => (env[text] ?? '') !== '')
+    if (name === undefined) return null
+    const proxy = parseProxy(env[name] ?? '')
+    if (proxy === null && !ignored.includes(name)) ignored.push(name)
+    return proxy
+  }
+  const tunnel = first('HTTPS_PROXY', 'ALL_PROXY')
+  // In capitals it can be set by a request to a CGI program; that is not us, and everyone sets it so.
+  const plain = first('HTTP_PROXY', 'ALL_PROXY')
+  if (tunnel === null && plain === null) return { proxies: null, ignored }
+  const except = (env['no_proxy'] ?? env['NO_PROXY'] ?? '')
+    .split(',')
+    .map((text) => text.trim().toLowerCase())
+  return { proxies: { plain, tunnel, except: except.filter((text) => text !== '') }, ignored }
+}
+
+function parseProxy(text: string): Proxy | null {
+  const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`)
+  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) return null
+  const host = normaliseHost(url.hostname)
+  if (host === null) return null
+  const secure = url.protocol === 'https:'
+  const credentials = [url.username, url.password].map(decodeURIComponent).join(':')
+  return {
+    host,
+    port: url.port === '' ? (secure ? 443 : 80) : Number(url.port),
+    secure,
+    authorization: credentials === ':' ? null : `Basic ${Buffer.from(credentials).toString('base64')}`,
+  }
+}
+
+/** Without its password. */
+export const showProxy = ({ host, port, secure }: Proxy): string =>
+  `${secure ? 'https' : 'http'}://${showTarget({ host, port })}`
+
+export type Carrying = 'tunnel' | 'request'
+
+/** The proxy that leads to a host, or null where it is reached directly. */
+export function proxyFor(proxies: Proxies | null, target: Target, carrying: Carrying): Proxy | null {
+  if (proxies === null || proxies.except.some((rule) => excepts(rule, target))) return null
+  return carrying === 'request' ? proxies.plain : proxies.tunnel
+}
+
+function excepts(rule: string, { host, port }: Target): boolean {
+  if (rule === '*') return true
+  const cidr = parseCidr(rule)
+  if (cidr !== null) return isIP(host) !== 0 && isInCidr(host, cidr)
+  const split = splitHostPort(rule.replace(/^\*?\./, ''))
+  const name = split === null ? null : normaliseHost(split.host)
+  if (split === null || name === null || (split.port !== null && split.port !== port)) return false
+  return host === name || (isIP(name) === 0 && host.endsWith(`.${name}`))
+}
+
+/** Names that mean something only in the proxy's own network, or nothing at all. */
+export const isLocalName = (host: string): boolean =>
+  isIP(host) === 0 &&
+  (!host.includes('.') || /\.(localhost|local|internal|intranet|lan|home\.arpa)$/.test(host))
+
+export type Way = {
+  readonly resolver: Resolver
+  readonly trust: () => SecureContext
+  readonly deadline: number
+}
+
+/** A connection to the proxy itself, ready for requests in absolute form. */
+export async function reachProxy(proxy: Proxy, { resolver, trust, deadline }: Way): Promise<Socket> {
+  const addresses = isIP(proxy.host) === 0 ? await resolver(proxy.host) : [proxy.host]
+  let failure: unknown = codedError('ENOTFOUND')
+  for (const address of addresses) {
+    try {
+      const socket = await dial(address, proxy.port, deadline - Date.now())
+      return proxy.secure ? await secured(socket, proxy, trust(), deadline) : socket
+    } catch (error) {
+      failure = error
+    }
+  }
+  throw failure
+}
+
+function secured(
+  socket: Socket,
+  proxy: Proxy,
+  secureContext: SecureContext,
+  deadline: number,
+): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const name = isIP(proxy.host) === 0 ? { servername: proxy.host } : {}
+    const tls = tlsConnect({ socket, host: proxy.host, ...name, ALPNProtocols: ['http/1.1'], secureContext })
+    const timer = setTimeout(() => tls.destroy(codedError('ETIMEDOUT')), deadline - Date.now())
+    tls.once('close', () => clearTimeout(timer))
+    tls.once('secureConnect', () => {
+      clearTimeout(timer)
+      resolve(tls)
+    })
+    tls.on('error', (error) => {
+      socket.destroy()
+      reject(error)
+    })
+  })
+}
+
+/** A tunnel through the proxy. The name goes to the proxy: it may be the only one that can resolve it. */
+export async function tunnelThrough(proxy: Proxy, target: Target, way: Way): Promise<Socket> {
+  const socket = await reachProxy(proxy, way)
+  const authority = showTarget(target)
+  const authorization = proxy.authorization === null ? '' : `Proxy-Authorization: ${proxy.authorization}\r\n`
+  socket.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n${authorization}\r\n`)
+  const head = await readUntil(socket, (bytes) => parseHead(bytes, 'HEAD'), way.deadline - Date.now())
+  if (head !== null && head.status >= 200 && head.status < 300) return socket
+  socket.destroy()
+  const answer =
+    head === null || head.status > 999 ? 'gave no answer' : `answered ${head.status} ${head.message}`.trim()
+  throw codedError(`the proxy ${showProxy(proxy)} ${answer}`)
+}
