@@ -20,13 +20,20 @@ export const eventBodySchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('SelfProbe'), result: declaredEqualsActualSchema }),
   z.object({ type: z.literal('AgentStarted'), pid: z.number() }),
   z.object({ type: z.literal('Output'), bytes: z.number() }),
-  z.object({ type: z.literal('AgentMessage'), role: z.enum(['user', 'agent', 'thought']), text: z.string() }),
+  z.object({
+    type: z.literal('AgentMessage'),
+    role: z.enum(['user', 'agent', 'thought']),
+    text: z.string(),
+    /** Messages and calls of one turn carry the same word, where the protocol tells. */
+    turn: z.string().optional(),
+  }),
   z.object({
     type: z.literal('ToolCall'),
     id: z.string(),
     tool: z.string(),
     title: z.string(),
     input: z.unknown().optional(),
+    turn: z.string().optional(),
   }),
   z.object({ type: z.literal('ToolResult'), id: z.string(), ok: z.boolean(), text: z.string() }),
   z.object({
@@ -67,6 +74,14 @@ export const eventBodySchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('Note'), text: z.string() }),
 ])
 export type EventBody = z.infer<typeof eventBodySchema>
+/** The turn an event begins, after `last`; null where it belongs to that one or to none. */
+export function turnBegun(event: EventBody, last: string | null): string | null {
+  if (event.type === 'AgentMessage' && event.role === 'user') return null
+  if (event.type !== 'AgentMessage' && event.type !== 'ToolCall') return null
+  if (event.turn !== undefined) return event.turn === last ? null : event.turn
+  return event.type === 'AgentMessage' && event.role === 'agent' ? '' : null
+}
+
 export type EventType = EventBody['type']
 
 /** One line of the log. `hash` covers the line without itself and, through `prev`, all before it. */

@@ -1,2 +1,3 @@
 export { loadCards, findCard } from './cards.ts'
+export { protocolReader } from './protocol.ts'
 export { commandLine } from './commandLine.ts'

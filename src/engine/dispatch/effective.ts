@@ -1,9 +1,12 @@
 import { accessModeOfBoundary, type BoundaryChange } from '../../shared/boundary.ts'
 import type { DeclaredEqualsActual, NetworkUse, SandboxEffective, Violation } from '../../shared/effective.ts'
-import type { EventBody } from '../../shared/events.ts'
+import { turnBegun, type EventBody } from '../../shared/events.ts'
 import type { Contract } from '../base/contract.ts'
 import { run } from '../base/process.ts'
 import type { SandboxEnd } from '../base/sandbox.ts'
+
+/** Names are the agent's own: more than these would only make the record unreadable. */
+const mostTools = 500
 
 /** Gathers what really happened from the events of one dispatch, so that the log and the record agree. */
 export class Observations {
@@ -20,6 +23,7 @@ export class Observations {
   readonly #tools = new Set<string>()
   #commands = 0
   #turns = 0
+  #turn: string | null = null
   #probe: DeclaredEqualsActual = { ok: false, checks: [] }
   #resources: SandboxEnd['resources'] | null = null
 
@@ -36,6 +40,11 @@ export class Observations {
       this.#history.splice(0, 1, { ...(this.#history[0] as BoundaryChange), at })
     }
     this.#lastAt = at
+    const begun = turnBegun(event, this.#turn)
+    if (begun !== null) {
+      this.#turn = begun
+      this.#turns++
+    }
     switch (event.type) {
       case 'SandboxReady':
         this.driver = event.driver
@@ -60,11 +69,8 @@ export class Observations {
         this.#count(event)
         break
       case 'ToolCall':
-        this.#tools.add(event.tool)
+        if (this.#tools.size < mostTools) this.#tools.add(event.tool.slice(0, 200))
         this.#commands++
-        break
-      case 'AgentMessage':
-        if (event.role === 'agent') this.#turns++
         break
       default:
     }

@@ -1,6 +1,7 @@
 import type { BoundaryLevel } from '../../shared/boundary.ts'
 import type { DispatchStatus } from '../../shared/dispatch.ts'
 import type { EventBody } from '../../shared/events.ts'
+import { protocolReader } from '../agents/index.ts'
 import { ensurePrivateDir } from '../base/files.ts'
 import type { RunningSandbox, SandboxEnd } from '../base/sandbox.ts'
 import type { Workspace } from '../base/workspace.ts'
@@ -124,16 +125,31 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
 
 type Note = (event: EventBody) => void
 
+/** What an agent says of itself is logged up to this many events: the log must not be a way to fill the disk. */
+const mostSaid = 20_000
+
 /** Every event goes to the log, to what is remembered of the run and, once the agent runs, to its guards. */
-function recorder(log: EventLog, seen: Observations): { note: Note; watch: (guards: Guards) => void } {
+function recorder(log: EventLog, seen: Observations) {
   let guards: Guards | undefined
+  let said = 0
+  const remember = (event: EventBody) => {
+    seen.observe(event)
+    guards?.observe(event)
+  }
+  const note: Note = (event) => {
+    log.append(event)
+    remember(event)
+  }
   return {
-    note: (event) => {
-      log.append(event)
-      seen.observe(event)
-      guards?.observe(event)
+    note,
+    /** An event the agent's protocol told of. Counted and guarded also where it is no longer logged. */
+    said: (event: EventBody) => {
+      said++
+      if (said <= mostSaid) return note(event)
+      if (said === mostSaid + 1) note({ type: 'Note', text: 'further events of the agent are not logged' })
+      remember(event)
     },
-    watch: (given) => {
+    watch: (given: Guards) => {
       guards = given
     },
   }
@@ -144,7 +160,7 @@ async function runAgent(
   job: Job,
   workspace: Workspace,
   options: Options,
-  { note, watch }: ReturnType<typeof recorder>,
+  { note, said, watch }: ReturnType<typeof recorder>,
   seen: Observations,
 ): Promise<Outcome> {
   const { layout, store, runtime } = parts
@@ -224,9 +240,11 @@ async function runAgent(
       })
     isTold = true
   }
+  const protocol = protocolReader(job.card)
   io.start(async (chunk, name) => {
     guards.alive()
     signs.read(chunk, name)
+    if (name === 'stdout') for (const event of protocol?.read(chunk) ?? []) said(event)
     await output.append(chunk).catch((reason: unknown) => unkept(reason))
     return options.sink?.(chunk, name)
   })

@@ -1,4 +1,4 @@
-import type { EventBody } from '../../shared/events.ts'
+import { turnBegun, type EventBody } from '../../shared/events.ts'
 import type { BoundaryLevel } from '../../shared/boundary.ts'
 import type { EffectiveConfig, ResolvedLevel } from '../../shared/config.ts'
 import type { Contract } from '../base/contract.ts'
@@ -25,6 +25,8 @@ export type GuardRules = {
 export type GuardState = {
   readonly lastSignMs: number
   readonly turns: number
+  /** The one that was counted last. */
+  readonly turn: string | null
   readonly commands: number
   /** What was reported already: a limit is passed once. */
   readonly reported: ReadonlySet<string>
@@ -50,6 +52,7 @@ export function guardRules(contract: Contract, config: EffectiveConfig, level: B
 export const freshGuard = (nowMs: number): GuardState => ({
   lastSignMs: nowMs,
   turns: 0,
+  turn: null,
   commands: 0,
   reported: new Set(),
 })
@@ -102,17 +105,20 @@ export function observe(
   nowMs: number,
 ): { readonly state: GuardState; readonly findings: readonly Finding[] } {
   const state = { ...before, lastSignMs: agentEvents.has(event.type) ? nowMs : before.lastSignMs }
-  let findings: Finding[] = []
-  if (event.type === 'AgentMessage' && event.role === 'agent') {
+  const findings: Finding[] = []
+  const begun = turnBegun(event, state.turn)
+  if (begun !== null) {
+    state.turn = begun
     state.turns += 1
-    findings = limitFinding(rules, 'max_turns', state.turns, rules.maxTurns)
-  } else if (event.type === 'ToolCall') {
+    findings.push(...limitFinding(rules, 'max_turns', state.turns, rules.maxTurns))
+  }
+  if (event.type === 'ToolCall') {
     state.commands += 1
-    findings = [
+    findings.push(
       ...toolFindings(rules, event.tool),
       ...commandFindings(rules, event.input),
       ...limitFinding(rules, 'max_commands', state.commands, rules.maxCommands),
-    ]
+    )
   }
   return once(state, findings)
 }
@@ -135,8 +141,14 @@ export function lookAtClock(
   return once(before, [{ kind: 'inactivity', detail, stop: true }])
 }
 
+/** An agent that makes up names could otherwise fill the record with them. */
+const mostReported = 200
+
 function once(state: GuardState, findings: readonly Finding[]) {
-  const fresh = findings.filter(({ kind, detail }) => !state.reported.has(`${kind} ${detail}`))
+  const isFull = state.reported.size >= mostReported
+  const fresh = findings.filter(
+    ({ kind, detail, stop }) => !state.reported.has(`${kind} ${detail}`) && (stop || !isFull),
+  )
   if (fresh.length === 0) return { state, findings: [] }
   const reported = new Set([...state.reported, ...fresh.map(({ kind, detail }) => `${kind} ${detail}`)])
   return { state: { ...state, reported }, findings: fresh }
