@@ -149,6 +149,22 @@ test('a running agent that is narrowed cannot write any more', async () => {
   expect(await ended(id)).toMatchObject({ status: 'completed', boundary: 'readonly' })
 })
 
+test('narrowing an agent narrows its running children at once', async () => {
+  const writes = 'while echo x > x.txt 2>/dev/null; do echo wrote; sleep 0.1; done; echo stopped'
+  const parent = await spawn(writes)
+  const child = await spawn(writes, null, { parent })
+  await says(parent, 'wrote')
+  await says(child, 'wrote')
+  await call().call('boundary.narrow', { id: parent, to: 'readonly', reason: 'enough' })
+  for (const id of [parent, child]) {
+    await says(id, 'stopped')
+    expect(await ended(id)).toMatchObject({ status: 'completed', boundary: 'readonly' })
+  }
+  expect(await call().call('boundary.show', { id: child })).toMatchObject({
+    history: [{ to: 'readonly', way: 'narrowed', why: `its parent ${parent} was narrowed: enough` }],
+  })
+})
+
 const build =
   'until curl -sf --max-time 5 http://registry.test:8080/package; do echo failed; sleep 0.2; done; echo built'
 const gated = () => ({

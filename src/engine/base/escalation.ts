@@ -17,6 +17,8 @@ export type EscalationState = {
   readonly grants: readonly BoundaryGrant[]
   readonly requests: readonly BoundaryRequest[]
   readonly taskApprovals: readonly TaskApproval[]
+  /** The narrowest of what its ancestors have now, and whether a person took rights back from one. Null: it has none. */
+  readonly above: { readonly level: BoundaryLevel; readonly narrowed: boolean } | null
 }
 
 /** Where requests, grants and the approvals of a task are kept. One change is one transaction, across processes. */
@@ -28,6 +30,8 @@ export interface EscalationRecords {
   openRequests(): readonly BoundaryRequest[]
   taskApprovals(): readonly TaskApproval[]
   revokeTaskApproval(id: string, at: string): boolean
+  /** Children that are starting or running, and theirs. */
+  descendants(id: DispatchId): readonly DispatchId[]
   /** Dispatches that are starting or running. */
   unfinished(): readonly DispatchId[]
 }

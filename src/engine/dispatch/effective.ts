@@ -136,7 +136,8 @@ export class Observations {
       resources: {
         wall_ms: this.#resources?.wall_ms ?? this.#wallMs(),
         cpu_ms: this.#resources?.cpu_ms ?? null,
-        max_rss_mb: this.#resources?.max_rss_mb ?? null,
+        // Looked at now and then: of one that ended sooner nobody knows.
+        max_rss_mb: this.#resources?.max_rss_mb || null,
         disk_mb: this.diskMb,
       },
       declared_equals_actual: this.#probe,

@@ -75,7 +75,11 @@ export function standingApproval(
 ): { readonly way: AnswerWay; readonly by: string } | null {
   // A person who took rights back decides on every step from then on, whatever was saved earlier.
   if (state.grants.some((grant) => grant.way === 'narrowed')) return null
-  const saved = savedApprovalsFor(state, wish, context)
+  // Nor may an agent get through a child what was taken from itself, or what it has to ask for itself.
+  // (escape: widen-through-child)
+  if (state.above?.narrowed === true) return null
+  const isWithin = state.above === null || boundaryRank(wish.to) <= boundaryRank(state.above.level)
+  const saved = isWithin ? savedApprovalsFor(state, wish, context) : null
   if (saved !== null) {
     return { way: 'saved', by: saved.map(({ source, id }) => `saved approval ${id} (${source})`).join(', ') }
   }
@@ -84,5 +88,5 @@ export function standingApproval(
       approval.task === state.task && approval.revoked_at === null && reaches(approval, state.agent, wish),
   )
   if (task !== undefined) return { way: 'task', by: task.by }
-  return autoAllows(state, wish, context) ? { way: 'auto', by: 'policy auto' } : null
+  return isWithin && autoAllows(state, wish, context) ? { way: 'auto', by: 'policy auto' } : null
 }

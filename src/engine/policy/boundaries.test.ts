@@ -171,6 +171,41 @@ describe('the pipeline', () => {
     expect(userConfigDir).not.toBe('')
   })
 
+  test('no child gets through a saved approval what its parent would have to ask for', async () => {
+    const { boundaries, id, project, user } = await stage('readonly')
+    const saved = { agent: '*', level: 'network' as const, hosts: ['registry.test:443'] }
+    await user({ sandboxApprovedEscalations: [saved] })
+    const child = makeDispatchId(new Date(2026, 7, 1), new Uint8Array([7, counter]))
+    addDispatch(child, project, 'readonly', 'claude', id)
+    expect(await boundaries.request(child, wish)).toMatchObject({ status: 'open' })
+    // The control: once the parent has it, the child need not ask.
+    expect(await boundaries.request(id, wish)).toMatchObject({ status: 'approved', answer: { way: 'saved' } })
+    await boundaries.reconsider(child)
+    expect(boundaries.show(child)).toMatchObject({ level: 'network', hosts: ['registry.test:443'] })
+  })
+
+  test('what a person takes from an agent is taken from its children, and comes back to none by itself', async () => {
+    const { boundaries, id, project, user, failNext } = await stage('network')
+    const saved = { agent: '*', level: 'network' as const, hosts: ['registry.test:443'] }
+    await user({ sandboxApprovedEscalations: [saved] })
+    const child = makeDispatchId(new Date(2026, 8, 1), new Uint8Array([8, counter]))
+    const grandchild = makeDispatchId(new Date(2026, 8, 2), new Uint8Array([8, counter]))
+    addDispatch(child, project, 'readwrite', 'claude', id)
+    addDispatch(grandchild, project, 'network', 'claude', child)
+    const narrowing = { to: 'readonly', by: 'person', why: 'enough', way: 'narrowed' } as const
+    failNext('before')
+    // It holds for all the others, also where one of them does not let go.
+    await expect(boundaries.narrow(id, narrowing)).rejects.toThrow(`its child ${child} was not narrowed`)
+    expect([id, grandchild].map((each) => boundaries.show(each).level)).toEqual(['readonly', 'readonly'])
+    await boundaries.narrow(id, narrowing)
+    expect([id, child, grandchild].map((each) => boundaries.show(each).level)).toEqual(
+      Array.from({ length: 3 }, () => 'readonly'),
+    )
+    const young = makeDispatchId(new Date(2026, 8, 3), new Uint8Array([8, counter]))
+    addDispatch(young, project, 'readonly', 'claude', id)
+    expect(await boundaries.request(young, wish)).toMatchObject({ status: 'open' })
+  })
+
   test('an approval for the task answers a child, until it is revoked', async () => {
     const { boundaries, id, project } = await stage()
     await boundaries.request(id, wish)

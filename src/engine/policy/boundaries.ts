@@ -16,6 +16,7 @@ import type { EscalationRecords, EscalationState } from '../base/escalation.ts'
 import type { EscalationContext } from './approvals.ts'
 import { revokeApproval, saveApprovals } from './config/edit.ts'
 import { loadConfig } from './config/load.ts'
+import { narrowerBoundary } from './config/narrow.ts'
 import {
   approveRequests,
   denyRequests,
@@ -135,6 +136,37 @@ export class Boundaries {
   }
 
   async narrow(id: DispatchId, narrowing: Narrowing): Promise<BoundaryGrant> {
+    // Children first: a parent that is narrowed must not go on through them.
+    const failures = narrowing.way === 'narrowed' ? await this.#narrowChildren(id, narrowing) : []
+    const grant = await this.#narrowOne(id, narrowing)
+    if (failures.length > 0) throw failures[0]
+    return grant
+  }
+
+  async #narrowChildren(id: DispatchId, { to, ...rest }: Narrowing): Promise<OrangeryError[]> {
+    const failures: OrangeryError[] = []
+    for (const child of this.#parts.records.descendants(id)) {
+      const { level, hosts } = current(this.#parts.records.read(child))
+      if (boundaryRank(level) <= boundaryRank(to) && hosts.length === 0) continue
+      const why = `its parent ${id} was narrowed${rest.why === '' ? '' : `: ${rest.why}`}`
+      try {
+        await this.#narrowOne(child, { ...rest, to: narrowerBoundary(level, to), why })
+      } catch (error) {
+        // One that has just ended has nothing left to take.
+        if (!this.#parts.records.read(child).running) continue
+        const reason = error instanceof Error ? error.message : String(error)
+        failures.push(
+          new OrangeryError('boundary.child_not_narrowed', `its child ${child} was not narrowed: ${reason}`, {
+            kind: 'busy',
+            hint: 'Try again, or end the child with `orangery dispatch kill`.',
+          }),
+        )
+      }
+    }
+    return failures
+  }
+
+  async #narrowOne(id: DispatchId, narrowing: Narrowing): Promise<BoundaryGrant> {
     const step = this.#change(id, (state) => narrowBoundary(state, narrowing, { at: this.#now() }))
     await this.#carryOut(id, step, [])
     return step.result

@@ -23,6 +23,7 @@ const fresh = (more: Partial<EscalationState> = {}): EscalationState => ({
   grants: [],
   requests: [],
   taskApprovals: [],
+  above: null,
   ...more,
 })
 const context = (more: Partial<EffectiveConfig> = {}, at = start): EscalationContext => ({

@@ -1,5 +1,5 @@
 import type { Database } from 'better-sqlite3'
-import { phaseSchema, type BoundaryLevel } from '../../shared/boundary.ts'
+import { boundaryRank, phaseSchema, type BoundaryLevel } from '../../shared/boundary.ts'
 import { isTerminal, type DispatchStatus } from '../../shared/dispatch.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { BoundaryGrant, BoundaryRequest, TaskApproval } from '../../shared/escalation.ts'
@@ -98,6 +98,14 @@ function prepareStatements(sqlite: Database) {
        WHERE request.status = 'open' AND dispatches.status IN ('starting', 'running')
        ORDER BY request.created_at, request.rowid`,
     ),
+    descendants: sqlite.prepare(
+      `WITH RECURSIVE family(id) AS (
+         SELECT id FROM dispatches WHERE parent_id = @id
+         UNION SELECT dispatches.id FROM dispatches JOIN family ON dispatches.parent_id = family.id)
+       SELECT dispatches.id AS id FROM family JOIN dispatches USING (id)
+       WHERE dispatches.status IN ('starting', 'running') AND dispatches.id != @id
+       ORDER BY dispatches.created_at, dispatches.id`,
+    ),
     unfinished: sqlite.prepare(
       `SELECT id FROM dispatches WHERE status IN ('starting', 'running') ORDER BY created_at, id`,
     ),
@@ -122,7 +130,8 @@ export class BoundaryRecords implements EscalationRecords {
       throw new OrangeryError('dispatch.not_found', `dispatch ${id}: there is none`, { kind: 'not_found' })
     }
     const grants = (this.#statements.grants.all(id) as GrantRow[]).map(toGrant)
-    const task = this.#taskOf(row)
+    const ancestors = this.#ancestorsOf(row)
+    const task = ancestors.at(-1)?.id ?? row.id
     const phase = phaseSchema.safeParse(row.phase)
     return {
       dispatch: id,
@@ -138,6 +147,7 @@ export class BoundaryRecords implements EscalationRecords {
         ({ position: _position, ...request }) => toRequest(request),
       ),
       taskApprovals: (this.#statements.taskApprovals.all(task) as TaskRow[]).map(toTask),
+      above: this.#above(ancestors),
     }
   }
 
@@ -191,6 +201,10 @@ export class BoundaryRecords implements EscalationRecords {
     return this.#statements.revokeTask.run(at, id).changes > 0
   }
 
+  descendants(id: DispatchId): readonly DispatchId[] {
+    return (this.#statements.descendants.all({ id }) as { id: DispatchId }[]).map((row) => row.id)
+  }
+
   unfinished(): readonly DispatchId[] {
     return (this.#statements.unfinished.all() as { id: DispatchId }[]).map(({ id }) => id)
   }
@@ -199,16 +213,32 @@ export class BoundaryRecords implements EscalationRecords {
     return this.#statements.dispatch.get(id) as DispatchRow | undefined
   }
 
-  /** The oldest ancestor that is on record. Records from elsewhere may lead in a circle. */
-  #taskOf(row: DispatchRow): string {
+  /** From the parent to the oldest that is on record. Records from elsewhere may lead in a circle. */
+  #ancestorsOf(row: DispatchRow): readonly DispatchRow[] {
     const seen = new Set<string>([row.id])
-    let top = row
-    while (top.parent_id !== null && !seen.has(top.parent_id)) {
-      const parent = this.#row(top.parent_id)
+    const ancestors: DispatchRow[] = []
+    let last = row
+    while (last.parent_id !== null && !seen.has(last.parent_id)) {
+      const parent = this.#row(last.parent_id)
       if (parent === undefined) break
       seen.add(parent.id)
-      top = parent
+      ancestors.push(parent)
+      last = parent
     }
-    return top.id
+    return ancestors
+  }
+
+  #above(ancestors: readonly DispatchRow[]): EscalationState['above'] {
+    if (ancestors.length === 0) return null
+    let level: BoundaryLevel = 'full'
+    let narrowed = false
+    for (const { id, boundary } of ancestors) {
+      const grants = (this.#statements.grants.all(id) as GrantRow[]).map(toGrant)
+      // A row from before boundaries says nothing about what its children may have.
+      const now = grants.at(-1)?.to ?? boundary ?? 'full'
+      if (boundaryRank(now) < boundaryRank(level)) level = now
+      narrowed ||= grants.some(({ way }) => way === 'narrowed')
+    }
+    return { level, narrowed }
   }
 }
