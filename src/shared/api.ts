@@ -189,6 +189,11 @@ export const api = {
   ),
   /** What an apply of all that may land would run into; reads only. */
   'changeset.conflicts': procedure(reference, conflictsSchema),
+  /** Both sides of a conflict, and the two in one text with marks where they contradict each other. */
+  'changeset.conflict_texts': procedure(
+    reference.extend({ root: z.string().optional(), path: z.string() }),
+    z.object({ mine_b64: z.string(), theirs_b64: z.string(), both_b64: z.string() }),
+  ),
   'changeset.resolve': procedure(
     reference.extend({
       root: z.string().optional(),

@@ -20,6 +20,7 @@ import { applyChangeset } from './apply.ts'
 import { writeBases } from './bases.ts'
 import { captureWorkspace, type CaptureOptions } from './capture.ts'
 import { homesOf } from './classifyEntries.ts'
+import { conflictTexts, type EditableTexts } from './conflictTexts.ts'
 import { decideFiles, approveSelected } from './decide.ts'
 import type { DiffText } from './diffText.ts'
 import { realDisk, type Disk } from './disk.ts'
@@ -76,6 +77,8 @@ export interface Changesets {
   ): Promise<Changeset>
   /** What an apply of everything that may land would run into now. */
   conflicts(id: DispatchId): Promise<Conflicts>
+  /** What one would edit to settle a conflict by hand. */
+  conflictTexts(id: DispatchId, place: { root?: string | undefined; path: string }): Promise<EditableTexts>
   resolve(
     id: DispatchId,
     resolution: {
@@ -146,7 +149,13 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     const plan = await planApply(context, record, view, { all: true, includeIgnored: true })
     return {
       revision: record.revision,
-      conflicts: plan.conflicts.map((conflict) => ({ ...conflict, choices: [...conflict.choices] })),
+      conflicts: plan.conflicts.map(({ root, path, why, anchor, choices }) => ({
+        root,
+        path,
+        why,
+        anchor,
+        choices: [...choices],
+      })),
       merged: [...plan.merged],
     }
   }
@@ -244,6 +253,17 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       if (record.state === 'abandoned') throw wrongState(record, 'review')
       decideFiles(records, record, await reader.view(record), { verdict, comment, ...place }, by)
       return reader.get(id)
+    },
+
+    async conflictTexts(id, { root, path }) {
+      const record = find(id)
+      const view = await reader.view(record)
+      const plan = await planApply(context, record, view, { all: true, includeIgnored: true })
+      const [file] = chooseFiles(view, path, root)
+      const open = plan.conflicts.find(
+        (each) => file !== undefined && chooseFiles(view, each.path, each.root)[0] === file,
+      )
+      return conflictTexts(layout.objects(record.repoId), path, open)
     },
 
     async resolve(id, { root, path, choice, content_b64 }, by) {

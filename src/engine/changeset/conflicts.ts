@@ -22,7 +22,10 @@ export type Conflict = {
   /** Names both sides as they are now; a choice made for others does not count. */
   readonly anchor: string
   readonly choices: readonly ('mine' | 'theirs' | 'both' | 'edit')[]
+  /** Blobs of the three texts, where both sides are files small enough to edit. */
+  readonly texts?: ConflictTexts
 }
+export type ConflictTexts = { readonly base: string | null; readonly mine: string; readonly theirs: string }
 export type Outcome =
   | { readonly kind: 'step'; readonly step: Step; readonly merged: boolean }
   | { readonly kind: 'there' }
@@ -156,10 +159,11 @@ export async function settle(
       .slice(0, 32)
   }
   function conflict(why: string, choices: Conflict['choices']): Outcome {
-    return {
-      kind: 'conflict',
-      conflict: { root: entry.root, path: toText(entry.path), why, anchor: anchor(), choices },
-    }
+    const found = { root: entry.root, path: toText(entry.path), why, anchor: anchor(), choices }
+    if (!choices.includes('edit') || now?.kind !== 'file' || wanted?.kind !== 'file')
+      return { kind: 'conflict', conflict: found }
+    const texts = { base: base?.kind === 'file' ? base.oid : null, mine: now.oid, theirs: wanted.oid }
+    return { kind: 'conflict', conflict: { ...found, texts } }
   }
   function textChoices(): Conflict['choices'] {
     const isText =
@@ -210,17 +214,21 @@ function mergeModes(base: number | null, mine: number, theirs: number): number |
   return base === mine ? theirs : null
 }
 
+const marks = ['-L', 'yours', '-L', 'before', '-L', "the agent's"]
+
 /** `git merge-file` on three private files; it refuses binaries and tells conflicts by its exit code. */
-async function mergeTexts(
-  contents: [Buffer, Buffer, Buffer],
-  favour: '--union' | null,
+export async function mergeTexts(
+  contents: readonly [mine: Buffer, base: Buffer, theirs: Buffer],
+  favour: '--union' | 'marked' | null,
 ): Promise<Buffer | null> {
   const folder = await mkdtemp(join(tmpdir(), 'orangery-merge-'))
   try {
     const names = ['mine', 'base', 'theirs'].map((name) => join(folder, name))
     await Promise.all(names.map((name, at) => writeFile(name, contents[at] ?? '', { mode: 0o600 })))
-    const result = await tryGit(['merge-file', '-p', '-q', ...(favour === null ? [] : [favour]), ...names])
-    return result.code === 0 ? result.stdout : null
+    const how = favour === 'marked' ? marks : favour === null ? [] : [favour]
+    const { code, stdout } = await tryGit(['merge-file', '-p', '-q', ...how, ...names])
+    // Beyond 127 it is an error and not a number of conflicts.
+    return code === 0 || (favour === 'marked' && code !== null && code < 128) ? stdout : null
   } finally {
     await rm(folder, { recursive: true, force: true })
   }

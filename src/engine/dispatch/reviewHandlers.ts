@@ -6,6 +6,7 @@ import { restoreChangeset } from './workspaceHandlers.ts'
 
 type Review =
   | 'changeset.conflicts'
+  | 'changeset.conflict_texts'
   | 'changeset.resolve'
   | 'changeset.settle'
   | 'changeset.escalate'
@@ -20,6 +21,11 @@ export function reviewHandlers(
   const { changesets } = parts
   return {
     'changeset.conflicts': ({ id }) => changesets.conflicts(find(id)),
+    'changeset.conflict_texts': async ({ id, ...place }) => {
+      const { mine, theirs, both } = await changesets.conflictTexts(find(id), place)
+      const encode = (text: Buffer) => text.toString('base64')
+      return { mine_b64: encode(mine), theirs_b64: encode(theirs), both_b64: encode(both) }
+    },
     'changeset.resolve': ({ id, ...resolution }, { by }) => changesets.resolve(find(id), resolution, by),
     'changeset.settle': ({ id: reference, choice, ...place }) => {
       const id = find(reference)
