@@ -44,8 +44,13 @@ export function noticeOfRequest(request: BoundaryRequest, row: DispatchRow | und
   }
 }
 
-export const isWaiting = (row: DispatchRow): boolean =>
-  isTerminal(row.status) && row.changeset?.state === 'review'
+/** How many changesets wait for a review: a later turn shows the changeset of the first, and it waits once. */
+export const countWaiting = (rows: readonly DispatchRow[]): number =>
+  new Set(
+    rows.flatMap(({ status, changeset }) =>
+      isTerminal(status) && changeset?.state === 'review' ? [changeset.id] : [],
+    ),
+  ).size
 
 /** Follows the engine for the tray and for notifications. */
 export async function watchDispatches(
@@ -70,7 +75,7 @@ export async function watchDispatches(
       if (!quiet) tell(noticeOfRequest(request, known.get(request.dispatch)))
     }
     count({
-      waiting: rows.filter(isWaiting).length + requests.length,
+      waiting: countWaiting(rows) + requests.length,
       running: rows.filter((row) => !isTerminal(row.status)).length,
     })
   }

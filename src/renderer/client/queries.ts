@@ -48,7 +48,8 @@ export function useAct<K extends ProcedureName>(
   })
 }
 
-const aboutAll = ['dispatch.list', 'boundary.inbox'] as const
+// A later turn shows the changeset of the first, which is told of by another id than its own.
+const aboutAll = ['dispatch.list', 'dispatch.get', 'boundary.inbox', 'landing.list'] as const
 /** What no change of a dispatch tells of, but an act may have changed. */
 const aboutHost = [
   'boundary.approvals',
@@ -59,7 +60,6 @@ const aboutHost = [
   'workspace.orphans',
 ] as const
 const aboutOne = [
-  'dispatch.get',
   'changeset.get',
   'changeset.diff',
   'changeset.conflicts',

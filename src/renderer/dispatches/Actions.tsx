@@ -48,6 +48,8 @@ export function Actions({ row, changeset, worktree, commits }: ActionsProps) {
   const [ending, setEnding] = useState<Ending>(null)
   const close = () => setEnding(null)
   const state = row.changeset?.state
+  // A later turn works on the changeset of the first.
+  const id = row.changeset?.id ?? row.id
   const running = !isTerminal(row.status)
   const inReview = state === 'review'
   const undo = useAct('changeset.undo', {
@@ -72,11 +74,7 @@ export function Actions({ row, changeset, worktree, commits }: ActionsProps) {
         </Button>
       )}
       {state === 'applied' && (
-        <Button
-          icon={<Undo2 size={14} />}
-          disabled={undo.isPending}
-          onClick={() => undo.mutate({ id: row.id })}
-        >
+        <Button icon={<Undo2 size={14} />} disabled={undo.isPending} onClick={() => undo.mutate({ id })}>
           {undo.isPending ? 'Undoing…' : 'Undo'}
         </Button>
       )}
@@ -84,7 +82,7 @@ export function Actions({ row, changeset, worktree, commits }: ActionsProps) {
         <Button
           icon={<ArchiveRestore size={14} />}
           disabled={restore.isPending}
-          onClick={() => restore.mutate({ id: row.id })}
+          onClick={() => restore.mutate({ id })}
         >
           Back to review
         </Button>
@@ -108,7 +106,7 @@ export function Actions({ row, changeset, worktree, commits }: ActionsProps) {
               <MenuItem
                 key={format}
                 icon={<Download size={14} />}
-                onSelect={() => save.mutate({ id: row.id, format })}
+                onSelect={() => save.mutate({ id, format })}
               >
                 {exportWords[format]}
               </MenuItem>
@@ -133,7 +131,7 @@ export function Actions({ row, changeset, worktree, commits }: ActionsProps) {
           worktree={worktree}
           commits={commits}
           onClose={close}
-          onUndo={() => undo.mutate({ id: row.id })}
+          onUndo={() => undo.mutate({ id })}
         />
       )}
       {changeset !== undefined && inReview && (

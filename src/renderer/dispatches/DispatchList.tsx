@@ -8,15 +8,19 @@ import { useNow } from '../text/useNow.ts'
 import { Counts, LevelIcon, StatusDot } from './Badges.tsx'
 import { folderOf, groupOf, groupWords, titleOf, type ListEntry } from './words.ts'
 
+const indent = 0.875
+
 type DispatchListProps = {
   entries: readonly ListEntry[]
   asking: ReadonlySet<string>
+  worktrees: ReadonlyMap<string, string>
   selected: string | null
   onSelect(id: string): void
 }
 
 function Row({
   row,
+  folder,
   depth,
   selected,
   now,
@@ -24,6 +28,7 @@ function Row({
   onSelect,
 }: {
   row: DispatchRow
+  folder: string
   depth: number
   selected: boolean
   now: number
@@ -38,9 +43,16 @@ function Row({
       data-dispatch={row.id}
       aria-current={selected ? 'page' : undefined}
       onClick={() => onSelect(row.id)}
-      style={{ paddingInlineStart: `${0.625 + depth * 0.875}rem` }}
-      className="flex h-12 w-full items-center gap-2.5 rounded-lg pr-2.5 text-left outline-offset-[-2px] hover:bg-hover aria-[current=page]:bg-active"
+      style={{ paddingInlineStart: `${0.625 + depth * indent}rem` }}
+      className="relative flex h-12 w-full items-center gap-2.5 rounded-lg pr-2.5 text-left outline-offset-[-2px] hover:bg-hover aria-[current=page]:bg-active"
     >
+      {depth > 0 && (
+        <span
+          aria-hidden
+          style={{ insetInlineStart: `${0.85 + (depth - 1) * indent}rem` }}
+          className="absolute -top-3 h-9 w-2.5 rounded-bl-md border-b border-l border-line-strong"
+        />
+      )}
       <StatusDot row={row} />
       <span className="min-w-0 flex-1">
         <span className="flex items-baseline gap-2">
@@ -56,7 +68,7 @@ function Row({
         <span className="flex items-center gap-1.5 text-small text-ink-faint">
           {row.level !== null && <LevelIcon level={row.level} size={12} className="shrink-0" />}
           <span className="min-w-0 flex-1 truncate">
-            <Plain>{folderOf(row)}</Plain>
+            <Plain>{folder}</Plain>
           </span>
           {asks && <Hand size={12} aria-label="Asks for more" className="shrink-0 text-accent-ink" />}
           {row.changeset !== null && (
@@ -68,7 +80,7 @@ function Row({
   )
 }
 
-export function DispatchList({ entries, asking, selected, onSelect }: DispatchListProps) {
+export function DispatchList({ entries, asking, worktrees, selected, onSelect }: DispatchListProps) {
   const scroller = useRef<HTMLDivElement>(null)
   const running = entries.some((entry) => entry.kind === 'row' && groupOf(entry.row) === 'running')
   const now = useNow(running ? 1000 : 20_000)
@@ -108,6 +120,7 @@ export function DispatchList({ entries, asking, selected, onSelect }: DispatchLi
               ) : (
                 <Row
                   row={entry.row}
+                  folder={folderOf(entry.row, worktrees)}
                   depth={Math.min(entry.depth, 4)}
                   selected={entry.row.id === selected}
                   now={now}

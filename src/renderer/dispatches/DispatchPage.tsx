@@ -13,6 +13,7 @@ import { RequestCard } from '../inbox/RequestCard.tsx'
 import { Output } from '../output/Output.tsx'
 import { Record } from '../record/Record.tsx'
 import { Changes } from '../review/Changes.tsx'
+import { WaitingLanding } from '../review/WaitingLanding.tsx'
 import { go, type DispatchTab } from '../shell/route.ts'
 import { useKeys } from '../shell/useKeys.ts'
 import { Plain } from '../text/Plain.tsx'
@@ -40,7 +41,8 @@ function Elapsed({ row }: { row: DispatchRow }) {
 const isOpen = (state: string | undefined) => state === 'review'
 
 function ChangesTab({ row, commits }: { row: DispatchRow; commits: readonly AgentCommit[] }) {
-  const changeset = useAnswer('changeset.get', { id: row.id }, { enabled: row.changeset !== null })
+  const id = row.changeset?.id ?? row.id
+  const changeset = useAnswer('changeset.get', { id }, { enabled: row.changeset !== null })
   if (row.changeset === null) {
     return (
       <div className="grid flex-1 place-items-center text-center text-ink-faint">
@@ -52,7 +54,7 @@ function ChangesTab({ row, commits }: { row: DispatchRow; commits: readonly Agen
     )
   }
   if (changeset.data !== undefined)
-    return <Changes key={row.id} id={row.id} latest={changeset.data} commits={commits} />
+    return <Changes key={id} id={id} latest={changeset.data} commits={commits} />
   return (
     <div className="selectable grid flex-1 place-items-center p-6 text-ink-faint">
       {changeset.error === null ? (
@@ -113,7 +115,8 @@ function Requests({ row, requests }: { row: DispatchRow; requests: readonly Boun
 type PageProps = { row: DispatchDetail; requests: readonly BoundaryRequest[]; tab: DispatchTab }
 
 function Page({ row, requests, tab }: PageProps) {
-  const changeset = useAnswer('changeset.get', { id: row.id }, { enabled: isOpen(row.changeset?.state) })
+  const changesetId = row.changeset?.id ?? row.id
+  const changeset = useAnswer('changeset.get', { id: changesetId }, { enabled: isOpen(row.changeset?.state) })
   const { worktree, commits } = useWorktree(row)
   const state = row.changeset?.state
   const running = !isTerminal(row.status)
@@ -186,6 +189,7 @@ function Page({ row, requests, tab }: PageProps) {
           {whyNot}
         </p>
       )}
+      {state === 'review' && <WaitingLanding id={changesetId} />}
       <Requests row={row} requests={requests} />
       <Tabs.Content value="output" className="flex min-h-0 flex-1 flex-col outline-none">
         <Output key={row.id} row={row} />

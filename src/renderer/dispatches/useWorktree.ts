@@ -15,7 +15,7 @@ export function useWorktree(row: DispatchRow): {
   readonly commits: readonly AgentCommit[]
 } {
   const ran = row.status !== 'preflight_failed'
-  const invocation = useAnswer('agent.get', { id: row.id }, { enabled: ran })
+  const invocation = useAnswer('agent.get', { id: row.changeset?.id ?? row.id }, { enabled: ran })
   const from = invocation.data?.meta?.integration_worktree_id ?? null
   const entry = useAnswer('worktree.get', { id: from ?? '' }, { enabled: from !== null })
   const meta = entry.data?.meta ?? null

@@ -52,6 +52,25 @@ test('children stand under their parent, and a circle of parents hides nobody', 
   expect(order).toEqual(['parent 0', 'child 1', 'two 0', 'one 1'])
 })
 
+test('a family stays together where its most urgent member is, and the heading counts who is urgent', () => {
+  const parent = row({ name: 'parent', status: 'running' })
+  const child = row({ name: 'child', parent_id: parent.id, changeset: review('child') })
+  const other = row({ name: 'other', status: 'running' })
+  const order = arrange([other, child, parent], '').map((entry) =>
+    entry.kind === 'group' ? `${entry.group} ${entry.count}` : entry.row.name,
+  )
+  expect(order).toEqual(['waiting 1', 'parent', 'child', 'running 1', 'other'])
+})
+
+test('a changeset that took several turns waits once, at its latest', () => {
+  const first = row({ name: 'first turn', changeset: review('20260128120500-0001') })
+  const second = row({ name: 'second turn', changeset: review('20260128120500-0001') })
+  const order = arrange([second, first], '').map((entry) =>
+    entry.kind === 'group' ? entry.group : entry.row.name,
+  )
+  expect(order).toEqual(['waiting', 'second turn', 'earlier', 'first turn'])
+})
+
 test('search takes every word, anywhere in the record', () => {
   const one = row({ command: ['npm', 'run', 'build'], roots: ['/work/shop'] })
   const two = row({ command: ['make'], roots: ['/work/shop'] })

@@ -2,6 +2,7 @@ import { shellLine } from '../../shared/shellLine.ts'
 import type { BoundaryLevel } from '../../shared/boundary.ts'
 import type { ChangesetState } from '../../shared/changeset.ts'
 import { isTerminal, type DispatchRow, type DispatchStatus } from '../../shared/dispatch.ts'
+import type { WorktreeEntry } from '../../shared/invocation.ts'
 import type { SandboxLevel } from '../../shared/level.ts'
 import { asTree } from '../../shared/tree.ts'
 import type { Tone } from '../design/Badge.tsx'
@@ -45,8 +46,22 @@ export function titleOf(row: Pick<DispatchRow, 'name' | 'prompt' | 'command' | '
   return row.name || firstLine(row.prompt) || shellLine(row.command) || row.agent
 }
 
-export const folderOf = (row: Pick<DispatchRow, 'roots'>): string =>
-  row.roots[0]?.split('/').findLast((part) => part !== '') ?? '/'
+const lastName = (path: string | undefined) => path?.split('/').findLast((part) => part !== '') ?? '/'
+
+/** `worktrees`: what people call the trees of worktrees, by their paths. */
+export const folderOf = (row: Pick<DispatchRow, 'roots'>, worktrees?: ReadonlyMap<string, string>): string =>
+  worktrees?.get(row.roots[0] ?? '') ?? lastName(row.roots[0])
+
+/** A worktree by its repository and its own name; its path says neither. */
+export function worktreeNames(entries: readonly WorktreeEntry[]): ReadonlyMap<string, string> {
+  return new Map(
+    entries.flatMap(({ meta }) =>
+      meta === null ? [] : [[meta.tree_path, `${lastName(meta.repo_path)} · ${meta.name}`] as const],
+    ),
+  )
+}
+export const isWorktreePath = (path: string | undefined): boolean =>
+  path !== undefined && /\/worktrees\/[^/]+\/tree$/.test(path)
 
 export type Group = 'waiting' | 'running' | 'earlier'
 export const groupWords: Readonly<Record<Group, string>> = {
@@ -55,10 +70,26 @@ export const groupWords: Readonly<Record<Group, string>> = {
   earlier: 'Earlier',
 }
 
-export function groupOf(row: DispatchRow, asking?: ReadonlySet<string>): Group {
+/** `later`: changesets that went on in a newer dispatch, with the id of that one. */
+export function groupOf(
+  row: DispatchRow,
+  asking?: ReadonlySet<string>,
+  later?: ReadonlyMap<string, string>,
+): Group {
   if (asking?.has(row.id)) return 'waiting'
   if (!isTerminal(row.status)) return 'running'
+  const newest = row.changeset === null ? undefined : later?.get(row.changeset.id)
+  if (newest !== undefined && newest !== row.id) return 'earlier'
   return row.changeset?.state === 'review' ? 'waiting' : 'earlier'
+}
+
+/** The newest dispatch of each changeset: that is where it is reviewed, once, however many turns it took. */
+export function newestTurns(rows: readonly DispatchRow[]): ReadonlyMap<string, string> {
+  const newest = new Map<string, string>()
+  for (const { id, changeset } of rows) {
+    if (changeset !== null && id > (newest.get(changeset.id) ?? '')) newest.set(changeset.id, id)
+  }
+  return newest
 }
 
 const matches = (row: DispatchRow, words: readonly string[]) => {
@@ -72,20 +103,30 @@ export type ListEntry =
   | { readonly kind: 'group'; readonly group: Group; readonly count: number }
   | { readonly kind: 'row'; readonly row: DispatchRow; readonly depth: number }
 
-/** What needs a person first, then what runs, then the past; children under their parent. */
+const urgency: readonly Group[] = ['waiting', 'running', 'earlier']
+
+/** What needs a person first, then what runs, then the past. A family stays together, where its most urgent is. */
 export function arrange(
   rows: readonly DispatchRow[],
   search: string,
   asking: ReadonlySet<string> = new Set(),
 ): readonly ListEntry[] {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean)
-  const found = rows.filter((row) => matches(row, words))
-  const entries: ListEntry[] = []
-  for (const group of ['waiting', 'running', 'earlier'] as const) {
-    const members = found.filter((row) => groupOf(row, asking) === group)
-    if (members.length === 0) continue
-    entries.push({ kind: 'group', group, count: members.length })
-    for (const { row, depth } of asTree(members)) entries.push({ kind: 'row', row, depth })
+  const later = newestTurns(rows)
+  const families: { rows: { row: DispatchRow; depth: number }[]; groups: Group[] }[] = []
+  for (const member of asTree(rows.filter((row) => matches(row, words)))) {
+    if (member.depth === 0) families.push({ rows: [], groups: [] })
+    families.at(-1)?.rows.push(member)
+    families.at(-1)?.groups.push(groupOf(member.row, asking, later))
   }
-  return entries
+  return urgency.flatMap((group) => {
+    const here = families.filter((family) => urgency.find((each) => family.groups.includes(each)) === group)
+    if (here.length === 0) return []
+    // The heading counts what really waits or runs, not who is shown along with it.
+    const count = here.flatMap((family) => family.groups).filter((each) => each === group).length
+    return [
+      { kind: 'group', group, count },
+      ...here.flatMap((family) => family.rows.map((member) => ({ kind: 'row' as const, ...member }))),
+    ]
+  })
 }

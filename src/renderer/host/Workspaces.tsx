@@ -166,6 +166,11 @@ function OrphanRow({ orphan }: { orphan: Orphan }) {
         <p className="font-mono text-micro [overflow-wrap:anywhere] text-ink-faint">
           <Plain>{orphan.place}</Plain>
         </p>
+        {orphan.hint !== null && (
+          <p className="mt-0.5 text-small [overflow-wrap:anywhere] text-ink-soft">
+            <Plain>{orphan.hint}</Plain>
+          </p>
+        )}
       </div>
     </li>
   )

@@ -4,6 +4,7 @@ import type { DispatchRow } from '../../shared/dispatch.ts'
 import type { ApprovalScope, BoundaryRequest } from '../../shared/escalation.ts'
 import { useAct } from '../client/queries.ts'
 import { Keys } from '../design/Keys.tsx'
+import { go } from '../shell/route.ts'
 import { useKeys } from '../shell/useKeys.ts'
 import { RequestCard } from './RequestCard.tsx'
 
@@ -33,7 +34,9 @@ export function InboxPage({
     k: () => step(-1),
     a: () => allow('once'),
     t: () => allow('task'),
+    s: () => allow('project'),
     x: () => setDenying(current?.id ?? null),
+    Enter: () => current !== undefined && go({ page: 'dispatch', id: current.dispatch, tab: null }),
   })
   if (requests.length === 0) {
     return (
@@ -47,14 +50,15 @@ export function InboxPage({
   }
   return (
     <div className="h-full overflow-y-auto">
-      <div className="mx-auto max-w-2xl space-y-5 px-6 py-8">
+      <div className="mx-auto max-w-2xl space-y-5 px-6 py-8 narrow:px-4 narrow:py-5">
         <header className="flex items-end gap-4">
           <div className="flex-1">
             <h1 className="text-display font-semibold tracking-tight">Asking for more</h1>
             <p className="mt-1 text-ink-soft">They go on as far as they may until you answer.</p>
           </div>
           <p className="flex items-center gap-1.5 text-small text-ink-faint max-[52rem]:hidden">
-            <Keys>j k</Keys> move <Keys>a</Keys> once <Keys>t</Keys> task <Keys>x</Keys> deny
+            <Keys>j k</Keys> move <Keys>a</Keys> once <Keys>t</Keys> task <Keys>s</Keys> save <Keys>x</Keys>{' '}
+            deny
           </p>
         </header>
         <div className="space-y-3">

@@ -54,7 +54,7 @@ test('a flood is followed at its end', async () => {
       while (at < size) {
         yield { offset: at, data: Buffer.alloc(chunk, 'x').toString('base64') }
         at += chunk
-        if (size < 30 * 1024 * 1024) size += 4 * chunk
+        if (size < 14 * 1024 * 1024) size += 4 * chunk
       }
     },
   } as unknown as Client

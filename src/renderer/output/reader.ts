@@ -1,3 +1,4 @@
+import { fromBase64 } from '../text/base64.ts'
 import { showHidden } from '../text/visible.ts'
 
 /**
@@ -10,7 +11,7 @@ export class OutputReader {
   #lineEnds: 'terminal' | 'pipe' | null = null
 
   read(offset: number, base64: string): string {
-    const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))
+    const bytes = fromBase64(base64)
     if (offset > this.#next) this.#jump(offset)
     const seen = Math.max(0, this.#next - offset)
     if (seen >= bytes.length) return ''

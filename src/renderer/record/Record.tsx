@@ -8,7 +8,9 @@ import { useEvents } from '../client/useEvents.ts'
 import type { Tone } from '../design/Badge.tsx'
 import { Plain } from '../text/Plain.tsx'
 import { clock } from '../text/time.ts'
+import type { LoggedEvent } from '../../shared/events.ts'
 import { Boundaries } from './Boundaries.tsx'
+import { Network } from './Network.tsx'
 import { Proof } from './Proof.tsx'
 import { fieldWords } from './fields.ts'
 import { timelineOf, type Entry } from './timeline.ts'
@@ -58,8 +60,8 @@ function Facts({ detail }: { detail: DispatchDetail }) {
   )
 }
 
-function Cell({ text }: { text: string | null }) {
-  if (text === null) return <span className="text-ink-faint">–</span>
+function Cell({ text, none }: { text: string | null; none: string }) {
+  if (text === null) return <span className="font-sans text-ink-faint">{none}</span>
   return (
     <span className="[overflow-wrap:anywhere]">
       <Plain>{text}</Plain>
@@ -122,7 +124,7 @@ function Comparison({ detail }: { detail: DispatchDetail }) {
                       <Plain>{fieldWords(field.field)}</Plain>
                     </th>
                     <td className="px-3 py-1.5 font-mono text-small">
-                      <Cell text={field.requested} />
+                      <Cell text={field.requested} none="not asked for" />
                     </td>
                     <td className="pt-2 text-center">
                       {field.differs ? (
@@ -136,7 +138,7 @@ function Comparison({ detail }: { detail: DispatchDetail }) {
                       )}
                     </td>
                     <td className="px-3 py-1.5 font-mono text-small">
-                      <Cell text={field.effective} />
+                      <Cell text={field.effective} none={ended ? '–' : 'not known yet'} />
                     </td>
                   </tr>
                 )
@@ -182,8 +184,7 @@ function TimelineEntry({ entry, last }: { entry: Entry; last: boolean }) {
   )
 }
 
-function Timeline({ id, ended }: { id: string; ended: boolean }) {
-  const events = useEvents(id)
+function Timeline({ id, ended, events }: { id: string; ended: boolean; events: readonly LoggedEvent[] }) {
   const entries = useMemo(() => timelineOf(events), [events])
   const scroller = useRef<HTMLDivElement>(null)
   const virtualizer = useVirtualizer({
@@ -222,14 +223,16 @@ function Timeline({ id, ended }: { id: string; ended: boolean }) {
 }
 
 export function Record({ detail }: { detail: DispatchDetail }) {
+  const events = useEvents(detail.id)
   return (
     <div className="flex min-h-0 flex-1 max-[60rem]:flex-col max-[60rem]:overflow-y-auto">
       <div className="min-w-0 flex-1 space-y-6 overflow-y-auto p-5 max-[60rem]:overflow-visible">
         <Facts detail={detail} />
         <Comparison detail={detail} />
+        <Network detail={detail} events={events} />
         <Boundaries id={detail.id} />
       </div>
-      <Timeline id={detail.id} ended={isTerminal(detail.status)} />
+      <Timeline id={detail.id} ended={isTerminal(detail.status)} events={events} />
     </div>
   )
 }

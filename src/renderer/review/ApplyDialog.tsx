@@ -1,7 +1,7 @@
-import { Lock } from 'lucide-react'
+import { Hourglass, Lock } from 'lucide-react'
 import { useState } from 'react'
 import type { Changeset } from '../../shared/changeset.ts'
-import { useAct } from '../client/queries.ts'
+import { useAct, useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Choice, OneOf } from '../design/Choice.tsx'
 import { Dialog } from '../design/Dialog.tsx'
@@ -13,7 +13,9 @@ import { Plain } from '../text/Plain.tsx'
 import { CommitFields, commitOf, type CommitDraft } from './CommitFields.tsx'
 import { Conflicts, useConflicts } from './Conflicts.tsx'
 import { countFiles } from './Endings.tsx'
+import { inTheWay } from './inTheWay.ts'
 import { tallyOf } from './model.ts'
+import { Named } from './WaitingLanding.tsx'
 
 function Destination({ changeset, worktree }: { changeset: Changeset; worktree: WorktreePlace | null }) {
   const lines =
@@ -28,6 +30,12 @@ function Destination({ changeset, worktree }: { changeset: Changeset; worktree: 
     </ul>
   )
 }
+
+const willApply = {
+  tone: 'plain',
+  title: 'It waits for its turn',
+  detail: 'It is applied when nobody works on the same folder any more.',
+} as const
 
 type Way = 'merge' | 'squash' | 'apply'
 const waysOf = (commits: number) =>
@@ -58,10 +66,13 @@ export function ApplyDialog({ changeset, worktree, commits, onClose, onUndo }: A
   const [commit, setCommit] = useState<CommitDraft | null>(null)
   const [way, setWay] = useState<Way>('merge')
   const conflicts = useConflicts(changeset.id)
+  const list = useAnswer('dispatch.list', { limit: 500 })
+  const others = inTheWay(list.data ?? [], changeset.roots)
   const unsettled = conflicts.answer?.conflicts.length ?? 0
   const apply = useAct('changeset.apply', {
-    onDone: ({ applied, skipped, commit: made, notes }) => {
+    onDone: ({ applied, skipped, commit: made, notes, waits_for: waits }) => {
       onClose()
+      if (waits !== undefined) return showToast(willApply)
       const said = [
         made === undefined ? '' : `Commit ${made.oid.slice(0, 9)} on ${made.branch}.`,
         ...(notes ?? []),
@@ -76,8 +87,9 @@ export function ApplyDialog({ changeset, worktree, commits, onClose, onUndo }: A
     },
   })
   const land = useAct('agent.land', {
-    onDone: ({ applied, branch, commit: made, landed, skipped }) => {
+    onDone: ({ applied, branch, commit: made, landed, skipped, waits_for: waits }) => {
       onClose()
+      if (waits !== undefined) return showToast(willApply)
       showToast({
         tone: 'good',
         title: landed ? `Landed on ${branch}` : `${countFiles(applied.length)} landed on ${branch}`,
@@ -92,7 +104,12 @@ export function ApplyDialog({ changeset, worktree, commits, onClose, onUndo }: A
     },
   })
   const busy = apply.isPending || land.isPending
-  const selection = { all: rest, include_ignored: rest && ignored }
+  const selection = {
+    all: rest,
+    include_ignored: rest && ignored,
+    // Whoever runs on a copy of the folder is in nobody's way; then it lands at once all the same.
+    when: others.length > 0 ? ('idle' as const) : ('now' as const),
+  }
   const start = () => {
     if (worktree !== null) land.mutate({ id: changeset.id, how: way, ...selection })
     else
@@ -140,7 +157,9 @@ export function ApplyDialog({ changeset, worktree, commits, onClose, onUndo }: A
             disabled={whyNot !== null || busy || conflicts.answer === null}
             onClick={start}
           >
-            {busy ? 'Applying…' : `${worktree === null ? 'Apply' : 'Land'} ${countFiles(landing)}`}
+            {busy
+              ? 'Applying…'
+              : `${worktree === null ? 'Apply' : 'Land'} ${countFiles(landing)}${others.length > 0 ? ' after that' : ''}`}
           </Button>
         </>
       }
@@ -173,6 +192,15 @@ export function ApplyDialog({ changeset, worktree, commits, onClose, onUndo }: A
           <CommitFields value={commit} commits={commits} onChange={setCommit} />
         ) : (
           <OneOf<Way> label="How it lands" value={way} options={waysOf(commits)} onChange={setWay} />
+        )}
+        {others.length > 0 && (
+          <p className="flex gap-2 rounded-lg bg-live-wash px-3 py-2 text-small text-live" role="note">
+            <Hourglass size={14} className="mt-0.5 shrink-0" />
+            <span className="min-w-0 [overflow-wrap:anywhere]">
+              <Named rows={others} /> {others.length === 1 ? 'is' : 'are'} running on this folder and would
+              see half of it. It is applied when {others.length === 1 ? 'that has' : 'they have'} ended.
+            </span>
+          </p>
         )}
         {conflicts.error !== null && (
           <p className="selectable [overflow-wrap:anywhere] text-bad">

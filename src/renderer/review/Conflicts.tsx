@@ -1,16 +1,17 @@
 import { GitMerge, TriangleAlert } from 'lucide-react'
 import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { Conflicts as Answer } from '../../shared/changeset.ts'
+import type { choices, Conflicts as Answer } from '../../shared/changeset.ts'
 import { useAct, useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { PathText, Plain } from '../text/Plain.tsx'
+import { ConflictEditor } from './ConflictEditor.tsx'
 
 const choiceWords = {
   mine: 'Keep mine',
   theirs: "Take the agent's",
   both: 'Keep both',
-  edit: 'Edit',
+  edit: 'Edit…',
 } as const
 
 /** What an apply would run into, asked whenever someone is about to: null while that is not known yet. */
@@ -34,11 +35,18 @@ type ConflictsProps = {
   id: string
   answer: Answer
   busy: boolean
-  onResolve(input: { id: string; root: string; path: string; choice: 'mine' | 'theirs' | 'both' }): void
+  onResolve(input: {
+    id: string
+    root: string
+    path: string
+    choice: (typeof choices)[number]
+    content_b64?: string
+  }): void
 }
 
 /** Files both sides changed. A choice per file; nothing is written before all are made. */
 export function Conflicts({ id, answer, busy, onResolve }: ConflictsProps) {
+  const [editing, setEditing] = useState<Answer['conflicts'][number] | null>(null)
   return (
     <>
       {answer.conflicts.length > 0 && (
@@ -60,23 +68,38 @@ export function Conflicts({ id, answer, busy, onResolve }: ConflictsProps) {
                   <Plain>{conflict.why}</Plain>
                 </p>
                 <span className="flex flex-wrap gap-1.5">
-                  {conflict.choices
-                    .filter((choice) => choice !== 'edit')
-                    .map((choice) => (
-                      <Button
-                        key={choice}
-                        size="small"
-                        disabled={busy}
-                        onClick={() => onResolve({ id, root: conflict.root, path: conflict.path, choice })}
-                      >
-                        {choiceWords[choice]}
-                      </Button>
-                    ))}
+                  {conflict.choices.map((choice) => (
+                    <Button
+                      key={choice}
+                      size="small"
+                      disabled={busy}
+                      onClick={() =>
+                        choice === 'edit'
+                          ? setEditing(conflict)
+                          : onResolve({ id, root: conflict.root, path: conflict.path, choice })
+                      }
+                    >
+                      {choiceWords[choice]}
+                    </Button>
+                  ))}
                 </span>
               </li>
             ))}
           </ul>
         </section>
+      )}
+      {editing !== null && (
+        <ConflictEditor
+          id={id}
+          root={editing.root}
+          path={editing.path}
+          busy={busy}
+          onSave={(content_b64) => {
+            onResolve({ id, root: editing.root, path: editing.path, choice: 'edit', content_b64 })
+            setEditing(null)
+          }}
+          onClose={() => setEditing(null)}
+        />
       )}
       {answer.merged.length > 0 && (
         <p className="flex gap-2 text-small text-ink-soft">

@@ -7,6 +7,7 @@ import { Dialog } from '../design/Dialog.tsx'
 import { showToast } from '../design/toasts.ts'
 import { Counts } from '../dispatches/Badges.tsx'
 import { titleOf } from '../dispatches/words.ts'
+import { go } from '../shell/route.ts'
 import { Plain } from '../text/Plain.tsx'
 
 export const countFiles = (count: number): string => `${count} ${count === 1 ? 'file' : 'files'}`
@@ -52,47 +53,59 @@ export function AbandonDialog({ open, changeset, onClose }: EndingProps) {
 
 export function SendBackDialog({ open, changeset, onClose }: EndingProps) {
   const [comment, setComment] = useState('')
-  const reject = useAct('changeset.reject', {
-    onDone: () => {
+  const said = changeset.files.flatMap((file) => (file.comments ?? []).filter((each) => !each.outdated))
+  const rework = useAct('changeset.rework', {
+    onDone: ({ dispatch, turn }) => {
       onClose()
       setComment('')
-      showToast({
-        tone: 'plain',
-        title: 'Sent back',
-        detail: 'The changes stay in their workspace for the next turn.',
-      })
+      showToast({ tone: 'good', title: `Turn ${turn} has started` })
+      go({ page: 'dispatch', id: dispatch, tab: 'output' })
     },
   })
+  const nothingSaid = comment.trim() === '' && said.length === 0
   return (
     <Dialog
       open={open}
       onClose={onClose}
       title="Send back to the agent"
-      description="Your comment, and those on files and hunks, become its next prompt in the same workspace."
+      description="What you say here and what was said on files and hunks becomes its next prompt, in the same workspace. What it leaves as it is stays decided."
       footer={
         <>
+          <span className="min-w-0 flex-1 truncate text-small text-ink-faint">
+            {nothingSaid ? 'Say what should change.' : ''}
+          </span>
           <Button look="quiet" onClick={onClose}>
             Cancel
           </Button>
           <Button
             look="primary"
-            disabled={comment.trim() === '' || reject.isPending}
-            {...(comment.trim() === '' ? { tip: 'Say what should change.' } : {})}
-            onClick={() => reject.mutate({ id: changeset.id, comment: comment.trim() })}
+            disabled={nothingSaid || rework.isPending}
+            onClick={() => rework.mutate({ id: changeset.id, comment: comment.trim() })}
           >
-            Send back
+            {rework.isPending ? 'Starting…' : 'Send back'}
           </Button>
         </>
       }
     >
-      <textarea
-        aria-label="Comment"
-        rows={4}
-        value={comment}
-        onChange={(event) => setComment(event.target.value)}
-        placeholder="What should it do differently?"
-        className="w-full resize-y rounded-lg bg-raised px-3 py-2 shadow-[0_0_0_1px_var(--line-strong)] outline-none focus:shadow-[0_0_0_1.5px_var(--accent-line)]"
-      />
+      <div className="space-y-3">
+        {said.length > 0 && (
+          <ul className="selectable max-h-40 space-y-1 overflow-y-auto rounded-lg bg-sunken px-3 py-2 text-small shadow-[inset_0_0_0_1px_var(--line)]">
+            {said.map((each) => (
+              <li key={each.at + each.text} className="[overflow-wrap:anywhere]">
+                <Plain>{each.text}</Plain>
+              </li>
+            ))}
+          </ul>
+        )}
+        <textarea
+          aria-label="Comment"
+          rows={4}
+          value={comment}
+          onChange={(event) => setComment(event.target.value)}
+          placeholder={said.length > 0 ? 'Anything else?' : 'What should it do differently?'}
+          className="w-full resize-y rounded-lg bg-raised px-3 py-2 shadow-[0_0_0_1px_var(--line-strong)] outline-none focus:shadow-[0_0_0_1.5px_var(--accent-line)]"
+        />
+      </div>
     </Dialog>
   )
 }

@@ -6,10 +6,13 @@ const groups: readonly { title: string; keys: readonly (readonly [string, string
     title: 'Everywhere',
     keys: [
       ['n', 'New dispatch'],
+      ['i', 'What asks for more'],
+      ['/', 'Search'],
       ['↑ ↓', 'Previous, next dispatch'],
       ['o', 'Output'],
       ['c', 'Changes'],
       ['e', 'Record'],
+      ['p', 'Apply'],
       ['?', 'These keys'],
     ],
   },
@@ -26,12 +29,23 @@ const groups: readonly { title: string; keys: readonly (readonly [string, string
       ['/', 'Find a file'],
     ],
   },
+  {
+    title: 'Asking for more',
+    keys: [
+      ['j k', 'Next, previous'],
+      ['a', 'Allow once'],
+      ['t', 'Allow for the task'],
+      ['s', 'Allow and save to the project'],
+      ['x', 'Deny, with a word to the agent'],
+      ['↵', 'Open the dispatch'],
+    ],
+  },
 ]
 
 export function KeysDialog({ open, onClose }: { open: boolean; onClose(): void }) {
   return (
-    <Dialog open={open} onClose={onClose} title="Keys">
-      <div className="grid grid-cols-2 gap-8 pb-2">
+    <Dialog open={open} onClose={onClose} title="Keys" width="max-w-3xl">
+      <div className="grid grid-cols-3 gap-8 pb-2 narrow:grid-cols-1 narrow:gap-5">
         {groups.map((group) => (
           <section key={group.title}>
             <h3 className="mb-2 text-small font-medium text-ink-faint">{group.title}</h3>

@@ -8,7 +8,7 @@ import { Keys } from '../design/Keys.tsx'
 import { Mark } from '../design/Mark.tsx'
 import { chooseTheme, useThemeChoice, type ThemeChoice } from '../design/theme.ts'
 import { DispatchList } from '../dispatches/DispatchList.tsx'
-import { arrange } from '../dispatches/words.ts'
+import { arrange, isWorktreePath, worktreeNames } from '../dispatches/words.ts'
 import { go, useRoute } from './route.ts'
 import { useKeys } from './useKeys.ts'
 
@@ -67,6 +67,9 @@ export function Sidebar({ rows, requests, onSpawn, className = '' }: SidebarProp
   const wanted = useDeferredValue(text)
   const asking = useMemo(() => new Set<string>(requests.map((request) => request.dispatch)), [requests])
   const entries = useMemo(() => arrange(rows, wanted, asking), [rows, wanted, asking])
+  const inTrees = rows.some((row) => isWorktreePath(row.roots[0]))
+  const trees = useAnswer('worktree.list', {}, { enabled: inTrees })
+  const worktrees = useMemo(() => worktreeNames(trees.data ?? []), [trees.data])
   const selected = route.page === 'dispatch' ? route.id : null
 
   const ids = entries.flatMap((entry) => (entry.kind === 'row' ? [entry.row.id] : []))
@@ -140,6 +143,7 @@ export function Sidebar({ rows, requests, onSpawn, className = '' }: SidebarProp
       <DispatchList
         entries={entries}
         asking={asking}
+        worktrees={worktrees}
         selected={selected}
         onSelect={(id) => go({ page: 'dispatch', id, tab: null })}
       />

@@ -5,7 +5,7 @@ import { useAnswer, useChanges } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Toaster } from '../design/Toaster.tsx'
 import { DispatchPage } from '../dispatches/DispatchPage.tsx'
-import { groupOf } from '../dispatches/words.ts'
+import { groupOf, newestTurns } from '../dispatches/words.ts'
 import { HostPage } from '../host/HostPage.tsx'
 import { InboxPage } from '../inbox/InboxPage.tsx'
 import { SpawnDialog } from '../spawn/SpawnDialog.tsx'
@@ -54,7 +54,8 @@ export function Window() {
   const rows = list.data ?? []
   const requests = inbox.data ?? []
   const asking = new Set<string>(requests.map((request) => request.dispatch))
-  const waiting = rows.filter((row) => groupOf(row, asking) === 'waiting').map((row) => row.id)
+  const later = newestTurns(rows)
+  const waiting = rows.filter((row) => groupOf(row, asking, later) === 'waiting').map((row) => row.id)
   const here = route.page === 'dispatch' ? rows.find((row) => row.id === route.id) : rows[0]
   const atHome = route.page === 'home'
 

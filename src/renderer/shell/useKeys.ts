@@ -12,6 +12,13 @@ const listening: { current: KeyMap }[] = []
 function onKey(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return
   if (isTyping(event.target)) return
+  // On a button it presses the button.
+  if (
+    event.key === 'Enter' &&
+    event.target instanceof HTMLElement &&
+    event.target.closest('button, a') !== null
+  )
+    return
   if (document.querySelector('[role="dialog"], [role="alertdialog"], [role="menu"]') !== null) return
   const act = listening.findLast(({ current }) => current[event.key] !== undefined)?.current[event.key]
   if (act === undefined) return

@@ -17,6 +17,7 @@ import { shellLine } from '../../shared/shellLine.ts'
 import { commandOf } from './command.ts'
 import { FolderField } from './FolderField.tsx'
 import { emptyForm, fill, terminalLine, type SpawnForm } from './form.ts'
+import { HostsField } from './HostsField.tsx'
 import { LevelCards } from './LevelCards.tsx'
 import { TrustNotice } from './TrustNotice.tsx'
 import { PreflightPanel } from './PreflightPanel.tsx'
@@ -273,14 +274,12 @@ export function SpawnDialog({
                   segments={workspaceStrategies.map((value) => ({ value, label: strategyWords[value] }))}
                 />
               </Field>
-              <Field label="Hosts it may reach" hint="Separated by spaces">
-                <input
-                  aria-label="Hosts it may reach"
+              <Field label="Hosts it may reach" hint="By name, or what your tools are set to">
+                <HostsField
                   value={form.hosts}
-                  onChange={(event) => set({ hosts: event.target.value })}
-                  placeholder="registry.example.com:443 *.example.org"
-                  spellCheck={false}
-                  className={`${inputLook} font-mono text-small`}
+                  agent={form.agent}
+                  roots={filled.ok ? filled.input.roots : []}
+                  onChange={(hosts) => set({ hosts })}
                 />
               </Field>
               <Field label="Name">

@@ -40,7 +40,7 @@ export const emptyForm: SpawnForm = {
 const given = (text: string) => (text.trim() === '' ? undefined : text.trim())
 const rootsOf = (form: SpawnForm) =>
   form.roots.map((root) => root.trim().replace(/(?<=.)\/+$/, '')).filter(Boolean)
-const hostsOf = (text: string) => text.split(/[\s,]+/).filter(Boolean)
+export const hostsOf = (text: string): readonly string[] => text.split(/[\s,]+/).filter(Boolean)
 
 /** Only what differs from the defaults of `run` is asked for: a contract nobody wrote stays NULL. */
 function contractOf(form: SpawnForm) {
@@ -49,7 +49,7 @@ function contractOf(form: SpawnForm) {
     level: form.level === 1 ? undefined : form.level,
     changeset: form.changeset === 'overlay' ? undefined : form.changeset,
     boundary: form.boundary === 'readwrite' ? undefined : form.boundary,
-    allowHost: hosts.length === 0 ? undefined : hosts,
+    allowHost: hosts.length === 0 ? undefined : [...hosts],
     memoryMb: given(form.memoryMb),
     cpus: given(form.cpus),
     timeoutS: given(form.timeoutS),

@@ -1,0 +1,79 @@
+import { useState } from 'react'
+import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
+import type { DispatchRow } from '../../shared/dispatch.ts'
+import { presetOf } from '../../shared/hosts.ts'
+import { useMutation } from '@tanstack/react-query'
+import { useClient } from '../client/context.tsx'
+import { Button } from '../design/Button.tsx'
+import { Dialog } from '../design/Dialog.tsx'
+import { showError, showToast } from '../design/toasts.ts'
+import { boundaryWords } from '../dispatches/words.ts'
+import { hostsOf } from '../spawn/form.ts'
+import { HostsField } from '../spawn/HostsField.tsx'
+
+type WidenDialogProps = {
+  row: DispatchRow
+  to: BoundaryLevel
+  /** What was denied, say. */
+  hosts?: string
+  onClose(): void
+}
+
+/** Gives a running agent more. One request like any other, and the person's own yes to it: the record shows both. */
+export function WidenDialog({ row, to, hosts: first = '', onClose }: WidenDialogProps) {
+  const client = useClient()
+  const [text, setText] = useState(first)
+  const widen = useMutation({
+    mutationFn: async () => {
+      const asked = hostsOf(text)
+      const presets = asked.filter((host) => presetOf(host) !== null)
+      // What is granted are hosts: a preset may mean others tomorrow.
+      const expanded =
+        presets.length === 0
+          ? []
+          : await client.call('outputs.expand', {
+              rules: presets,
+              agent: row.agent,
+              roots: row.roots,
+            })
+      const hosts = [
+        ...asked.filter((host) => presetOf(host) === null),
+        ...expanded.flatMap((expansion) => expansion.hosts),
+      ]
+      const reason = 'asked for in the window'
+      const request = await client.call('boundary.request', { id: row.id, to, hosts, reason })
+      if (request.status === 'open')
+        await client.call('boundary.approve', { id: row.id, request: request.id })
+    },
+    onSuccess: () => {
+      showToast({ tone: 'good', title: `Widened to ${boundaryWords[to].label}` })
+      onClose()
+    },
+    onError: showError,
+  })
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={`Widen to ${boundaryWords[to].label}`}
+      description={`${boundaryWords[to].detail} It holds at once, while it runs, and until it ends or you narrow it.`}
+      footer={
+        <>
+          <Button look="quiet" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button look="primary" disabled={widen.isPending} onClick={() => widen.mutate()}>
+            {widen.isPending ? 'Widening…' : 'Widen'}
+          </Button>
+        </>
+      }
+    >
+      {boundaryRank(to) >= boundaryRank('network') && (
+        <div className="space-y-1.5">
+          <span className="font-medium">Hosts it may reach</span>
+          <HostsField value={text} agent={row.agent} roots={row.roots} onChange={setText} />
+        </div>
+      )}
+    </Dialog>
+  )
+}

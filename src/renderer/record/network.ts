@@ -1,0 +1,43 @@
+import { sandboxEffectiveSchema } from '../../shared/effective.ts'
+import type { LoggedEvent } from '../../shared/events.ts'
+
+export type Reached = {
+  /** `host:port` */
+  readonly host: string
+  readonly allowed: number
+  readonly denied: number
+  /** Why the last attempt was denied; null where none was. */
+  readonly why: string | null
+  /** Known once it has ended. */
+  readonly bytes: number | null
+}
+
+/** Every host it tried, what became of it and how much went over: as logged while it runs, exact when it has ended. */
+export function networkOf(events: readonly LoggedEvent[], effective: unknown): readonly Reached[] {
+  const hosts = new Map<
+    string,
+    { allowed: number; denied: number; why: string | null; bytes: number | null }
+  >()
+  const at = (host: string) => {
+    const known = hosts.get(host) ?? { allowed: 0, denied: 0, why: null, bytes: null }
+    hosts.set(host, known)
+    return known
+  }
+  for (const { event } of events) {
+    if (event.type !== 'EgressDecided') continue
+    const known = at(`${event.host}:${event.port}`)
+    if (event.allowed) known.allowed++
+    else {
+      known.denied++
+      known.why = event.why
+    }
+  }
+  const ended = sandboxEffectiveSchema.shape.network.safeParse(
+    (effective as { network?: unknown } | null)?.network,
+  )
+  for (const { host, connections, bytes } of ended.data?.allowed ?? [])
+    Object.assign(at(host), { allowed: connections, bytes })
+  for (const { host, connections, why } of ended.data?.denied ?? [])
+    Object.assign(at(host), { denied: connections, why })
+  return [...hosts].map(([host, use]) => ({ host, ...use })).toSorted((a, b) => b.denied - a.denied)
+}

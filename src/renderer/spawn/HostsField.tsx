@@ -1,0 +1,65 @@
+import { useDeferredValue } from 'react'
+import { presetNames, presetOf } from '../../shared/hosts.ts'
+import { useAnswer } from '../client/queries.ts'
+import { Plain } from '../text/Plain.tsx'
+import { hostsOf } from './form.ts'
+
+type HostsFieldProps = {
+  value: string
+  agent: string
+  roots: readonly string[]
+  onChange(value: string): void
+}
+
+/** Hosts by name, or presets for what the user's own tools are set to, each shown as what it means here. */
+export function HostsField({ value, agent, roots, onChange }: HostsFieldProps) {
+  const hosts = hostsOf(value)
+  const rules = useDeferredValue(hosts.filter((host) => presetOf(host) !== null).join(' '))
+  const expanded = useAnswer(
+    'outputs.expand',
+    { rules: [...hostsOf(rules)], agent, roots: [...roots] },
+    { enabled: rules !== '', keep: true },
+  )
+  const toggle = (rule: string) =>
+    onChange((hosts.includes(rule) ? hosts.filter((host) => host !== rule) : [...hosts, rule]).join(' '))
+  return (
+    <div className="space-y-1.5">
+      <input
+        aria-label="Hosts it may reach"
+        value={value}
+        onChange={(event) => onChange(event.target.value)}
+        placeholder="registry.example.com:443 *.example.org"
+        spellCheck={false}
+        className="h-9 w-full rounded-lg bg-raised px-3 font-mono text-small shadow-[0_0_0_1px_var(--line-strong)] outline-none focus:shadow-[0_0_0_1.5px_var(--accent-line)]"
+      />
+      <div className="flex flex-wrap gap-1" role="group" aria-label="Presets">
+        {presetNames.map((name) => (
+          <button
+            key={name}
+            type="button"
+            aria-pressed={hosts.includes(`@${name}`)}
+            onClick={() => toggle(`@${name}`)}
+            className="h-6 rounded-md px-1.5 font-mono text-micro text-ink-soft shadow-[0_0_0_1px_var(--line)] hover:bg-hover aria-pressed:bg-accent-wash aria-pressed:text-accent-ink aria-pressed:shadow-[0_0_0_1px_var(--accent-line)]"
+          >
+            @{name}
+          </button>
+        ))}
+      </div>
+      {rules !== '' && (
+        <ul aria-label="What the presets mean" className="selectable space-y-0.5 text-small text-ink-soft">
+          {expanded.error !== null && (
+            <li className="text-bad">
+              <Plain>{expanded.error.message}</Plain>
+            </li>
+          )}
+          {expanded.data?.map(({ rule, hosts: means }) => (
+            <li key={rule} className="[overflow-wrap:anywhere]">
+              <span className="font-mono text-micro">{rule}</span>{' '}
+              {means.length === 0 ? 'means nothing here' : <Plain>{`means ${means.join(', ')}`}</Plain>}
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  )
+}
