@@ -5,13 +5,21 @@ import { makeCell, type Cell } from '../../test/egress/harness.ts'
 
 const megabytes = 512
 
-/** Sends as many bytes as asked to whoever says a word, and answers short words with a short one. */
+/** Sends many bytes to whoever says so, takes many from whoever says that, and answers short words with a short one. */
 const server = `
 const chunk = Buffer.alloc(1 << 20)
 const server = require('node:net').createServer({ noDelay: true }, (socket) => {
   socket.on('error', () => {})
   socket.once('data', (word) => {
     if (word[1] === 0) return void socket.end('.')
+    if (word[1] === 2) {
+      let taken = word.length
+      socket.on('data', (bytes) => {
+        taken += bytes.length
+        if (taken >= ${megabytes} * 2 ** 20) socket.end('.')
+      })
+      return
+    }
     let left = ${megabytes}
     const send = () => {
       while (left > 0) {
@@ -35,6 +43,26 @@ socket.write(Buffer.from([0, 1]))
 socket.on('close', () => {
   if (bytes !== ${megabytes} * 2 ** 20) process.exit(1)
   console.log(bytes / 2 ** 20 / (Number(process.hrtime.bigint() - began) / 1e9))
+})`
+
+/** Sends one long request and says how many megabytes a second were taken. */
+const upload = `
+const [host, port] = process.argv.slice(1)
+const chunk = Buffer.alloc(1 << 20)
+chunk[1] = 2
+let left = ${megabytes}
+const began = process.hrtime.bigint()
+const socket = require('node:net').connect({ host, port })
+const send = () => {
+  while (left > 0) {
+    left--
+    if (!socket.write(chunk)) return void socket.once('drain', send)
+  }
+}
+send()
+socket.once('data', () => {
+  console.log(${megabytes} / (Number(process.hrtime.bigint() - began) / 1e9))
+  process.exit()
 })`
 
 /** Opens connections one after the other and says the median milliseconds until each was answered. */
@@ -104,19 +132,21 @@ const direct = ({ port }: Ground, name: string, program: string, ...args: string
   },
 })
 
-const throughput: Row = {
-  name: 'egress: one stream through relay and broker',
+const stream = (name: string, program: string): Row => ({
+  name,
   unit: 'MiB/s',
   samples: 8,
   async prepare(scope) {
     const ground = await prepareGround(scope)
     return {
-      subject: inside(ground, 'orangery', download),
-      peers: [direct(ground, 'direct loopback', download)],
+      subject: inside(ground, 'orangery', program),
+      peers: [direct(ground, 'direct loopback', program)],
       limits: [{ against: 'direct loopback', atLeast: 0.2 }],
     }
   },
-}
+})
+const throughput = stream('egress: one stream through relay and broker', download)
+const sending = stream('egress: one stream the other way, an upload', upload)
 
 const rate: Row = {
   name: 'egress: new connections a second (500 are asked for)',
@@ -180,4 +210,4 @@ const widening: Row = {
   },
 }
 
-export const rows = [throughput, rate, latency, widening]
+export const rows = [throughput, sending, rate, latency, widening]

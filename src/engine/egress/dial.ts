@@ -4,6 +4,7 @@ import type { Writable } from 'node:stream'
 /** Takes bytes as they arrive, in a buffer that is used again; false: read no more until `resume`. */
 export type Sink = (bytes: Buffer) => boolean
 
+const firstReadSize = 16 * 1024
 const readSize = 256 * 1024
 const sinks = new WeakMap<Socket, Sink>()
 const dialled = new WeakSet<Socket>()
@@ -14,8 +15,15 @@ const dialled = new WeakSet<Socket>()
  */
 export function dial(host: string, port: number, timeoutMs: number): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    const buffer = Buffer.allocUnsafeSlow(readSize)
+    let buffer = Buffer.allocUnsafeSlow(firstReadSize)
+    // Most connections say little: only one that fills the small buffer gets the large one.
+    const nextBuffer = (): Buffer => {
+      if (filled && buffer.length < readSize) buffer = Buffer.allocUnsafeSlow(readSize)
+      return buffer
+    }
+    let filled = false
     const onRead = (length: number): boolean => {
+      filled = length === buffer.length
       const bytes = buffer.subarray(0, length)
       const sink = sinks.get(socket)
       return sink === undefined ? socket.push(Buffer.from(bytes)) : sink(bytes)
@@ -25,7 +33,7 @@ export function dial(host: string, port: number, timeoutMs: number): Promise<Soc
       port,
       allowHalfOpen: true,
       noDelay: true,
-      onread: { buffer, callback: onRead },
+      onread: { buffer: nextBuffer, callback: onRead },
     })
     dialled.add(socket)
     const timer = setTimeout(() => socket.destroy(codedError('ETIMEDOUT')), timeoutMs)
@@ -70,6 +78,21 @@ export function sinkInto(destination: Writable, source: Socket): Sink {
     destination.write('', () => source.resume())
     return false
   }
+}
+
+/** What may wait for the kernel on its way out before the source is told to wait too. */
+const mostWaiting = 1024 * 1024
+
+/** Passes everything of a program on, in larger pieces than a pipe, which stops at every single one. */
+export function passOn(source: Socket, destination: Writable): void {
+  source.on('data', (bytes: Buffer) => {
+    destination.write(bytes)
+    if (destination.writableLength < mostWaiting) return
+    source.pause()
+    destination.once('drain', () => source.resume())
+  })
+  whenEnded(source, () => destination.end())
+  source.resume()
 }
 
 export const codedError = (code: string): NodeJS.ErrnoException => Object.assign(new Error(code), { code })

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import { pour, sinkInto, whenEnded } from './dial.ts'
+import { passOn, pour, sinkInto, whenEnded } from './dial.ts'
 import { Denied, Unreachable, type Gate, type Passage, type Via } from './gate.ts'
 import { peek, unfinished, type Peeked } from './hello.ts'
 import { readUntil } from './reading.ts'
@@ -38,7 +38,7 @@ export function join(client: Socket, upstream: Socket): void {
   upstream.once('error', drop).once('close', drop)
   whenEnded(upstream, () => client.end())
   pour(upstream, sinkInto(client, upstream))
-  client.pipe(upstream)
+  passOn(client, upstream)
 }
 
 /** Opens a way for a client that now speaks its own protocol, and says why where there is none. */
