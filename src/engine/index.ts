@@ -38,7 +38,10 @@ export interface Engine extends AsyncDisposable {
   readonly handlers: Handlers
   /** The contract in process, over the same messages as everywhere. */
   readonly client: Client
-  runForeground(input: SpawnInput, io: { readonly terminal: boolean }): Promise<Foreground>
+  runForeground(
+    input: SpawnInput,
+    io: { readonly terminal: boolean; readonly onNotes?: (notes: readonly string[]) => void },
+  ): Promise<Foreground>
   /** Lets command lines of this user speak to this host; one host per data folder. */
   offerToCommandLines(): Promise<void>
   close(): Promise<void>
@@ -78,7 +81,8 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
       dataDir,
       handlers,
       client,
-      runForeground: (input, { terminal }) => runForeground(parts, spawnInputSchema.parse(input), terminal),
+      runForeground: (input, { terminal, onNotes }) =>
+        runForeground(parts, spawnInputSchema.parse(input), terminal, onNotes),
       async offerToCommandLines() {
         resources.use(await offerToCommandLines(parts, handlers, onUnexpected))
       },

@@ -115,7 +115,8 @@ export const api = {
   ),
 
   'dispatch.preflight': procedure(spawnInputSchema, preflightReportSchema),
-  'dispatch.spawn': procedure(spawnInputSchema, byId),
+  /** `notes`: what of the user's work is not in the sandbox, and the like. */
+  'dispatch.spawn': procedure(spawnInputSchema, byId.extend({ notes: z.array(z.string()).optional() })),
   'dispatch.list': procedure(
     z.object({ limit: z.number().int().positive().max(1000).default(100), before: z.string().optional() }),
     z.array(dispatchRowSchema),

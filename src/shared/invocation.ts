@@ -102,6 +102,8 @@ export const landResultSchema = z.object({
   commit: z.string().nullable(),
   applied: z.array(z.object({ root: z.string(), path: z.string() })),
   skipped: z.array(z.object({ path: z.string(), why: z.string() })),
+  /** What landed otherwise than asked for. */
+  notes: z.array(z.string()).optional(),
   /** Nothing landed yet: it will when these agents have ended. */
   waits_for: z.array(dispatchIdSchema).optional(),
 })

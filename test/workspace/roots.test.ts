@@ -1,4 +1,15 @@
-import { chmod, mkdir, mkdtemp, readFile, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  mkdir,
+  mkdtemp,
+  readFile,
+  readdir,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Bench, execute, fingerprint } from '../dispatch/harness.ts'
@@ -27,6 +38,8 @@ const folder = async (name: string, files: Readonly<Record<string, string>> = {}
   for (const [file, text] of Object.entries(files)) await writeFile(join(path, file), text)
   return path
 }
+/** What it printed, line by line; a terminal adds a return to each. */
+const words = async (id: string) => (await bench.output(id)).replaceAll(/\r?\n/g, '|')
 const changed = async (id: string) =>
   (await bench.client.call('changeset.get', { id })).files
     .map(({ root, path, change }) => `${root} ${change} ${path}`)
@@ -123,10 +136,117 @@ test('a root with another repository and a submodule inside is whole for the age
   expect(await changed(id)).toEqual([`${root} modified lib/lib.txt`])
 })
 
-test('a worktree of a submodule-bearing repository says that its submodules are empty', async () => {
-  const root = join(bench.base, 'super')
-  const { notes } = await bench.client.call('worktree.create', { repo: root, name: 'modules' })
-  expect(notes.join()).toContain('submodules are empty in this tree: lib')
+/** A repository with a submodule that has one of its own, and one whose commits are nowhere on this machine. */
+async function makeSuper(name: string): Promise<string> {
+  const identity = ['-c', 'user.name=u', '-c', 'user.email=u@v', '-c', 'protocol.file.allow=always']
+  const git = (at: string, ...args: string[]) => execute('git', ['-C', at, ...identity, ...args])
+  const commit = async (at: string) => {
+    await git(at, 'add', '-A')
+    await git(at, 'commit', '-q', '-m', 'first')
+  }
+  const [inner, library, gone, root] = [
+    await folder(`${name}-inner`, { 'inner.txt': 'inner\n' }),
+    await folder(`${name}-library`, { 'lib.txt': 'lib\n' }),
+    await folder(`${name}-gone`, { 'gone.txt': 'gone\n' }),
+    await folder(name, { 'a.txt': '1\n' }),
+  ]
+  for (const at of [inner, library, gone, root]) await git(at, 'init', '-q', '-b', 'main')
+  await commit(inner)
+  await commit(gone)
+  await git(library, 'submodule', '-q', 'add', inner, 'inner')
+  await commit(library)
+  await git(root, 'submodule', '-q', 'add', library, 'lib')
+  await git(root, 'submodule', '-q', 'add', gone, 'gone')
+  await git(root, 'submodule', '-q', 'update', '--init', '--recursive')
+  await commit(root)
+  await rm(join(root, '.git', 'modules', 'gone'), { recursive: true })
+  await rm(join(root, 'gone'), { recursive: true })
+  return root
+}
+
+test('a worktree sandbox has the submodules of its commit, commits in them, and lands in their files', async () => {
+  const root = await makeSuper('submodules')
+  const { notes, tree_path: tree } = await bench.client.call('worktree.create', {
+    repo: root,
+    name: 'modules',
+  })
+  expect(notes.join()).toContain('not on this machine: gone')
+  expect(await readFile(join(tree, 'lib', 'inner', 'inner.txt'), 'utf8')).toBe('inner\n')
+  expect((await execute('git', ['-C', tree, 'submodule', 'status'])).stdout).toMatch(/^ [0-9a-f]{40} lib/m)
+  const before = await fingerprint(join(root, '.git', 'modules'))
+  const script = `
+    git status --short; git submodule status --recursive | cut -c1; cat lib/lib.txt lib/inner/inner.txt
+    echo changed > lib/lib.txt; echo 2 > a.txt
+    git -C lib -c user.name=a -c user.email=a@b commit -qam inside && git -C lib log --format=%s | cat`
+  const id = await bench.spawn(script, { worktree: 'modules', roots: [root] })
+  const ended = await bench.ended(id)
+  expect(await words(id)).toBe('-| | |lib|inner|inside|first|')
+  expect(ended).toMatchObject({ status: 'completed' })
+  expect(await fingerprint(join(root, '.git', 'modules'))).toBe(before)
+  expect(await changed(id)).toEqual([`${tree} modified a.txt`, `${tree} modified lib/lib.txt`])
+
+  const landed = await bench.client.call('agent.land', { id, all: true, how: 'squash' })
+  expect(landed).toMatchObject({ landed: true, notes: [expect.stringContaining('lib/lib.txt')] })
+  expect(await readFile(join(tree, 'lib', 'lib.txt'), 'utf8')).toBe('changed\n')
+  const git = async (...args: string[]) => (await execute('git', ['-C', tree, ...args])).stdout
+  // The submodule is still one in the commit, and what landed in it waits in its own checkout.
+  expect(await git('ls-tree', 'HEAD', 'lib')).toMatch(/^160000 commit/)
+  expect(await git('show', 'HEAD:a.txt')).toBe('2\n')
+  expect(await git('-C', 'lib', 'status', '--short')).toBe(' M lib.txt\n')
+
+  // It is at stake, and comes back with its tree.
+  const remove = (force: boolean) =>
+    bench.client.call('worktree.remove', { id: 'modules', near: root, force })
+  await expect(remove(false)).rejects.toMatchObject({ exitCode: 77 })
+  const { id: removed } = await remove(true)
+  await bench.client.call('archive.restore', { id: removed })
+  expect(await git('-C', 'lib', 'status', '--short')).toBe(' M lib.txt\n')
+  expect(await fingerprint(join(root, '.git', 'modules'))).toBe(before)
+})
+
+test('the name of a submodule leads nowhere: one with dots in it stays empty', async () => {
+  const root = await makeSuper('named')
+  const outside = join(bench.base, 'outside')
+  await rename(join(root, '.git', 'modules', 'lib'), outside)
+  const modules = await readFile(join(root, '.gitmodules'), 'utf8')
+  await writeFile(join(root, '.gitmodules'), modules.replace('"lib"', '"../../../outside"'))
+  await execute('git', [
+    '-C',
+    root,
+    '-c',
+    'user.name=u',
+    '-c',
+    'user.email=u@v',
+    'commit',
+    '-qm',
+    'evil',
+    '.gitmodules',
+  ])
+  const { notes, tree_path } = await bench.client.call('worktree.create', { repo: root, name: 'named' })
+  expect(notes.join()).toMatch(/not on this machine: .*lib/)
+  expect(await readdir(join(tree_path, 'lib'))).toEqual([])
+})
+
+test('uncommitted work of the user is not in a worktree sandbox, and every way to start one says so', async () => {
+  const root = await folder('uncommitted', { 'a.txt': '1\n' })
+  for (const args of [
+    ['init', '-q', '-b', 'main'],
+    ['add', '-A'],
+    ['commit', '-q', '-m', 'first'],
+  ])
+    await execute('git', ['-C', root, '-c', 'user.name=u', '-c', 'user.email=u@v', ...args])
+  await bench.client.call('worktree.create', { repo: root, name: 'uncommitted' })
+  await writeFile(join(root, 'draft.txt'), 'draft')
+  const said = `uncommitted work in ${root} is not in this tree: draft.txt`
+  const started = await bench.client.call('agent.start', { worktree: 'uncommitted', near: root })
+  expect(started.notes).toEqual([said])
+  const input = { agent: 'shell', prompt: 'ls', roots: [root], worktree: 'uncommitted' }
+  const { checks } = await bench.client.call('dispatch.preflight', input)
+  expect(checks).toContainEqual(expect.objectContaining({ ok: true, detail: said }))
+  const { id, notes } = await bench.client.call('dispatch.spawn', input)
+  expect(notes).toEqual([said])
+  await bench.ended(id)
+  expect(await words(id)).toBe('a.txt|')
 })
 
 test('a linked worktree of the user commits inside, and its repository stays as it is', async () => {

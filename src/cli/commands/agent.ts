@@ -128,6 +128,7 @@ async function land(id: string, options: LandOptions) {
   )
   if (options.json) return printJson(result)
   for (const { path, why } of result.skipped) print(`skipped  ${showAll(path)}: ${showAll(why)}`)
+  printNotes(result.notes ?? [])
   const files = plural(result.applied.length, 'file')
   if (result.waits_for !== undefined)
     print(`${result.id}: lands when ${result.waits_for.join(', ')} has ended`)

@@ -6,6 +6,7 @@ import { tellPresets } from '../outputs.ts'
 import { addSpawnOptions, spawnInput, type SpawnOptions } from '../spawnOptions.ts'
 import { print, printJson, printJsonLine } from '../terminal/print.ts'
 import { plural } from '../terminal/words.ts'
+import { printNotes } from './archive.ts'
 import { renderDetail, renderEvent, renderList } from './dispatch.render.ts'
 import { attach } from './dispatch.shell.ts'
 import { exitCodeOf, waitUntilEnded } from './dispatch.wait.ts'
@@ -17,7 +18,8 @@ async function spawnDispatch(command: readonly string[], options: SpawnOptions &
   const input = spawnInput(options, command)
   await withClient(async (client) => {
     await tellPresets(client, input)
-    const { id } = await client.call('dispatch.spawn', input)
+    const { id, notes = [] } = await client.call('dispatch.spawn', input)
+    printNotes(notes)
     if (!options.wait) return options.json ? printJson({ id }) : print(id)
     if (!options.json) print(id)
     const detail = await waitUntilEnded(client, id)

@@ -5,6 +5,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import { printError } from '../failure.ts'
 import { stayWithoutReaders } from '../terminal/streams.ts'
 import { plural } from '../terminal/words.ts'
+import { printNotes } from './archive.ts'
 import { openEngine } from '../connect.ts'
 import { tellDenials, tellPresets } from '../outputs.ts'
 import { addSpawnOptions, spawnInput, type SpawnOptions } from '../spawnOptions.ts'
@@ -17,7 +18,10 @@ async function runCommand(command: readonly string[], options: RunOptions): Prom
   const terminal = process.stdin.isTTY === true && process.stdout.isTTY === true
   await using engine = await openEngine()
   if (options.quiet !== true) await tellPresets(engine.client, input)
-  const { id, exitCode, error } = await engine.runForeground(input, { terminal })
+  const { id, exitCode, error } = await engine.runForeground(input, {
+    terminal,
+    ...(options.quiet === true ? {} : { onNotes: printNotes }),
+  })
   process.exitCode = exitCode
   const detail = await engine.client.call('dispatch.get', { id })
   if (options.summary !== undefined) writeSummary(options.summary, detail)

@@ -36,6 +36,7 @@ export async function runForeground(
   parts: Parts,
   request: SpawnRequest,
   terminal: boolean,
+  onNotes: (notes: readonly string[]) => void = () => {},
 ): Promise<Foreground> {
   const size = terminal ? terminalSize(process.stdout) : undefined
   const stop = new AbortController()
@@ -70,6 +71,7 @@ export async function runForeground(
     // Before the row: what fails here leaves none.
     using io = size === undefined ? await pipeIo(parts.runtime) : terminalIo(size)
     const job = await prepare(parts, size === undefined ? request : { ...request, size })
+    if (job.notes.length > 0) onNotes(job.notes)
     using _raw = terminal ? await enterRawMode(process.stdin as ReadStream) : null
     using _connected = terminal ? connectTerminal(io, passedOn) : connectPipes(io)
     const outcome = await supervise(parts, job, {

@@ -122,7 +122,7 @@ export function createHandlers(
     'dispatch.spawn': async (input) => {
       const job = await prepare(parts, input)
       await startJob(parts, supervisors, job)
-      return { id: job.id }
+      return { id: job.id, notes: [...job.notes] }
     },
     'dispatch.list': async ({ limit, before }) => store.dispatches.list({ limit, before }),
     'dispatch.get': async ({ id }) => detail(store.dispatches.get(find(id))),

@@ -24,6 +24,8 @@ export type Job = {
   readonly continues: DispatchId | null
   /** The user trusts the repository a worktree sandbox is made from. */
   readonly trusted: boolean
+  /** What the user should know about the sandbox before it is used. */
+  readonly notes: readonly string[]
   readonly env: Readonly<Record<string, string>>
   /** Secrets the broker holds; the agent never sees them. */
   readonly credentials: readonly CredentialGrant[]

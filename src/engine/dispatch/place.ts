@@ -5,7 +5,7 @@ import type { SandboxSpec, WorkspaceStrategy } from '../../shared/spec.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { trustQuestion } from '../policy/index.ts'
-import { integrationTree, resolveInvocation } from '../workspace/index.ts'
+import { integrationTree, resolveInvocation, worktreeNotes } from '../workspace/index.ts'
 import type { Parts } from './parts.ts'
 
 /** Where a dispatch is to run: the folders that were named, or what a worktree or an invocation says. */
@@ -17,6 +17,8 @@ export type Place = {
   readonly invocation: InvocationMeta | null
   /** The user trusts the worktree's repository. */
   readonly trusted: boolean
+  /** What of the user's work is not in there. */
+  readonly notes: readonly string[]
 }
 
 export async function placeOf(parts: Parts, request: SpawnRequest, spec: SandboxSpec | null): Promise<Place> {
@@ -35,21 +37,22 @@ export async function placeOf(parts: Parts, request: SpawnRequest, spec: Sandbox
     return placeIn(invocation)
   }
   if (!named && asked !== 'worktree')
-    return { roots: request.roots, strategy: null, invocation: null, trusted: false }
+    return { roots: request.roots, strategy: null, invocation: null, trusted: false, notes: [] }
   if (asked !== undefined && asked !== 'worktree') throw contradiction(asked, 'worktree')
   // Without a name the folder itself must be an integration tree.
   const reference = request.worktree ?? request.roots[0] ?? ''
   const near = request.roots[0] !== undefined && isAbsolute(request.roots[0]) ? request.roots[0] : null
   const worktree = await integrationTree(layout, reference, near)
   const trusted = await isTrusted(parts, worktree.repo_path)
-  return { roots: [worktree.tree_path], strategy: 'worktree', invocation: null, trusted }
+  const notes = await worktreeNotes(worktree)
+  return { roots: [worktree.tree_path], strategy: 'worktree', invocation: null, trusted, notes }
 }
 
 /** Where a sandbox that exists has its roots. */
 export function placeIn(invocation: InvocationMeta): Place {
   const projects = invocation.roots.filter((root) => root.role === 'project')
   const roots = projects.map((root) => (invocation.strategy === 'worktree' ? root.path : root.target))
-  return { roots, strategy: invocation.strategy, invocation, trusted: false }
+  return { roots, strategy: invocation.strategy, invocation, trusted: false, notes: invocation.notes }
 }
 
 export async function isTrusted(parts: Pick<Parts, 'configDir'>, folder: string): Promise<boolean> {

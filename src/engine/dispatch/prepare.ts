@@ -103,6 +103,7 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
     entersInvocation,
     continues: turn?.invocation_id ?? null,
     trusted,
+    notes: place.notes,
   }
   const outputChecks = [...presetChecks(expansions), ...checks, ...proxyChecks]
   return { request, job, contract, outputChecks, parentId, invocation: place.invocation }
@@ -122,6 +123,8 @@ async function examine(parts: Parts, { contract, job, invocation, outputChecks }
   const reachable = await Promise.all(contract.roots.map((root) => checkReachable(root)))
   const report = await runChecks({
     outputs: async () => outputChecks,
+    notes: async () =>
+      job.notes.map((detail) => ({ name: 'workspace.left_out', ok: true, detail, fix: null })),
     roots: async () => {
       if (reachable.some((result) => !result.ok)) return reachable
       project = await identifyProject(contract.roots)
@@ -148,7 +151,8 @@ async function examine(parts: Parts, { contract, job, invocation, outputChecks }
       const host = await parts.host()
       if (reachable.some((result) => !result.ok)) return []
       const found = project ?? (await identifyProject(contract.roots))
-      driver = invocation?.driver ?? chooseDriver(found, contract.strategy, workspaceFacts(host))
+      const isMade = invocation !== null && invocation.status !== 'starting'
+      driver = isMade ? invocation.driver : chooseDriver(found, contract.strategy, workspaceFacts(host))
       const trial = trialRequest(parts, {
         ...job,
         id: '00000000000000-0000' as DispatchId,

@@ -85,7 +85,7 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
             mode: options.io.terminal ? 'headed' : 'headless',
           })
         : job.entersInvocation
-          ? await enterInvocation(layout, project.repoId, id, { access: 'rw' })
+          ? await enterInvocation(layout, project.repoId, id, { access: 'rw', driver: job.driver })
           : await prepareWorkspace({
               id,
               project,
@@ -114,6 +114,7 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
       strategy: contract.strategy,
       detail: describeDriver(job.driver, contract.strategy),
     })
+    for (const text of job.notes) note({ type: 'Note', text })
     outcome = await runAgent(parts, job, workspace, options, recording, seen)
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)

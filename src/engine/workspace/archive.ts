@@ -1,5 +1,5 @@
 import { mkdir, readdir, readFile, rename } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import { isDispatchId, type DispatchId } from '../../shared/ids.ts'
 import { archiveRecordSchema, type ArchiveRecord } from '../../shared/invocation.ts'
@@ -7,6 +7,7 @@ import { ensurePrivateDir, writeFileAtomically } from '../base/files.ts'
 import type { Layout } from '../base/paths.ts'
 import { removeTree } from './removeTree.ts'
 import { openRepository } from './repository.ts'
+import { submodulesOf } from './sandboxFolders.ts'
 import { isFolder } from './scan.ts'
 
 export const archiveDays = 30
@@ -80,7 +81,11 @@ export async function forgetArchive(layout: Layout, record: ArchiveRecord): Prom
 /** Lets go of what has been kept for its time. Folders without a readable record stay. */
 export async function expireArchive(layout: Layout, now = Date.now()): Promise<ArchiveRecord[]> {
   const due = (await listArchive(layout)).filter((record) => Date.parse(record.expires_at) <= now)
-  for (const record of due) await forgetArchive(layout, record)
+  for (const record of due) {
+    await forgetArchive(layout, record)
+    // An integration worktree's tree lies in the archive, the repositories of its submodules where they were.
+    if (record.kind === 'worktree') await removeTree(submodulesOf(dirname(record.origin)))
+  }
   return due
 }
 

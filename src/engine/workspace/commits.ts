@@ -147,7 +147,7 @@ async function openCommits(layout: Layout, repoId: RepoId, commonDir: string): P
 }
 
 /** Alternates are read line by line; a quoted path may hold anything. */
-function quotePath(path: string): string {
+export function quotePath(path: string): string {
   return /["\\\n\p{Cc}#]/u.test(path) ? JSON.stringify(path) : path
 }
 

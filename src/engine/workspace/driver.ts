@@ -31,13 +31,19 @@ export function chooseDriver(
   if (strategy === 'clone') return copy
   if (facts.kernelOverlay) return 'kernel-overlay'
   if (facts.fuseOverlayfs) return 'fuse-overlayfs'
+  if (strategy === 'worktree') {
+    throw new OrangeryError(
+      'workspace.no_overlay',
+      'worktree: this host allows no overlay, and without one the sandbox would write your repository',
+      { kind: 'preflight', hint: 'Use the clone strategy.' },
+    )
+  }
   return copy
 }
 
 /** The choice as a sentence for preflight, the event log and the window. */
 export function describeDriver(driver: WorkspaceDriver, strategy: WorkspaceStrategy): string {
-  const instead =
-    strategy === 'overlay' || strategy === 'worktree' ? ', because this host allows no overlay' : ''
+  const instead = strategy === 'overlay' ? ', because this host allows no overlay' : ''
   switch (driver) {
     case 'kernel-overlay':
       return 'kernel overlay: costs only what the agent writes'

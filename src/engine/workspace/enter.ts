@@ -2,7 +2,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import type { Layout } from '../base/paths.ts'
-import type { RootAccess, Workspace } from '../base/workspace.ts'
+import type { RootAccess, Workspace, WorkspaceDriver } from '../base/workspace.ts'
 import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
 import { hasMarker, integrationMarker, integrationTreeAbove, sandboxMarker } from './marker.ts'
 import { makeRoot } from './sandboxFolders.ts'
@@ -17,7 +17,7 @@ export async function enterInvocation(
   layout: Layout,
   repoId: RepoId,
   id: DispatchId,
-  options: { readonly access: RootAccess },
+  options: { readonly access: RootAccess; readonly driver?: WorkspaceDriver },
 ): Promise<Workspace> {
   const meta = await readInvocationMeta(layout, repoId, id)
   await assertWhole(meta)
@@ -25,8 +25,9 @@ export async function enterInvocation(
   for (const root of roots) {
     if (root.mount.kind === 'overlay' && !(await isFolder(root.mount.work))) await makeRoot(root, meta.driver)
   }
-  await updateInvocation(layout, repoId, id, { roots })
-  return workspaceOf(layout, repoId, { ...meta, roots })
+  const driver = options.driver ?? meta.driver
+  await updateInvocation(layout, repoId, id, { roots, driver })
+  return workspaceOf(layout, repoId, { ...meta, roots, driver })
 }
 
 async function assertWhole(meta: InvocationMeta): Promise<void> {

@@ -34,7 +34,13 @@ export { loadWorkspace, planRoots, prepareWorkspace, type PrepareOptions } from 
 export { identifyProject, type Project, type ProjectRoot } from './project.ts'
 export { checkRoots } from './roots.ts'
 export { inspectInvocation, resolveInvocation, resolveWorktree, scanInvocations } from './scan.ts'
-export { integrationTree, repoIdNear, startAgent, type StartAgentOptions } from './startAgent.ts'
+export {
+  integrationTree,
+  repoIdNear,
+  startAgent,
+  worktreeNotes,
+  type StartAgentOptions,
+} from './startAgent.ts'
 export {
   createWorktree,
   listWorktrees,

@@ -12,6 +12,7 @@ import { readInvocationMeta } from './invocation.ts'
 import { hasMarker, integrationMarker } from './marker.ts'
 import { openRepository, type Repository } from './repository.ts'
 import { resolveWorktree } from './scan.ts'
+import { listSubmodules } from './submodules.ts'
 
 /**
  * What a landing records in git, chosen by the user: `merge` keeps the agent's commits as a second parent,
@@ -33,7 +34,12 @@ export type CommitLandingOptions = {
   readonly identity?: Identity
 }
 
-export type Landed = { readonly branch: string; readonly tree: string; readonly commit: string | null }
+export type Landed = {
+  readonly branch: string
+  readonly tree: string
+  readonly commit: string | null
+  readonly notes?: string[]
+}
 
 /**
  * Records on the integration branch what a reviewed changeset has written in the integration tree. The tree
@@ -44,13 +50,15 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
   const { layout, repoId, id, how } = options
   const meta = await readInvocationMeta(layout, repoId, id)
   const worktree = await integrationOf(layout, meta)
-  const landed = { branch: worktree.branch, tree: worktree.tree_path }
-  if (how === 'apply') return { ...landed, commit: null }
+  const place = { branch: worktree.branch, tree: worktree.tree_path }
+  if (how === 'apply') return { ...place, commit: null }
   const repository = await openRepository(worktree.common_dir)
   await using _lock = await createRepoLock(layout).acquire(repoId)
   await assertOnBranch(repository, worktree.tree_path, worktree.branch)
   const head = await repository.git(['rev-parse', `refs/heads/${worktree.branch}^{commit}`])
-  const entries = await indexEntries(repository, worktree.tree_path, head, options.paths)
+  const { own, foreign } = await splitBySubmodule(repository, head, options.paths)
+  const landed = foreign.length === 0 ? place : { ...place, notes: [inSubmodules(foreign)] }
+  const entries = await indexEntries(repository, worktree.tree_path, head, own)
   const tree = await treeWith(repository, worktree.tree_path, head, entries)
   const parent = how === 'merge' ? await agentTip(layout, repoId, meta, worktree.common_dir) : null
   if (parent === null && tree === (await repository.git(['rev-parse', `${head}^{tree}`]))) {
@@ -74,6 +82,20 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
   await repository.try(['update-index', '-q', '--refresh'], { cwd: worktree.tree_path })
   return { ...landed, commit }
 }
+
+/** Files of a submodule belong to another repository: a commit that held them would take its place. */
+async function splitBySubmodule(
+  repository: Repository,
+  head: string,
+  paths: readonly string[],
+): Promise<{ own: string[]; foreign: string[] }> {
+  const links = await listSubmodules(repository, head)
+  const isForeign = (path: string) => links.some((link) => path.startsWith(`${link.path}/`))
+  return { own: paths.filter((path) => !isForeign(path)), foreign: paths.filter(isForeign) }
+}
+
+const inSubmodules = (paths: readonly string[]): string =>
+  `landed in submodules, and left there for you to commit: ${paths.join(', ')}`
 
 /** The integration tree and branch a worktree sandbox lands on. */
 export async function integrationPlace(

@@ -1,13 +1,15 @@
 import type { Repository } from './repository.ts'
+import { isFolder } from './scan.ts'
+import type { FilledSubmodules } from './submodules.ts'
 
-/** What is in the user's checkout and will not be in a fresh one, as sentences. */
-export async function checkoutNotes(
+/** Uncommitted work in checkouts of the user, which a fresh one will not have, as sentences. */
+export async function uncommittedNotes(
   repository: Repository,
-  checkout: string | null,
-  commit: string,
+  checkouts: readonly (string | null)[],
 ): Promise<string[]> {
   const notes: string[] = []
-  if (checkout !== null) {
+  for (const checkout of new Set(checkouts)) {
+    if (checkout === null || !(await isFolder(checkout))) continue
     const status = await repository.try(['status', '--porcelain', '-z', '--ignore-submodules=all'], {
       cwd: checkout,
     })
@@ -16,18 +18,14 @@ export async function checkoutNotes(
       notes.push(`uncommitted work in ${checkout} is not in this tree: ${someOf(changed)}`)
     }
   }
-  if ((await repository.git(['ls-tree', '--full-tree', '--name-only', commit, '.gitmodules'])) === '')
-    return notes
-  const links = (await repository.git(['ls-tree', '-r', '-z', '--full-tree', commit]))
-    .split('\0')
-    .filter((entry) => entry.startsWith('160000 '))
-    .map((entry) => entry.slice(entry.indexOf('\t') + 1))
-  if (links.length > 0) {
-    notes.push(
-      `submodules are empty in this tree: ${someOf(links)}; the overlay strategy has them as they are`,
-    )
-  }
   return notes
+}
+
+export function submoduleNotes({ empty }: FilledSubmodules): string[] {
+  if (empty.length === 0) return []
+  return [
+    `submodules are empty in this tree, because their commits are not on this machine: ${someOf(empty)}`,
+  ]
 }
 
 /** Paths of `git status --porcelain -z`. */

@@ -11,6 +11,9 @@ export function overlayMount(lower: string, sandboxDir: string, index: number): 
   return { kind: 'overlay', lower, upper: join(dir, 'upper'), work: join(dir, 'work') }
 }
 
+/** Where the repositories of a checkout's submodules lie: beside its tree, in our own folder. */
+export const submodulesOf = (folder: string): string => join(folder, 'modules')
+
 /** `2026-01-28T12:05:00Z`, as in the seed. */
 export function secondsIso(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z')

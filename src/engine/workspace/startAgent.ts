@@ -11,14 +11,15 @@ import { addWorktree, refuseTrackedMarkers } from './checkout.ts'
 import { includeFiles } from './includeFiles.ts'
 import { ensureInvocationDir, writeInvocationMeta } from './invocation.ts'
 import { hasMarker, hideMarkers, integrationMarker, sandboxMarker, writeMarker } from './marker.ts'
-import { checkoutNotes } from './notes.ts'
+import { submoduleNotes, uncommittedNotes } from './notes.ts'
 import { assertSandboxPath } from './pathSafety.ts'
 import { identifyProject } from './project.ts'
 import { removeTree } from './removeTree.ts'
 import { openRepository } from './repository.ts'
 import { reportToLog, Rollback, type CleanupReport } from './rollback.ts'
-import { makeSandboxDir, overlayMount, secondsIso } from './sandboxFolders.ts'
+import { makeSandboxDir, overlayMount, secondsIso, submodulesOf } from './sandboxFolders.ts'
 import { resolveWorktree, scanWorktrees } from './scan.ts'
+import { fillSubmodules } from './submodules.ts'
 
 /** The steps of seed 2 in their order; `meta` is the last before the commit point. */
 export const creationSteps = [
@@ -27,6 +28,7 @@ export const creationSteps = [
   'sandbox_dir',
   'worktree_add',
   'marker',
+  'submodules',
   'include',
   'meta',
 ] as const
@@ -62,6 +64,7 @@ export async function startAgent(options: StartAgentOptions): Promise<Invocation
   const tree = layout.sandboxTree(repoId, id)
   await assertSandboxPath(tree, worktree.tree_path)
   const repository = await openRepository(worktree.common_dir)
+  const notes = await uncommittedNotes(repository, [worktree.tree_path, worktree.repo_path])
   const step = async (done: CreationStep) => options.afterStep?.(done)
 
   await using _lock = await createRepoLock(layout).acquire(repoId)
@@ -71,7 +74,6 @@ export async function startAgent(options: StartAgentOptions): Promise<Invocation
   await step('invocation_dir')
   const baseCommit = await repository.git(['rev-parse', '--verify', `refs/heads/${worktree.branch}^{commit}`])
   await refuseTrackedMarkers(repository, baseCommit)
-  const notes = await checkoutNotes(repository, worktree.tree_path, baseCommit)
   await step('base_commit')
   await makeSandboxDir(layout.sandbox(repoId, id), id)
   rollback.add('sandbox folder', () => removeTree(layout.sandbox(repoId, id)))
@@ -82,6 +84,10 @@ export async function startAgent(options: StartAgentOptions): Promise<Invocation
   await step('worktree_add')
   await writeMarker(tree, sandboxMarker)
   await step('marker')
+  const gitDirs = submodulesOf(layout.sandbox(repoId, id))
+  const submodules = await fillSubmodules({ repository, tree, commit: baseCommit, gitDirs })
+  notes.push(...submoduleNotes(submodules))
+  await step('submodules')
   notes.push(...(await includeFiles(repository, worktree.tree_path, tree, options.trusted === true)))
   await step('include')
   const createdAtMs = Date.now()
@@ -100,7 +106,7 @@ export async function startAgent(options: StartAgentOptions): Promise<Invocation
     strategy: 'worktree',
     driver: options.driver ?? 'kernel-overlay',
     common_dir: worktree.common_dir,
-    roots: planWorktreeRoots(worktree, tree, layout.sandbox(repoId, id)),
+    roots: planWorktreeRoots(worktree, tree, layout.sandbox(repoId, id), submodules.filled.length > 0),
     created_at_ms: createdAtMs,
     ended_at: null,
     notes,
@@ -116,9 +122,22 @@ export async function startAgent(options: StartAgentOptions): Promise<Invocation
 /**
  * The agent works at the sandbox tree's own path, on an overlay of it, so that review compares with an
  * untouched checkout; what is approved lands in the integration tree. The common `.git` is an overlay of its
- * own: commits work inside, and the real one is never written. Pure.
+ * own: commits work inside, and the real one is never written. So are the repositories of its submodules. Pure.
  */
-export function planWorktreeRoots(worktree: WorktreeMeta, tree: string, sandboxDir: string): WorkspaceRoot[] {
+export function planWorktreeRoots(
+  worktree: WorktreeMeta,
+  tree: string,
+  sandboxDir: string,
+  hasSubmodules: boolean,
+): WorkspaceRoot[] {
+  const git = (path: string, name: string, index: number): WorkspaceRoot => ({
+    path,
+    target: path,
+    name,
+    role: 'git',
+    access: 'rw',
+    mount: overlayMount(path, sandboxDir, index),
+  })
   return [
     {
       path: worktree.tree_path,
@@ -128,15 +147,14 @@ export function planWorktreeRoots(worktree: WorktreeMeta, tree: string, sandboxD
       access: 'rw',
       mount: overlayMount(tree, sandboxDir, 0),
     },
-    {
-      path: worktree.common_dir,
-      target: worktree.common_dir,
-      name: '.git',
-      role: 'git',
-      access: 'rw',
-      mount: overlayMount(worktree.common_dir, sandboxDir, 1),
-    },
+    git(worktree.common_dir, '.git', 1),
+    ...(hasSubmodules ? [git(submodulesOf(sandboxDir), '.git-2', 2)] : []),
   ]
+}
+
+/** What of the user's work will not be in a sandbox made from this worktree now. */
+export async function worktreeNotes({ common_dir, tree_path, repo_path }: WorktreeMeta): Promise<string[]> {
+  return uncommittedNotes(await openRepository(common_dir), [tree_path, repo_path])
 }
 
 /** The integration worktree a name, id, prefix or path stands for; it must carry the marker. */

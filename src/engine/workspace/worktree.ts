@@ -18,15 +18,16 @@ import {
 } from './checkout.ts'
 import { includeFiles } from './includeFiles.ts'
 import { hideMarkers, integrationMarker, writeMarker } from './marker.ts'
-import { changedPaths, checkoutNotes } from './notes.ts'
+import { changedPaths, submoduleNotes, uncommittedNotes } from './notes.ts'
 import { identifyProject, type Project } from './project.ts'
 import { removeTree } from './removeTree.ts'
 import { openRepository, type Repository } from './repository.ts'
 import { reportToLog, Rollback, type CleanupReport } from './rollback.ts'
-import { secondsIso } from './sandboxFolders.ts'
+import { secondsIso, submodulesOf } from './sandboxFolders.ts'
+import { fillSubmodules } from './submodules.ts'
 import { resolveWorktree, scanInvocations, scanWorktrees } from './scan.ts'
 
-export const worktreeSteps = ['folder', 'worktree_add', 'marker', 'include', 'meta'] as const
+export const worktreeSteps = ['folder', 'worktree_add', 'marker', 'submodules', 'include', 'meta'] as const
 export type WorktreeStep = (typeof worktreeSteps)[number]
 
 export type CreateWorktreeOptions = {
@@ -53,7 +54,7 @@ export async function createWorktree(options: CreateWorktreeOptions): Promise<Wo
   const { repoId } = project
   const baseCommit = await requireCommit(repository, project, options.base)
   await refuseTrackedMarkers(repository, baseCommit)
-  const notes = await checkoutNotes(repository, project.roots[0].git?.top ?? null, baseCommit)
+  const notes = await uncommittedNotes(repository, [project.roots[0].git?.top ?? null])
   const step = async (done: WorktreeStep) => options.afterStep?.(done)
   await ensurePrivateDir(layout.worktrees(repoId))
 
@@ -70,6 +71,9 @@ export async function createWorktree(options: CreateWorktreeOptions): Promise<Wo
   await step('worktree_add')
   await writeMarker(tree, integrationMarker)
   await step('marker')
+  const gitDirs = submodulesOf(layout.worktree(repoId, id))
+  notes.push(...submoduleNotes(await fillSubmodules({ repository, tree, commit: baseCommit, gitDirs })))
+  await step('submodules')
   const from = project.roots[0].git?.top ?? null
   if (from !== null) notes.push(...(await includeFiles(repository, from, tree, options.trusted === true)))
   await step('include')
