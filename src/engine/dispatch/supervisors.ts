@@ -87,6 +87,6 @@ function readAnswer(child: ChildProcess): Promise<Answer> {
       if (end !== -1) resolve(JSON.parse(text.slice(0, end)) as Answer)
     })
     child.once('error', (error) => gone(error.message))
-    child.once('exit', (code, signal) => gone(String(code ?? signal)))
+    child.once('close', (code, signal) => gone(String(code ?? signal)))
   })
 }
