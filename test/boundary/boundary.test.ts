@@ -152,8 +152,8 @@ test('a running agent that is narrowed cannot write any more', async () => {
 test('narrowing an agent narrows its running children at once', async () => {
   const writes = 'while echo x > x.txt 2>/dev/null; do echo wrote; sleep 0.1; done; echo stopped'
   const parent = await spawn(writes)
-  const child = await spawn(writes, null, { parent })
   await says(parent, 'wrote')
+  const child = await spawn(writes, null, { parent })
   await says(child, 'wrote')
   await call().call('boundary.narrow', { id: parent, to: 'readonly', reason: 'enough' })
   for (const id of [parent, child]) {
