@@ -1,22 +1,23 @@
-import { spawn } from 'node:child_process'
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
-import { watchedDisk } from '../../src/engine/changeset/disk.ts'
-import { FaultBench, type Act } from './faultBench.ts'
+import { afterAll, expect, test } from 'vitest'
+import { FaultBench, watched, type Act } from './faultBench.ts'
+import { pictureOf } from './trees.ts'
 
 const acts: readonly Act[] = ['capture', 'apply', 'undo']
 const writing = new Set(['write', 'mkdir', 'link', 'symlink', 'truncate'])
-const reading = new Set(['lstat', 'stat', 'list', 'read', 'readlink', 'close', 'sync'])
+const realKills = 6
 
-/**
- * The points that differ: the disk is the same ahead of an operation as it was ahead of the one before, unless
- * that one wrote. Opening counts as writing, for it may create.
- */
-function distinctPoints(operations: readonly string[]): readonly number[] {
-  return operations.flatMap((_, at) =>
-    at === 0 || !reading.has(operations[at - 1] as string) ? [at + 1] : [],
-  )
-}
+/** How often each kind of fault was tried. */
+const tried: Record<string, number> = {}
+const count = (kind: string, number = 1) => (tried[kind] = (tried[kind] ?? 0) + number)
+afterAll(() => {
+  const total = Object.values(tried).reduce((sum, number) => sum + number, 0)
+  const parts = Object.entries(tried).map(([kind, number]) => `${number} ${kind}`)
+  console.log(`faults: ${total} points tried (${parts.join(', ')})`)
+})
 
 function failure(code: string): Error {
   return Object.assign(new Error(`${code}: injected`), { code })
@@ -26,7 +27,7 @@ function failure(code: string): Error {
 async function expectWhole(it: FaultBench, act: Act, where: string, again = true): Promise<'old' | 'new'> {
   await using next = await it.open()
   await next.changesets.recover()
-  const found = await it.bench.snapshot()
+  const found = it.picture()
   expect(found === it.old || found === it.new, `${where}: neither old nor new\n${found}`).toBe(true)
   if (act === 'capture') {
     if (!again) return 'old'
@@ -39,99 +40,118 @@ async function expectWhole(it: FaultBench, act: Act, where: string, again = true
   expect(await next.state(), where).toBe(isNew ? newState : oldState)
   if (!isNew && again) {
     await next.act(act)
-    expect(await it.bench.snapshot(), `${where}: second try`).toBe(it.new)
+    expect(it.picture(), `${where}: second try`).toBe(it.new)
   }
   return isNew ? 'new' : 'old'
 }
 
 test.each(acts)('a crash at any file-system operation of %s leaves all old or all new', async (act) => {
   await using it = await FaultBench.make(act)
-  const operations = await it.count(act)
+  const { operations, images } = await it.crashes(act)
   const outcomes = { old: 0, new: 0 }
-  const points = distinctPoints(operations)
-  for (const [at, point] of points.entries()) {
-    await it.reset()
-    {
-      // From the point on nothing reaches the disk any more, neither clean-up nor rollback.
-      await using dying = await it.open(
-        watchedDisk((_, count) => {
-          if (count >= point) throw failure('EIO')
-        }),
-      )
-      await dying.act(act).catch(() => {})
-    }
-    outcomes[await expectWhole(it, act, `${act} at ${point} (${operations[point - 1]})`, at % 5 === 0)] += 1
+  for (const [at, where] of images.entries()) {
+    it.crash(at)
+    outcomes[await expectWhole(it, act, where, at % 5 === 0)] += 1
   }
+  count('crashes', operations)
+  expect(images.length).toBeGreaterThan(20)
   console.log(
-    `${act}: ${operations.length} operations, crashed at all ${points.length} points that differ: ${outcomes.old} old, ${outcomes.new} new`,
+    `${act}: crashed at all ${operations} operations, ${images.length} different disks: ${outcomes.old} old, ${outcomes.new} new`,
   )
 })
 
 test.each(acts)('kill -9 in the middle of %s leaves all old or all new', async (act) => {
   await using it = await FaultBench.make(act)
   const { length } = await it.count(act)
-  const stride = Math.max(1, Math.floor(length / 12))
-  let killed = 0
-  for (let point = 1; point <= length; point += stride) {
-    await it.reset()
-    const child = spawn(
-      process.execPath,
-      [
-        join(import.meta.dirname, 'faultChild.ts'),
-        it.bench.folder,
-        act,
-        String(point),
-        JSON.stringify(it.workspace),
-      ],
-      { stdio: ['ignore', 'ignore', 'inherit'] },
-    )
-    const signal = await new Promise((resolve) => child.on('exit', (_, name) => resolve(name)))
-    if (signal === 'SIGKILL') killed += 1
+  const points = Array.from(
+    { length: realKills },
+    (_, at) => 1 + Math.floor(((at + 0.5) * length) / realKills),
+  )
+  // The next one starts while the last one is looked at: most of it is loading our code.
+  let waiting: ChildProcess | undefined = startChild(it, act, points[0] ?? 1)
+  for (const [at, point] of points.entries()) {
+    const child = waiting as ChildProcess
+    it.reset()
+    child.stdin?.write('go\n')
+    const [, signal] = (await once(child, 'exit')) as [number | null, string | null]
+    expect(signal).toBe('SIGKILL')
+    const next = points[at + 1]
+    waiting = next === undefined ? undefined : startChild(it, act, next)
     await expectWhole(it, act, `kill -9 of ${act} at ${point}`)
+    count('real kills')
   }
-  expect(killed).toBeGreaterThan(0)
-  console.log(`${act}: killed for real at ${killed} points`)
+})
+
+function startChild(it: FaultBench, act: Act, point: number): ChildProcess {
+  const program = join(import.meta.dirname, 'faultChild.ts')
+  const args = [program, it.bench.folder, act, String(point), JSON.stringify(it.workspace)]
+  const cache = join(import.meta.dirname, '../../.cache/node')
+  return spawn(process.execPath, args, {
+    stdio: ['pipe', 'ignore', 'inherit'],
+    env: { ...process.env, NODE_COMPILE_CACHE: cache },
+  })
+}
+
+const faults = {
+  // A full disk stays full for everything that needs room.
+  ENOSPC: { hits: (operation: string) => writing.has(operation), lasts: true },
+  // A permission is missing once.
+  EACCES: { hits: (operation: string) => operation === 'rename' || operation === 'open', lasts: false },
+}
+
+test.each(acts)('a full disk or lost permission at any point of %s changes nothing', async (act) => {
+  await using it = await FaultBench.make(act)
+  const operations = await it.count(act)
+  for (const [code, { hits, lasts }] of Object.entries(faults)) {
+    const points = operations.flatMap((operation, at) => (hits(operation) ? [at + 1] : []))
+    for (const point of points) {
+      count(code)
+      it.reset()
+      let failed: unknown = null
+      {
+        await using failing = await it.open(
+          watched((operation, now) => {
+            if (lasts ? now >= point && hits(operation) : now === point) throw failure(code)
+          }),
+        )
+        failed = await failing.act(act).catch((error: unknown) => error)
+      }
+      const where = `${code} during ${act} at ${point} (${operations[point - 1]})`
+      const isCutOff =
+        failed instanceof Error && 'code' in failed && failed.code === 'changeset.apply_cut_off'
+      if (!isCutOff) {
+        const now = it.picture().replaceAll(/^\.orangery-apply.*\n/gm, '')
+        expect(now === it.old || now === it.new, `${where}: mixed\n${now}`).toBe(true)
+      }
+      await expectWhole(it, act, where, false)
+    }
+  }
 })
 
 test.each(['apply', 'undo'] as const)(
-  'a full disk or lost permission during %s changes nothing',
+  'a parent swapped for a link at any point of %s leads nothing out of the project',
   async (act) => {
     await using it = await FaultBench.make(act)
     const operations = await it.count(act)
-    let tried = 0
-    for (const [code, hits] of [
-      ['ENOSPC', (operation: string) => writing.has(operation)],
-      ['EACCES', (operation: string) => operation === 'rename' || operation === 'open'],
-    ] as const) {
-      const points = operations.flatMap((operation, at) => (hits(operation) ? [at + 1] : []))
-      for (const [at, point] of points.entries()) {
-        // Every third is enough here: the crash test above has them all.
-        if (at % 3 !== 0) continue
-        tried += 1
-        await it.reset()
-        let failed: unknown = null
-        {
-          await using failing = await it.open(
-            watchedDisk((operation, count) => {
-              // A full disk stays full for everything that needs room; a permission is missing once.
-              const isHit = code === 'ENOSPC' ? count >= point && writing.has(operation) : count === point
-              if (isHit) throw failure(code)
-            }),
-          )
-          failed = await failing.act(act).catch((error: unknown) => error)
-        }
-        const now = await it.bench.snapshot()
-        const where = `${code} during ${act} at ${point} (${operations[point - 1]})`
-        if (
-          failed !== null &&
-          !(failed instanceof Error && 'code' in failed && failed.code === 'changeset.apply_cut_off')
-        ) {
-          const clean = now.replaceAll(/^.*\.orangery-apply.*\n/gm, '')
-          expect(clean === it.old || clean === it.new, `${where}: mixed\n${now}`).toBe(true)
-        }
-        await expectWhole(it, act, where, false)
-      }
+    const outside = join(it.bench.folder, 'outside')
+    mkdirSync(join(outside, 'inner'), { recursive: true })
+    writeFileSync(join(outside, 'inner/k'), act === 'apply' ? 'k\n' : 'K\n')
+    const before = pictureOf(outside)
+    for (const point of operations.keys()) {
+      // A third of them, a different one for each act: this asks where writes go, not what a crash leaves.
+      if (point % 3 !== acts.indexOf(act) % 3) continue
+      count('swaps')
+      it.reset()
+      await using swapped = await it.open(
+        watched((_, now) => {
+          if (now !== point + 1) return
+          renameSync(join(it.bench.root, 'keep'), join(it.bench.folder, 'aside'))
+          symlinkSync(outside, join(it.bench.root, 'keep'))
+        }),
+      )
+      await swapped.act(act).catch(() => {})
+      expect(pictureOf(outside), `${act} at ${point + 1} (${operations[point]})`).toBe(before)
+      renameSync(join(it.bench.folder, 'aside'), join(it.bench.folder, `aside-${point}`))
     }
-    console.log(`${act}: failed at ${tried} points`)
   },
 )

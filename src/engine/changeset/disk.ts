@@ -16,6 +16,7 @@ import {
 } from 'node:fs/promises'
 import { platform } from 'node:os'
 import { dirname } from 'node:path'
+import { run } from '../base/process.ts'
 
 // O_PATH, which Node does not name: a reference to the folder itself, without the right to read it.
 const pathFlags = 0o10000000 | constants.O_DIRECTORY | constants.O_NOFOLLOW
@@ -64,6 +65,9 @@ const operations = {
   symlink: (target: PathBytes, path: PathBytes): Promise<void> => symlink(target, path),
   unlink: (path: PathBytes): Promise<void> => unlink(path),
   rmdir: (path: PathBytes): Promise<void> => rmdir(path),
+  /** Everything written to a file system, in one go instead of file by file; false where there is no such call. */
+  flush: async (path: string): Promise<boolean> =>
+    platform() === 'linux' && (await run('sync', ['-f', path])).code === 0,
 }
 
 export type Disk = typeof operations
@@ -71,9 +75,12 @@ export const realDisk: Disk = operations
 export type DiskStat = Awaited<ReturnType<Disk['lstat']>>
 
 /** A disk that asks `before` ahead of each operation; what that throws is what the operation throws. */
-export function watchedDisk(before: (operation: string, count: number) => void | Promise<void>): Disk {
+export function watchedDisk(
+  before: (operation: string, count: number) => void | Promise<void>,
+  disk: Disk = operations,
+): Disk {
   let count = 0
-  const watched = Object.entries(operations).map(([name, operation]) => [
+  const watched = Object.entries(disk).map(([name, operation]) => [
     name,
     async (...args: unknown[]) => {
       count += 1

@@ -1,7 +1,5 @@
 import { createHash } from 'node:crypto'
-import { platform } from 'node:os'
 import { OrangeryError } from '../../shared/errors.ts'
-import { run } from '../base/process.ts'
 import { nameOf, parentOf, rootPath, toText, type BytePath } from './bytePath.ts'
 import { contentOf } from './content.ts'
 import { createFlags, errorCode, unlessMissing, type Disk, type DiskStat } from './disk.ts'
@@ -257,11 +255,7 @@ export class Landing implements AsyncDisposable {
 
   async #flush(): Promise<void> {
     for (const tree of this.#trees.values()) {
-      if (platform() === 'linux') {
-        // One flush of the file system instead of one per file.
-        const synced = await run('sync', ['-f', tree.root])
-        if (synced.code === 0) continue
-      }
+      if (await this.#disk.flush(tree.root)) continue
       await tree.within(rootPath, (root) => this.#disk.sync(root.handle))
     }
   }
