@@ -3,7 +3,7 @@ import { chownSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Place, Ran } from '../../src/cli/testing/orangery.ts'
 
-type User = {
+export type User = {
   readonly options: { readonly through: readonly string[]; readonly env: Record<string, string> }
 }
 

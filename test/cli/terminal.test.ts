@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module'
 import { expect, test } from 'vitest'
 import { Place } from '../../src/cli/testing/orangery.ts'
+import { ordinaryUser, type User } from './ordinaryUser.ts'
 import { leftovers } from './traces.ts'
 
 type Pty = {
@@ -20,11 +21,11 @@ class Person {
   #wake: () => void = () => {}
   readonly left: Promise<number>
 
-  constructor(place: Place, ...args: string[]) {
-    const [file = '', ...before] = place.command
+  constructor(place: Place, as: User | null, ...args: string[]) {
+    const [file = '', ...before] = [...(as?.options.through ?? []), ...place.command]
     this.#pty = spawn(file, [...before, ...args], {
       cwd: place.folder,
-      env: { ...place.env, TERM: 'xterm-256color' },
+      env: { ...place.env, ...as?.options.env, TERM: 'xterm-256color' },
       cols: 160,
       rows: 25,
     })
@@ -65,44 +66,65 @@ class Person {
   }
 }
 
-test('a shell in the sandbox has job control, resize, Ctrl-C and its own exit code', async () => {
-  using place = new Place('launcher')
-  const person = new Person(place, 'run', '--', 'bash', '--norc')
-  await person.sees(/\$ /)
-  person.type('stty size\r')
-  await person.sees(/25 160\r/)
-  person.resize(120, 40)
-  person.type('sleep 1; stty size\r')
-  await person.sees(/40 120\r/)
-  person.type(`sh -c 'echo started-$((1 + 1)); exec sleep 500'\r`)
-  await person.sees(/started-2\r/)
-  person.type('\u0003')
-  await person.sees(/\^C[^]*\$ /)
-  person.type('echo code=$?\r')
-  await person.sees(/code=130\r/)
-  person.type(`sh -c 'echo started-$((1 + 2)); exec sleep 400'\r`)
-  await person.sees(/started-3\r/)
-  person.type('\u001a')
-  await person.sees(/Stopped/)
-  person.type('kill %1; tput setaf 1 | od -c | head -1\r')
-  await person.sees(/033/)
-  person.type('echo kept > kept.txt; exit 5\r')
-  await person.sees(/1 change \(\+1 -0\), waiting for review/)
-  expect(await person.left).toBe(5)
-  expect(await leftovers(place.home)).toEqual([])
-})
+const shells = [
+  ['you', 1],
+  ['you', 0],
+  ['an ordinary user', 1],
+  ['an ordinary user', 0],
+] as const
+
+test.for(shells)(
+  'as %s, a shell at level %i has job control, resize, Ctrl-C, colours and its own exit code',
+  async ([who, level], context) => {
+    using place = new Place('launcher')
+    const user = who === 'you' ? null : ordinaryUser(place)
+    if (typeof user === 'string') return context.skip(user)
+    const person = new Person(place, user, 'run', '--level', String(level), '--', 'bash', '--norc')
+    await person.sees(/[$#] /)
+    person.type('tty\r')
+    await person.sees(/\n(?:\u001b\[\?2004l\r)?\/dev\/(?:console|pts\/\d+)\r/)
+    // Line feeds alone, as full-screen programs use them to go down a column, arrive as they are.
+    person.type('stty -opost; printf "one-%s\\ntwo" 1; stty opost; echo\r')
+    await person.sees(/one-1\ntwo/)
+    person.type('stty size\r')
+    await person.sees(/25 160\r/)
+    person.resize(120, 40)
+    person.type('sleep 1; stty size\r')
+    await person.sees(/40 120\r/)
+    person.type(`sh -c 'echo started-$((1 + 1)); exec sleep 500'\r`)
+    await person.sees(/started-2\r/)
+    person.type('\u0003')
+    await person.sees(/\^C[^]*[$#] /)
+    person.type('echo code=$?\r')
+    await person.sees(/code=130\r/)
+    person.type(`sh -c 'echo started-$((1 + 2)); exec sleep 400'\r`)
+    await person.sees(/started-3\r/)
+    person.type('\u001a')
+    await person.sees(/Stopped[^]*[$#] /)
+    person.type('fg\r')
+    await person.sees(/fg\r[^]*exec sleep 400'\r/)
+    person.type('\u0003')
+    await person.sees(/\^C[^]*[$#] /)
+    person.type('tput setaf 1 | od -c | head -1; echo red=$(tput colors)\r')
+    await person.sees(/033[^]*red=256/)
+    person.type('echo kept > kept.txt; exit 5\r')
+    await person.sees(/1 change \(\+1 -0\), waiting for review/)
+    expect(await person.left).toBe(5)
+    expect(await leftovers(place.home)).toEqual([])
+  },
+)
 
 test('a person can join a running dispatch, leave it running and come back', async () => {
   using place = new Place('launcher')
   const spawned = await place.orangery('dispatch', 'spawn', '--', 'bash', '--norc')
   const id = spawned.stdout.trim()
-  const first = new Person(place, 'dispatch', 'shell', id)
+  const first = new Person(place, null, 'dispatch', 'shell', id)
   await first.sees(/\$ /)
   first.type('echo one-$((1 + 1))\r')
   await first.sees(/one-2\r/)
   first.type('\u001d')
   expect(await first.left).toBe(0)
-  const second = new Person(place, 'dispatch', 'shell', id)
+  const second = new Person(place, null, 'dispatch', 'shell', id)
   await second.sees(/one-2\r/)
   second.type('exit 6\r')
   expect(await second.left).toBe(6)
@@ -121,13 +143,13 @@ test('names that would drive a terminal are shown as what they are', async () =>
     '-c',
     String.raw`> $'x\e[2Jy'`,
   )
-  const person = new Person(place, 'dispatch', 'list')
+  const person = new Person(place, null, 'dispatch', 'list')
   expect(await person.sees(/a‹ESC›\]0;owned‹BEL›b/)).not.toContain('\u001b]0')
-  const changes = new Person(place, 'changeset', 'list')
+  const changes = new Person(place, null, 'changeset', 'list')
   const [, id = ''] = /(\d{14}-[0-9a-f]{4})/.exec(await changes.sees(/\d{14}-[0-9a-f]{4}/)) ?? []
-  const shown = new Person(place, 'changeset', 'show', id)
+  const shown = new Person(place, null, 'changeset', 'show', id)
   expect(await shown.sees(/x‹ESC›\[2Jy/)).not.toContain('\u001b[2J')
-  const diff = new Person(place, 'changeset', 'diff', id)
+  const diff = new Person(place, null, 'changeset', 'diff', id)
   expect(await diff.sees(/diff --git/)).not.toContain('\u001b[2J')
   await Promise.all([person, changes, shown, diff].map(({ left }) => left))
 })
