@@ -71,7 +71,8 @@ ${cases.join('\n')}
   esac
   if [[ $PREFIX == -* ]]; then _describe option options; else _describe command commands || _files; fi
 }
-compdef _orangery orangery
+# Loaded on first use the file is the function itself; sourced it has to say what it is for.
+if [[ $funcstack[1] == _orangery ]]; then _orangery "$@"; else compdef _orangery orangery; fi
 `
 }
 

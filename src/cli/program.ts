@@ -1,4 +1,5 @@
 import { Command } from 'commander'
+import { OrangeryError } from '../shared/errors.ts'
 import packageFile from '../../package.json' with { type: 'json' }
 import { registerBoundary } from './commands/boundary.ts'
 import { registerAgent } from './commands/agent.ts'
@@ -13,6 +14,17 @@ import { registerRun } from './commands/run.ts'
 import { registerWorktree } from './commands/worktree.ts'
 import { registerServe } from './commands/serve.ts'
 
+/** An empty word is a variable that was not set: it names nothing, and must not be taken for the beginning of all. */
+function refuseEmpty(command: Command): void {
+  for (const [index, argument] of command.registeredArguments.entries()) {
+    if (!argument.required || command.args[index] !== '') continue
+    throw new OrangeryError('cli.empty', `${argument.name()}: it is empty`, {
+      kind: 'not_found',
+      hint: `Give the ${argument.name()} after the command.`,
+    })
+  }
+}
+
 /** The whole command line. A command group is one file in `commands/` with one function that adds it. */
 export function createProgram(): Command {
   const program = new Command('orangery')
@@ -24,6 +36,7 @@ export function createProgram(): Command {
     .exitOverride()
     .configureOutput({ outputError: () => {} })
     .showSuggestionAfterError()
+    .hook('preAction', (_program, command) => refuseEmpty(command))
   registerRun(program)
   registerDispatch(program)
   registerChangeset(program)

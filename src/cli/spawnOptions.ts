@@ -160,6 +160,13 @@ export function spawnInput(options: SpawnOptions, command: readonly string[]): S
   }
   const text = contractText(options)
   const spec = text === undefined ? null : parseSandboxSpec(text)
+  // An empty word is a variable that was not set; taken as this folder it would let an agent loose on the wrong one.
+  if (options.dir?.includes('') === true) {
+    throw new OrangeryError('usage.empty_dir', '--dir: it is empty', {
+      kind: 'usage',
+      hint: 'Name a folder, or leave --dir out for this one.',
+    })
+  }
   const dirs = options.dir?.map((dir) => resolve(dir)) ?? []
   const { columns, rows } = process.stdout
   const given = {

@@ -16,6 +16,7 @@ import {
   sweep,
   Supervisors,
   type Foreground,
+  type ForegroundOptions,
   type HostKind,
   type Parts,
 } from './dispatch/index.ts'
@@ -38,10 +39,7 @@ export interface Engine extends AsyncDisposable {
   readonly handlers: Handlers
   /** The contract in process, over the same messages as everywhere. */
   readonly client: Client
-  runForeground(
-    input: SpawnInput,
-    io: { readonly terminal: boolean; readonly onNotes?: (notes: readonly string[]) => void },
-  ): Promise<Foreground>
+  runForeground(input: SpawnInput, options: ForegroundOptions): Promise<Foreground>
   /** Lets command lines of this user speak to this host; one host per data folder. */
   offerToCommandLines(): Promise<void>
   close(): Promise<void>
@@ -81,8 +79,7 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
       dataDir,
       handlers,
       client,
-      runForeground: (input, { terminal, onNotes }) =>
-        runForeground(parts, spawnInputSchema.parse(input), terminal, onNotes),
+      runForeground: (input, how) => runForeground(parts, spawnInputSchema.parse(input), how),
       async offerToCommandLines() {
         resources.use(await offerToCommandLines(parts, handlers, onUnexpected))
       },

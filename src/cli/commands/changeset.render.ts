@@ -105,8 +105,14 @@ export function renderApplied({ id, state, applied, skipped, waits_for }: ApplyR
     const agents = waits_for.length === 0 ? 'the agent on its folders' : waits_for.join(', ')
     return `${id} lands when ${agents} has ended; see: orangery changeset waiting`
   }
+  if (applied.length === 0 && skipped.length === 0) {
+    return `${id} is ${paintState(state)}${state === 'applied' ? ' already' : ''}: nothing is left to do`
+  }
   const lines = [`${id} is ${paintState(state)}: ${plural(applied.length, 'file')} ${verb}`]
-  for (const { path } of applied) lines.push(`  ${paint('green', verb)}  ${showAll(path)}`)
+  const severalRoots = new Set(applied.map(({ root }) => root)).size > 1
+  for (const { root, path } of applied) {
+    lines.push(`  ${paint('green', verb)}  ${showAll(severalRoots ? `${root}: ${path}` : path)}`)
+  }
   for (const { path, why } of skipped) {
     lines.push(`  ${paint('yellow', 'skipped')}  ${showAll(path)}: ${showAll(why)}`)
   }

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { LoggedEvent } from '../../shared/events.ts'
+import { parseSandboxSpec } from '../../shared/spec.ts'
 import { withClient } from '../connect.ts'
 import { tellPresets } from '../outputs.ts'
 import { addSpawnOptions, spawnInput, type SpawnOptions } from '../spawnOptions.ts'
@@ -11,6 +12,7 @@ import { renderDetail, renderEvent, renderList } from './dispatch.render.ts'
 import { attach } from './dispatch.shell.ts'
 import { exitCodeOf, waitUntilEnded } from './dispatch.wait.ts'
 import { isTerminal } from '../../shared/dispatch.ts'
+import { warnOf } from '../warnings.ts'
 
 type Json = { readonly json?: boolean }
 
@@ -20,6 +22,9 @@ async function spawnDispatch(command: readonly string[], options: SpawnOptions &
     await tellPresets(client, input)
     const { id, notes = [] } = await client.call('dispatch.spawn', input)
     printNotes(notes)
+    const { level } = await client.call('dispatch.get', { id })
+    const spec = input.sandbox_spec === undefined ? null : parseSandboxSpec(input.sandbox_spec)
+    warnOf({ level, strategy: spec?.changeset })
     if (!options.wait) return options.json ? printJson({ id }) : print(id)
     if (!options.json) print(id)
     const detail = await waitUntilEnded(client, id)
@@ -28,8 +33,16 @@ async function spawnDispatch(command: readonly string[], options: SpawnOptions &
   })
 }
 
+function parseLimit(text: string): number {
+  if (/^[1-9]\d*$/.test(text)) return Math.min(1000, Number(text))
+  throw new OrangeryError('usage.limit', `--limit ${text}: not a number of rows`, {
+    kind: 'usage',
+    hint: 'It is a number from 1 to 1000.',
+  })
+}
+
 async function listDispatches(options: Json & { limit: string; tree?: boolean }) {
-  const limit = Math.min(1000, Math.max(1, Number.parseInt(options.limit, 10) || 100))
+  const limit = parseLimit(options.limit)
   const rows = await withClient((client) => client.call('dispatch.list', { limit }))
   if (options.json) printJson(rows)
   else print(renderList(rows, options.tree === true))

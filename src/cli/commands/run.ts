@@ -8,6 +8,7 @@ import { plural } from '../terminal/words.ts'
 import { printNotes } from './archive.ts'
 import { openEngine } from '../connect.ts'
 import { tellDenials, tellPresets } from '../outputs.ts'
+import { warnOf } from '../warnings.ts'
 import { addSpawnOptions, spawnInput, type SpawnOptions } from '../spawnOptions.ts'
 
 type RunOptions = SpawnOptions & { readonly summary?: string; readonly quiet?: boolean }
@@ -20,6 +21,7 @@ async function runCommand(command: readonly string[], options: RunOptions): Prom
   if (options.quiet !== true) await tellPresets(engine.client, input)
   const { id, exitCode, error } = await engine.runForeground(input, {
     terminal,
+    onPrepared: warnOf,
     ...(options.quiet === true ? {} : { onNotes: printNotes }),
   })
   process.exitCode = exitCode

@@ -3,11 +3,19 @@ import type { ReadStream, WriteStream } from 'node:tty'
 import type { SpawnRequest } from '../../shared/api.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import { pipeIo, terminalIo, type AgentIo } from './agentIo.ts'
+import type { Contract } from '../base/contract.ts'
 import { enterRawMode } from '../base/rawTerminal.ts'
 import type { RunningSandbox } from '../base/sandbox.ts'
 import type { Parts } from './parts.ts'
 import { prepare } from './prepare.ts'
 import { supervise, type Outcome } from './supervise.ts'
+
+export type ForegroundOptions = {
+  readonly terminal: boolean
+  /** Called with what was agreed on, before anything starts. */
+  readonly onPrepared?: (contract: Pick<Contract, 'level' | 'strategy' | 'roots'>) => void
+  readonly onNotes?: (notes: readonly string[]) => void
+}
 
 export type Foreground = {
   readonly id: DispatchId
@@ -35,8 +43,7 @@ const echoMs = 200
 export async function runForeground(
   parts: Parts,
   request: SpawnRequest,
-  terminal: boolean,
-  onNotes: (notes: readonly string[]) => void = () => {},
+  { terminal, onPrepared, onNotes }: ForegroundOptions,
 ): Promise<Foreground> {
   const size = terminal ? terminalSize(process.stdout) : undefined
   const stop = new AbortController()
@@ -71,7 +78,8 @@ export async function runForeground(
     // Before the row: what fails here leaves none.
     using io = size === undefined ? await pipeIo(parts.runtime) : terminalIo(size)
     const job = await prepare(parts, size === undefined ? request : { ...request, size })
-    if (job.notes.length > 0) onNotes(job.notes)
+    onPrepared?.(job.contract)
+    if (job.notes.length > 0) onNotes?.(job.notes)
     using _raw = terminal ? await enterRawMode(process.stdin as ReadStream) : null
     using _connected = terminal ? connectTerminal(io, passedOn) : connectPipes(io)
     const outcome = await supervise(parts, job, {

@@ -26,6 +26,7 @@ import {
   checkRoots,
   chooseDriver,
   identifyProject,
+  isInside,
   planRoots,
   type Project,
   type WorkspaceFacts,
@@ -151,6 +152,9 @@ async function examine(parts: Parts, { contract, job, invocation, outputChecks }
       const host = await parts.host()
       if (reachable.some((result) => !result.ok)) return []
       const found = project ?? (await identifyProject(contract.roots))
+      const dataDir = await realpath(parts.layout.dataDir)
+      // The check of the roots says so already.
+      if (found.roots.some(({ path }) => isInside(dataDir, path))) return []
       const isMade = invocation !== null && invocation.status !== 'starting'
       driver = isMade ? invocation.driver : chooseDriver(found, contract.strategy, workspaceFacts(host))
       const trial = trialRequest(parts, {

@@ -49,3 +49,4 @@ export {
   type CreateWorktreeOptions,
 } from './worktree.ts'
 export { findOrphans } from './orphans.ts'
+export { isInside } from './pathSafety.ts'

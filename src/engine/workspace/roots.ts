@@ -60,7 +60,7 @@ export function checkRoots(
     // The upper layer would lie inside the lower one, and the agent would see our records.
     const holdsData = isInside(dataDir, path)
     results.push({
-      name: 'workspace.root_contains_data_dir',
+      name: 'data folder',
       ok: !holdsData,
       detail: holdsData
         ? `${target} contains Orangery's data folder ${dataDir}`
@@ -69,7 +69,7 @@ export function checkRoots(
     })
     const insideData = !holdsData && isInside(path, dataDir) && !isSandboxTree(path, dataDir)
     results.push({
-      name: 'workspace.root_inside_data_dir',
+      name: 'own folder',
       ok: !insideData,
       detail: insideData
         ? `${target} lies in Orangery's data folder`
@@ -78,7 +78,7 @@ export function checkRoots(
     })
     const system = systemReason(path, home)
     results.push({
-      name: 'workspace.root_is_system_dir',
+      name: 'system folder',
       ok: system === null,
       detail: system === null ? `${target} is no system folder` : `${target} ${system}`,
       fix: system === null ? null : 'Name the folder of one project.',
@@ -86,7 +86,7 @@ export function checkRoots(
     const inner =
       options.strategy === 'none' ? [] : mounts.filter((mount) => mount !== path && isInside(mount, path))
     results.push({
-      name: 'workspace.mount_inside_root',
+      name: 'mounts inside',
       ok: inner.length === 0,
       detail:
         inner.length === 0

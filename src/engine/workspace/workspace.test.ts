@@ -241,14 +241,14 @@ test('system folders, the home folder, the data folder and mounts inside a root 
       .map((check) => check.name)
   expect(failures('/home/ann/work')).toEqual([])
   expect(failures('/srv/work')).toEqual([])
-  expect(failures('/')).toContain('workspace.root_is_system_dir')
-  expect(failures('/home/ann')).toEqual(['workspace.root_contains_data_dir', 'workspace.root_is_system_dir'])
-  expect(failures('/etc/nginx')).toEqual(['workspace.root_is_system_dir'])
-  expect(failures('/usr')).toEqual(['workspace.root_is_system_dir'])
-  expect(failures('/home/ann/.local/share/orangery/backups')).toEqual(['workspace.root_inside_data_dir'])
+  expect(failures('/')).toContain('system folder')
+  expect(failures('/home/ann')).toEqual(['data folder', 'system folder'])
+  expect(failures('/etc/nginx')).toEqual(['system folder'])
+  expect(failures('/usr')).toEqual(['system folder'])
+  expect(failures('/home/ann/.local/share/orangery/backups')).toEqual(['own folder'])
   const mountinfo = '36 35 98:0 / /home/ann/work/my\\040disk rw,noatime shared:1 - ext3 /dev/root rw\n'
   expect(mountPoints(mountinfo)).toEqual(['/home/ann/work/my disk'])
-  expect(failures('/home/ann/work', mountinfo)).toEqual(['workspace.mount_inside_root'])
+  expect(failures('/home/ann/work', mountinfo)).toEqual(['mounts inside'])
 })
 
 test.each(['', '-x', 'a b', 'a..b', 'x.lock', 'sandbox', 'sandbox-1', '../up', 'a/b', 'é', 'x'.repeat(65)])(

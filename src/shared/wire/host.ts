@@ -1,4 +1,3 @@
-import { z } from 'zod'
 import { api, type Caller, type Handlers, type Name } from '../api.ts'
 import { OrangeryError, reportError } from '../errors.ts'
 import { clientMessageSchema, streamWindow, type Channel, type HostMessage } from './messages.ts'
@@ -21,13 +20,14 @@ function unknownName(name: string): OrangeryError {
 function parseInput(name: Name, input: unknown): unknown {
   const parsed = api[name].input.safeParse(input ?? {})
   if (parsed.success) return parsed.data
-  throw new OrangeryError(
-    'wire.bad_input',
-    `${name}: ${z.prettifyError(parsed.error).replaceAll('\n', ' ')}`,
-    {
-      kind: 'input',
-    },
-  )
+  const [issue] = parsed.error.issues
+  const where = issue?.path.join('.') ?? ''
+  const why =
+    issue?.code === 'too_small' && issue.origin === 'string' ? 'is empty' : (issue?.message ?? 'bad')
+  throw new OrangeryError('wire.bad_input', `${name}: ${where === '' ? 'input' : where}: ${why}`, {
+    kind: 'input',
+    details: parsed.error.issues,
+  })
 }
 
 /** Answers a client on a channel with the engine's handlers until the channel closes. */
