@@ -25,6 +25,7 @@ import { decideFiles, approveSelected } from './decide.ts'
 import type { DiffText } from './diffText.ts'
 import { realDisk, type Disk } from './disk.ts'
 import { landCommit, type CommitRequest } from './landCommit.ts'
+import { landedPaths } from './landedPaths.ts'
 import { PackWriter } from './packWriter.ts'
 import { planApply } from './planApply.ts'
 import { peekWorkspace, type Glimpse } from './peek.ts'
@@ -100,6 +101,8 @@ export interface Changesets {
     by: string,
   ): Promise<ApplyResult>
   undo(id: DispatchId, by: string): Promise<ApplyResult>
+  /** The paths of all that has landed of it so far, byte for byte. */
+  landedPaths(id: DispatchId): Promise<Buffer[]>
   reject(id: DispatchId, comment: string, by: string): Promise<Ended>
   /** Archived: it can be restored for 30 days. */
   abandon(id: DispatchId, by: string): Promise<Ended>
@@ -233,6 +236,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     capture,
     conflicts,
     peek: peekWorkspace,
+    landedPaths: (id) => landedPaths(context, find(id)),
     get: (id) => reader.get(id),
     diff: (id, wanted, by = '') => reader.diff(id, wanted, by),
     export: (id, format) => reader.export(id, format),

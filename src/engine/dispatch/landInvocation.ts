@@ -3,6 +3,7 @@ import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { InvocationMeta, LandResult } from '../../shared/invocation.ts'
 import {
   commitLanding,
+  integrationPlace,
   listCommits,
   resolveInvocation,
   retireLanded,
@@ -55,11 +56,14 @@ export async function landInvocation(
   const { layout, store } = parts
   const { how, message } = options
   const { id, repoId, meta } = await findInvocation(parts, reference)
+  if (meta.outcome !== null) throw over(meta)
+  await integrationPlace(layout, meta, how)
   const hasWork =
     store.changesets.find(id) !== null || (await listCommits(layout, repoId, id, meta.base_commit)).length > 0
   if (!hasWork) throw nothingToLand(id)
   const { applied, skipped, open } = await landFiles(parts, id, options, by)
-  const paths = applied.map(({ path }) => path)
+  // Also what an earlier landing left uncommitted because the rest was not decided yet.
+  const paths = store.changesets.find(id) === null ? [] : await parts.changesets.landedPaths(id)
   const landed = await commitLanding({ layout, repoId, id, how: open ? 'apply' : how, paths, message })
   if (!open) await retireLanded(layout, repoId, id)
   await mirror(parts, repoId, id)
@@ -71,6 +75,14 @@ async function landFiles(parts: Parts, id: DispatchId, options: LandOptions, by:
   if (parts.store.changesets.find(id) === null) return { applied: [], skipped: [], open: false }
   const result = await whileLanding(parts, id, () => parts.changesets.apply(id, options, by))
   return { ...result, open: result.state !== 'applied' }
+}
+
+function over(meta: InvocationMeta): OrangeryError {
+  return new OrangeryError(
+    'workspace.invocation_over',
+    `invocation ${meta.invocation_id}: it was ${meta.outcome} already`,
+    { kind: 'input', hint: '`orangery agent restore` brings back what is in the archive.' },
+  )
 }
 
 function nothingToLand(id: DispatchId): OrangeryError {

@@ -81,6 +81,10 @@ async function landOne(parts: Parts, id: DispatchId): Promise<void> {
     store.landings.remove(id)
   } catch (error) {
     if (isInTheWay(error)) return
+    // Whoever landed it was cut off before he could say so.
+    if (error instanceof OrangeryError && error.code === 'workspace.invocation_over') {
+      return void store.landings.remove(id)
+    }
     const why = error instanceof Error ? error.message : String(error)
     store.landings.fail(id, why)
     await changesets.escalate(id, `it was to land when nobody worked on its folders: ${why}`).catch(() => {})

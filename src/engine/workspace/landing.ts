@@ -1,4 +1,4 @@
-import { lstat, mkdtemp, readlink, rm } from 'node:fs/promises'
+import { lstat, mkdtemp, readFile, readlink, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
@@ -28,8 +28,8 @@ export type CommitLandingOptions = {
   readonly repoId: RepoId
   readonly id: DispatchId
   readonly how: LandingKind
-  /** Paths the reviewed changeset has just written in the integration tree. */
-  readonly paths: readonly string[]
+  /** Paths the reviewed changeset has written in the integration tree. */
+  readonly paths: readonly (string | Buffer)[]
   readonly message?: string | undefined
   readonly identity?: Identity
 }
@@ -56,11 +56,15 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
   await using _lock = await createRepoLock(layout).acquire(repoId)
   await assertOnBranch(repository, worktree.tree_path, worktree.branch)
   const head = await repository.git(['rev-parse', `refs/heads/${worktree.branch}^{commit}`])
-  const { own, foreign } = await splitBySubmodule(repository, head, options.paths)
+  const { own, foreign } = await splitBySubmodule(
+    repository,
+    head,
+    options.paths.map((path) => Buffer.from(path)),
+  )
   const landed = foreign.length === 0 ? place : { ...place, notes: [inSubmodules(foreign)] }
   const entries = await indexEntries(repository, worktree.tree_path, head, own)
   const tree = await treeWith(repository, worktree.tree_path, head, entries)
-  const parent = how === 'merge' ? await agentTip(layout, repoId, meta, worktree.common_dir) : null
+  const parent = how === 'merge' ? await agentTip(layout, repoId, meta, repository, head) : null
   if (parent === null && tree === (await repository.git(['rev-parse', `${head}^{tree}`]))) {
     return { ...landed, commit: null }
   }
@@ -87,22 +91,24 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
 async function splitBySubmodule(
   repository: Repository,
   head: string,
-  paths: readonly string[],
-): Promise<{ own: string[]; foreign: string[] }> {
+  paths: readonly Buffer[],
+): Promise<{ own: Buffer[]; foreign: Buffer[] }> {
   const links = await listSubmodules(repository, head)
-  const isForeign = (path: string) => links.some((link) => path.startsWith(`${link.path}/`))
+  const isForeign = (path: Buffer) => links.some((link) => path.toString().startsWith(`${link.path}/`))
   return { own: paths.filter((path) => !isForeign(path)), foreign: paths.filter(isForeign) }
 }
 
-const inSubmodules = (paths: readonly string[]): string =>
-  `landed in submodules, and left there for you to commit: ${paths.join(', ')}`
+const inSubmodules = (paths: readonly Buffer[]): string =>
+  `landed in submodules, and left there for you to commit: ${paths.map(String).join(', ')}`
 
-/** The integration tree and branch a worktree sandbox lands on. */
+/** The integration tree and branch a worktree sandbox lands on; asked before anything is written there. */
 export async function integrationPlace(
   layout: Layout,
   meta: InvocationMeta,
+  how: LandingKind = 'apply',
 ): Promise<{ branch: string; tree: string }> {
-  const { branch, tree_path } = await integrationOf(layout, meta)
+  const { branch, tree_path, common_dir } = await integrationOf(layout, meta)
+  if (how !== 'apply') await assertOnBranch(await openRepository(common_dir), tree_path, branch)
   return { branch, tree: tree_path }
 }
 
@@ -143,32 +149,47 @@ async function indexEntries(
   repository: Repository,
   tree: string,
   head: string,
-  paths: readonly string[],
-): Promise<string> {
-  const lines: string[] = []
+  paths: readonly Buffer[],
+): Promise<Buffer> {
+  const at = (path: Buffer) => Buffer.concat([Buffer.from(`${tree}/`), path])
+  const removed: Buffer[] = []
+  const kept: { path: Buffer; mode: string; blob?: string }[] = []
   for (const path of paths) {
-    const info = await lstat(join(tree, path)).catch(missingOrUnseen)
-    if (info?.isFile() === true) {
-      const blob = await repository.git(['hash-object', '-w', '--no-filters', '--', join(tree, path)], {
-        cwd: tree,
-      })
-      lines.push(`${(info.mode & 0o111) === 0 ? '100644' : '100755'} ${blob}\t${path}\0`)
-    } else if (info?.isSymbolicLink() === true) {
-      const target = await readlink(join(tree, path), { encoding: 'buffer' })
-      const blob = await repository.git(['hash-object', '-w', '--stdin'], { cwd: tree, input: target })
-      lines.push(`120000 ${blob}\t${path}\0`)
-    } else if (info === null) lines.push(`0 ${'0'.repeat(head.length)}\t${path}\0`)
+    const info = await lstat(at(path)).catch(missingOrUnseen)
+    if (info?.isFile() === true) kept.push({ path, mode: (info.mode & 0o111) === 0 ? '100644' : '100755' })
+    else if (info?.isSymbolicLink() === true) kept.push({ path, mode: '120000' })
+    else if (info === null) removed.push(line('0', '0'.repeat(head.length), path))
+  }
+  const plain = kept.filter(({ path, mode }) => mode !== '120000' && isPlain(path))
+  if (plain.length > 0) {
+    const input = plain.map(({ path }) => `${tree}/${path.toString()}\n`).join('')
+    const args = ['hash-object', '-w', '--no-filters', '--stdin-paths']
+    const blobs = (await repository.git(args, { cwd: tree, input })).split('\n')
+    for (const [index, entry] of plain.entries()) entry.blob = blobs[index] ?? ''
+  }
+  for (const entry of kept) {
+    if (entry.blob !== undefined) continue
+    const place = at(entry.path)
+    const input =
+      entry.mode === '120000' ? await readlink(place, { encoding: 'buffer' }) : await readFile(place)
+    entry.blob = await repository.git(['hash-object', '-w', '--stdin'], { cwd: tree, input })
   }
   // Removals first, so that a folder replaced by a file finds its place free.
-  return lines.sort((one, other) => Number(!one.startsWith('0 ')) - Number(!other.startsWith('0 '))).join('')
+  return Buffer.concat([...removed, ...kept.map(({ mode, blob, path }) => line(mode, blob ?? '', path))])
 }
+
+const line = (mode: string, blob: string, path: Buffer): Buffer =>
+  Buffer.concat([Buffer.from(`${mode} ${blob}\t`), path, Buffer.from([0])])
+
+/** Whether git can be told the path as a line of text. */
+const isPlain = (path: Buffer): boolean => Buffer.from(path.toString()).equals(path) && !path.includes('\n')
 
 /** Null: it is gone. Undefined: the agent closed its folder to us too, so it stays uncommitted. */
 function missingOrUnseen(error: NodeJS.ErrnoException): null | undefined {
   return error.code === 'ENOENT' || error.code === 'ENOTDIR' ? null : undefined
 }
 
-async function treeWith(repository: Repository, cwd: string, head: string, entries: string): Promise<string> {
+async function treeWith(repository: Repository, cwd: string, head: string, entries: Buffer): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'orangery-index-'))
   try {
     const options = { cwd, env: { GIT_INDEX_FILE: join(folder, 'index') } }
@@ -185,11 +206,16 @@ async function agentTip(
   layout: Layout,
   repoId: RepoId,
   meta: InvocationMeta,
-  commonDir: string,
+  repository: Repository,
+  head: string,
 ): Promise<string | null> {
+  const { commonDir } = repository
   const published = await publishCommits(layout, repoId, meta.invocation_id, commonDir)
   const own = published.find(({ ref }) => ref.endsWith(`/heads/${meta.sandbox_branch}`))
-  return own === undefined || own.commit === meta.base_commit ? null : own.commit
+  if (own === undefined) return null
+  // Nothing was committed, or a landing that was cut off has merged it already.
+  const isThere = await repository.try(['merge-base', '--is-ancestor', own.commit, head])
+  return isThere.code === 0 ? null : own.commit
 }
 
 function landingMessage(meta: InvocationMeta, merges: boolean): string {

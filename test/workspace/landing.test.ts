@@ -1,0 +1,72 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { Bench, execute, fingerprint } from '../dispatch/harness.ts'
+
+let bench: Bench
+const git = async (at: string, ...args: string[]) =>
+  (await execute('git', ['-C', at, '-c', 'user.name=u', '-c', 'user.email=u@v', ...args])).stdout
+beforeEach(async () => {
+  bench = await Bench.create({ 'a.txt': '1\n', 'b.txt': '1\n' })
+  await git(bench.project, 'init', '-q', '-b', 'main')
+  await git(bench.project, 'add', '-A')
+  await git(bench.project, 'commit', '-qm', 'first')
+})
+afterEach(() => bench[Symbol.asyncDispose]())
+
+test('what has no integration worktree is refused before a file of the user is written', async () => {
+  const id = await bench.spawn('echo 2 > a.txt')
+  await bench.ended(id)
+  const before = await fingerprint(bench.project)
+  await expect(bench.client.call('agent.land', { id, all: true })).rejects.toMatchObject({ exitCode: 65 })
+  expect(await fingerprint(bench.project)).toBe(before)
+  // The control: it lands where it belongs.
+  await bench.client.call('changeset.apply', { id, all: true })
+  expect(await readFile(join(bench.project, 'a.txt'), 'utf8')).toBe('2\n')
+})
+
+test('an integration tree that left its branch is refused before a file is written', async () => {
+  const { tree_path } = await bench.client.call('worktree.create', { repo: bench.project, name: 'feature' })
+  const id = await bench.spawn('echo 2 > a.txt', { worktree: 'feature' })
+  await bench.ended(id)
+  await git(tree_path, 'switch', '-q', '--detach')
+  const land = () => bench.client.call('agent.land', { id, all: true, how: 'squash' })
+  await expect(land()).rejects.toMatchObject({ code: 'workspace.branch_left' })
+  expect(await readFile(join(tree_path, 'a.txt'), 'utf8')).toBe('1\n')
+  await git(tree_path, 'switch', '-q', '-')
+  expect(await land()).toMatchObject({ landed: true })
+})
+
+test('a landing in two parts is one commit of both, with names of any bytes', async () => {
+  await bench.client.call('worktree.create', { repo: bench.project, name: 'feature' })
+  const script = `echo 2 > a.txt; echo 2 > b.txt; echo 3 > "$(printf 'caf\\351\\nx')"; git -c user.name=a -c user.email=a@b commit -qam Inside`
+  const id = await bench.spawn(script, { worktree: 'feature' })
+  await bench.ended(id)
+  await bench.client.call('changeset.decide', { id, path: 'a.txt', verdict: 'approve' })
+  const first = await bench.client.call('agent.land', { id, how: 'merge' })
+  expect(first).toMatchObject({ landed: false, commit: null, applied: [{ path: 'a.txt' }] })
+  expect(await git(first.tree, 'status', '--short')).toBe(' M a.txt\n')
+  const second = await bench.client.call('agent.land', { id, how: 'merge', all: true })
+  expect(second).toMatchObject({ landed: true })
+  expect(await git(first.tree, 'status', '--short')).toBe('')
+  expect(await git(first.tree, 'diff', '--stat', '--name-only', 'HEAD~', 'HEAD')).toBe(
+    'a.txt\nb.txt\n"caf\\351\\nx"\n',
+  )
+  expect(await git(first.tree, 'log', '--format=%s')).toMatch(/^Merge .*\nInside\nfirst\n$/)
+  await expect(bench.client.call('agent.land', { id })).rejects.toMatchObject({ exitCode: 65 })
+})
+
+test('the markers are in no diff, no commit of everything and no changeset of an agent', async () => {
+  await bench.client.call('worktree.create', { repo: bench.project, name: 'feature' })
+  const script =
+    'git status --short; echo 2 > a.txt; git add -A; git -c user.name=a -c user.email=a@b commit -qm All; git show --stat --format= | cat; rm -r .agency; git status --short'
+  const id = await bench.spawn(script, { worktree: 'feature' })
+  await bench.ended(id)
+  expect(await bench.output(id)).not.toMatch(/agency/i)
+  const { files } = await bench.client.call('changeset.get', { id })
+  expect(files.map(({ path }) => path)).toEqual(['a.txt'])
+  const landed = await bench.client.call('agent.land', { id, all: true, how: 'merge' })
+  expect(await git(landed.tree, 'ls-tree', '-r', '--name-only', 'HEAD')).toBe('a.txt\nb.txt\n')
+  expect(await readFile(join(landed.tree, '.agency', 'INTEGRATION_MARKER'), 'utf8')).toContain('integration')
+  for (const at of [landed.tree, bench.project]) expect(await git(at, 'status', '--short')).toBe('')
+})
