@@ -1,15 +1,19 @@
+import { once } from 'node:events'
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
-import type { AddressInfo } from 'node:net'
+import { Duplex } from 'node:stream'
+import { connect as tlsConnect } from 'node:tls'
 import { proxyPort } from '../../../src/engine/base/sandbox.ts'
 import { aliasesFor, parseOutputs, startBroker } from '../../../src/engine/egress/index.ts'
 import type { EscapeCase } from '../case.ts'
+import type { World } from '../world.ts'
 import { listen } from './ipc.ts'
 
 type Rules = Parameters<typeof parseOutputs>[0]
 
 /** Asks the proxy for a tunnel and says a word into it: a byte no server would take for a protocol. */
-const connectBy = (target: string) =>
-  `perl -e 'use Socket; $SIG{PIPE} = "IGNORE"; socket(S, PF_INET, SOCK_STREAM, 0); connect(S, pack_sockaddr_in(${proxyPort}, inet_aton("127.0.0.1"))) or exit; syswrite(S, "CONNECT ${target} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"); sysread(S, $b, 999); syswrite(S, "\\0"); sysread(S, $b, 999)'`
+const connectBy = (target: string, word = '"\\0"') =>
+  `perl -e 'use Socket; $SIG{PIPE} = "IGNORE"; socket(S, PF_INET, SOCK_STREAM, 0); connect(S, pack_sockaddr_in(${proxyPort}, inet_aton("127.0.0.1"))) or exit; syswrite(S, "CONNECT ${target} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"); sysread(S, $b, 999); syswrite(S, ${word}); sysread(S, $b, 999)'`
 
 type Attack = {
   readonly id: string
@@ -49,6 +53,85 @@ const throughBroker = ({ id, attack, guard, rules, target, address, killBroker }
     }
   },
 })
+
+/** Says something into a tunnel to an allowed host that a front end of many hosts would take for another one. */
+const disguised = (id: string, attack: string, guard: string, word: () => Promise<Buffer>): EscapeCase => ({
+  id,
+  group: 'Network',
+  attack,
+  guard,
+  claim: 'blocked',
+  stage: async (world) => {
+    const heard: Buffer[] = []
+    const server = await serve(world, { port: 0, host: '127.0.0.1' }, (socket) => {
+      socket.on('data', (bytes) => {
+        heard.push(bytes)
+        socket.end('welcome')
+      })
+    })
+    const { port } = server.address() as AddressInfo
+    const socketPath = join(world.ground.folder, 'b.sock')
+    const said = `pack("H*", "${(await word()).toString('hex')}")`
+    return {
+      probe: connectBy('a.test:80', said),
+      escaped: () => Buffer.concat(heard).includes('other.test'),
+      request: { network: 'broker' },
+      control: 'sandbox',
+      attach: async (sandbox, guarded) => {
+        if (!guarded) {
+          await serve(world, { path: socketPath }, (client) => carryUnread(client, port))
+          await sandbox.startRelay(socketPath, [])
+          return
+        }
+        const policy = parseOutputs({ pins: { 'a.test': `127.0.0.1:${port}` } })
+        const broker = await startBroker({ socketPath, policy, onDecision: () => {} })
+        world.defer(() => broker.close())
+        await sandbox.startRelay(socketPath, aliasesFor(policy), (relay) => broker.adopt(relay))
+      },
+    }
+  },
+})
+
+async function serve(world: World, where: object, onConnection: (socket: Socket) => void): Promise<Server> {
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => socket.destroy())
+    onConnection(socket)
+  }).listen(where)
+  await once(server, 'listening')
+  world.defer(async () => {
+    for (const socket of sockets) socket.destroy()
+    await new Promise<void>((resolve) => void server.close(() => resolve()))
+  })
+  return server
+}
+
+/** The control: a proxy that lets an allowed host through and does not look at what is said to it. */
+function carryUnread(client: Socket, port: number): void {
+  let asked = ''
+  const onData = (bytes: Buffer) => {
+    asked += bytes.toString('latin1')
+    if (!asked.includes('\r\n\r\n')) return
+    client.off('data', onData)
+    client.write('HTTP/1.1 200 Fine\r\n\r\n')
+    const upstream = connect(port, '127.0.0.1')
+    upstream.on('error', () => client.destroy())
+    client.on('close', () => upstream.destroy())
+    client.pipe(upstream).pipe(client)
+  }
+  client.on('data', onData)
+}
+
+/** The first bytes of TLS to a name. */
+async function clientHello(servername: string): Promise<Buffer> {
+  const { promise, resolve } = Promise.withResolvers<Buffer>()
+  const wire = new Duplex({ read() {}, write: (bytes: Buffer) => resolve(bytes) })
+  tlsConnect({ socket: wire, servername }).on('error', () => {})
+  const bytes = await promise
+  wire.destroy()
+  return bytes
+}
 
 const byName = 'the broker matches whole normalised names, and nothing else leads out'
 const byAddress = 'the broker dials only addresses it has checked: public ones, or those the user pinned'
@@ -103,6 +186,26 @@ export const egress: readonly EscapeCase[] = [
     rules: () => [{ mode: 'open' }, { pins: { '127.0.0.0/8': '127.0.0.0/8' } }],
     target: (port) => `0x7f.1:${port}`,
   }),
+  throughBroker({
+    id: 'egress-nat64-address',
+    attack: 'lets a name resolve to the metadata service written for an address translator',
+    guard: byAddress,
+    address: '64:ff9b::a9fe:a9fe',
+    rules: (port) => [{ mode: 'open' }, { pins: { 'a.test': `127.0.0.1:${port}` } }],
+    target: (port) => `a.test:${port}`,
+  }),
+  disguised(
+    'egress-host-header',
+    'asks an allowed host, behind an empty line, for a page of another one that the same front end serves',
+    'the broker reads plain HTTP itself and compares the Host header, however the request is dressed up',
+    async () => Buffer.from('\r\nGET / HTTP/1.1\r\nHost: other.test\r\n\r\n'),
+  ),
+  disguised(
+    'egress-server-name',
+    'opens TLS for another name in a tunnel to an allowed host',
+    'the broker compares the server name of the ClientHello with the host of the tunnel',
+    () => clientHello('other.test'),
+  ),
   throughBroker({
     id: 'egress-dead-broker',
     attack: 'asks for an allowed host when the broker is gone',
