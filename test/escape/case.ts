@@ -28,7 +28,7 @@ export type Stage = {
   /** The outside oracle: did it break out? Never asks the probe. */
   readonly escaped: () => Promise<boolean> | boolean
   /** From outside too: did the attack take place at all? */
-  readonly tried?: () => Promise<boolean> | boolean
+  readonly tried?: (() => Promise<boolean> | boolean) | undefined
   /** The oracle looks while the probe waits, not after its end. */
   readonly live?: boolean
   readonly request?: Partial<SandboxRequest>
@@ -37,4 +37,6 @@ export type Stage = {
   readonly controlRequest?: Partial<SandboxRequest>
   /** Done to the finished sandbox before the probe goes, with the guard or, for the control, without it. */
   readonly attach?: (sandbox: RunningSandbox, guarded: boolean) => Promise<void>
+  /** What somebody on the host does with what the probe left, our way or, for the control, carelessly. */
+  readonly afterwards?: (guarded: boolean) => Promise<void>
 }

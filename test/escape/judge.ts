@@ -22,19 +22,30 @@ const exists = (path: string) =>
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
+/** Waits until an attacker in the background has made its attempt, or was ended for it. */
+const settled = `settled() {
+  n=0
+  while [ ! -e ~/tried ] && [ $n -lt 1000 ]; do
+    read -r pid name state rest 2>/dev/null <"/proc/$1/stat" || break
+    [ "$state" != Z ] || break
+    sleep 0.01; n=$((n+1))
+  done
+}`
+
 /** The probe with what tells us that it got as far as its attack, and to its end. */
 function scriptOf(stage: Stage, pause: number): string {
   const wait = 'touch ~/now; n=0; while [ ! -e ~/done ] && [ $n -lt 1500 ]; do sleep 0.01; n=$((n+1)); done'
   // A sandbox in which nothing works blocks everything: these must, or the probe shows nothing.
   const works =
     'perl -e "use Socket; exit 0" </dev/null >/dev/null && sleep 0 && touch works && rm works || exit 9'
-  return `${works}\npause=${pause}\n${stage.probe}\n${stage.live ? wait : ':'}\ntouch ~/ran\n`
+  return `${works}\npause=${pause}\n${settled}\n${stage.probe}\n${stage.live ? wait : ':'}\ntouch ~/ran\n`
 }
 
 /** Runs it, asks the oracle at the right moment, and says whether the probe ran to its end. */
 async function attempt(
   world: World,
   stage: Stage,
+  guarded: boolean,
   start: () => Promise<{ readonly ended: Promise<unknown>; kill(): Promise<void> | void }>,
 ): Promise<{ readonly escaped: boolean; readonly ran: boolean }> {
   let tried = true
@@ -52,7 +63,11 @@ async function attempt(
   }
   await ended
   clearTimeout(late)
-  if (!stage.live) escaped = await stage.escaped()
+  await stage.afterwards?.(guarded)
+  if (!stage.live) {
+    escaped = await stage.escaped()
+    tried = (await stage.tried?.()) ?? true
+  }
   return { escaped, ran: tried && (await exists(join(home, 'ran'))) }
 }
 
@@ -106,7 +121,7 @@ async function judgeOnce(escape: EscapeCase, host: HostFacts, pause: number): Pr
   {
     await using world = await makeWorld(host)
     const stage = await escape.stage(world)
-    const control = await attempt(world, stage, () =>
+    const control = await attempt(world, stage, false, () =>
       stage.control === 'sandbox'
         ? startInSandbox(world, stage, pause, stage.controlRequest, false)
         : startOnHost(world, stage, pause),
@@ -116,7 +131,7 @@ async function judgeOnce(escape: EscapeCase, host: HostFacts, pause: number): Pr
   }
   await using world = await makeWorld(host)
   const stage = await escape.stage(world)
-  const result = await attempt(world, stage, () => startInSandbox(world, stage, pause, {}, true))
+  const result = await attempt(world, stage, true, () => startInSandbox(world, stage, pause, {}, true))
   if (!result.ran) return { id, verdict: 'INCONCLUSIVE', why: 'the probe did not run to its end' }
   if (escape.claim === 'blocked') {
     return result.escaped

@@ -8,6 +8,9 @@ export type Who = 'root' | 'ordinary user'
 
 export const us: Who = process.getuid?.() === 0 ? 'root' : 'ordinary user'
 
+/** Many times what it takes on a quiet machine. */
+export const patienceMs = 600_000
+
 const ordinaryId = 1000
 const become = [`--reuid=${ordinaryId}`, `--regid=${ordinaryId}`, '--clear-groups', '--']
 
@@ -37,7 +40,7 @@ export async function runSuiteAs(who: Who): Promise<readonly Judgement[]> {
     const [file = '', ...args] = who === us ? node : ['setpriv', ...become, ...node]
     const result = await run(file, args, {
       env: { PATH: process.env['PATH'] ?? '', HOME: home, LANG: 'C.UTF-8' },
-      timeoutMs: 400_000,
+      timeoutMs: patienceMs,
     })
     if (result.code !== 0) throw new Error(`the suite as ${who}: ${result.stderr.toString()}`)
     return result.stdout

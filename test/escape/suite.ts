@@ -1,4 +1,5 @@
 import type { EscapeCase } from './case.ts'
+import { changesets } from './cases/changesets.ts'
 import { egress } from './cases/egress.ts'
 import { files } from './cases/files.ts'
 import { ipc } from './cases/ipc.ts'
@@ -15,4 +16,5 @@ export const suite: readonly EscapeCase[] = [
   ...network,
   ...egress,
   ...resources,
+  ...changesets,
 ]

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdir, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, readlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { run } from '../../src/engine/base/process.ts'
 import { makeGround, type Ground } from '../../src/engine/sandbox/fixture.ts'
@@ -25,7 +25,10 @@ export type World = AsyncDisposable & {
   /** What the descriptors of the probe's processes point at. */
   descriptors(): Promise<readonly string[]>
   /** A process of the host that does nothing. */
-  bystander(env?: Readonly<Record<string, string>>): Promise<ChildProcess & { readonly pid: number }>
+  bystander(
+    env?: Readonly<Record<string, string>>,
+    through?: readonly string[],
+  ): Promise<ChildProcess & { readonly pid: number }>
   /** Whatever a case has to take back. */
   defer(undo: () => Promise<void> | void): void
 }
@@ -81,8 +84,9 @@ export async function makeWorld(host: HostFacts): Promise<World> {
       )
       return links.flat()
     },
-    async bystander(env = {}) {
-      const child = spawn('sleep', ['300'], { stdio: 'ignore', env: { PATH: process.env['PATH'], ...env } })
+    async bystander(env = {}, through = []) {
+      const [file = 'sleep', ...args] = [...through, 'sleep', '300']
+      const child = spawn(file, args, { stdio: 'ignore', env: { PATH: process.env['PATH'], ...env } })
       undo.push(() => void child.kill('SIGKILL'))
       await new Promise((resolve) => child.once('spawn', resolve))
       return child as ChildProcess & { readonly pid: number }
@@ -92,7 +96,8 @@ export async function makeWorld(host: HostFacts): Promise<World> {
       for (const pid of await processes()) process.kill(pid, 'SIGKILL')
       for (const step of undo.toReversed()) await step()
       await run('chmod', ['-R', 'u+rwX', ground.folder])
-      await rm(outside, { recursive: true, force: true })
+      // By a program that walks by descriptor: the probe may have gone deeper than a path can be long.
+      await run('rm', ['-rf', '--', outside, ground.root, ground.upper])
       await ground[Symbol.asyncDispose]()
     },
   }

@@ -1,4 +1,4 @@
-import { access, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { access, link, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { makeGround, runIn, startOn } from '../../src/engine/sandbox/fixture.ts'
@@ -87,6 +87,19 @@ test('hidden files cannot be read, whatever reads them, and their folders look e
     },
   )
   expect(outcome.stdout).toBe('content of kept.txt\n./kept.txt:content of kept.txt\n')
+})
+
+test('a file that is to be hidden is hidden by its other names too, and by a name with brackets', async () => {
+  await using ground = await makeGround()
+  for (const path of ['.env', '[id].key', 'i.key', 'kept.txt']) {
+    await writeFile(join(ground.root, path), `content of ${path}\n`)
+  }
+  await link(join(ground.root, '.env'), join(ground.root, 'copy.txt'))
+  const outcome = await runIn(ground, host, 'cat .env copy.txt "[id].key" i.key kept.txt', {
+    hide: ['.env', '[id].key'],
+  })
+  expect(outcome.stdout).toBe('content of kept.txt\n')
+  expect((await runIn(ground, host, 'cat copy.txt')).stdout).toBe('content of .env\n')
 })
 
 test('a hidden root is not there and a read-only root cannot be written', async () => {

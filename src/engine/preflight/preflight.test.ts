@@ -51,11 +51,19 @@ test('a root must exist and be a folder', async () => {
   expect(await checkReachable(join(dir, 'gone'))).toMatchObject({ ok: false, detail: 'it does not exist' })
 })
 
-test('a tree with an integration marker is never written directly', async () => {
-  expect(await checkNoIntegrationMarker(dir)).toMatchObject({ ok: true })
-  await mkdir(join(dir, '.agency'))
-  await writeFile(join(dir, '.agency', 'INTEGRATION_MARKER'), '')
-  expect(await checkNoIntegrationMarker(dir)).toMatchObject({ ok: false })
+test('a tree with an integration marker is never written directly, nor a folder in it or around it', async () => {
+  const tree = join(dir, 'around', 'tree')
+  await mkdir(join(tree, 'src'), { recursive: true })
+  const answers = () =>
+    Promise.all(
+      [tree, join(tree, 'src'), join(dir, 'around')].map(async (root) => {
+        return (await checkNoIntegrationMarker(root)).ok
+      }),
+    )
+  expect(await answers()).toEqual([true, true, true])
+  await mkdir(join(tree, '.agency'))
+  await writeFile(join(tree, '.agency', 'INTEGRATION_MARKER'), '')
+  expect(await answers()).toEqual([false, false, false])
 })
 
 test('a git folder, or anything in it, is no project', () => {

@@ -2,6 +2,7 @@ import { constants } from 'node:fs'
 import { access, mkdir, readFile, rmdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { run } from '../base/process.ts'
+import { isInside } from './view.ts'
 
 export const controllers = ['memory', 'cpu', 'pids'] as const
 export type Controller = (typeof controllers)[number]
@@ -36,8 +37,12 @@ async function isWritable(path: string): Promise<boolean> {
 }
 
 /** A v2 group may hand controllers to children only where its parent lets it and it holds no processes itself. */
-async function findUnifiedParent(own: string): Promise<Readonly<Partial<Record<Controller, string>>>> {
-  for (let folder = dirname(join('/sys/fs/cgroup', own)); folder.startsWith('/sys/fs/cgroup');) {
+export async function findUnifiedParent(
+  own: string,
+  top = '/sys/fs/cgroup',
+): Promise<Readonly<Partial<Record<Controller, string>>>> {
+  // Only the top of all may hold processes itself and have groups below.
+  for (let folder = own === '/' ? top : dirname(join(top, own)); isInside(folder, top);) {
     const handed = await readFile(join(folder, 'cgroup.subtree_control'), 'utf8').catch(() => '')
     const has = controllers.filter((name) => handed.split(/\s/).includes(name))
     if (has.length > 0 && (await isWritable(folder)) && (await isWritable(join(folder, 'cgroup.procs')))) {

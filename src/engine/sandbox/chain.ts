@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
+import type { LimitName } from '../base/sandbox.ts'
 import { systemdEnvironment } from './cgroups.ts'
 import { bubblewrapOptions, descriptor, givenContents, holderCommand, mountTable } from './holder.ts'
 import { keepTail, onLines } from './lines.ts'
@@ -14,11 +15,15 @@ export type Descriptors = { readonly stdin: number; readonly stdout: number; rea
 export type ChainEnd = {
   readonly code: number | null
   readonly cpuMs: number
+  /** Limits the holder saw run into. */
+  readonly reached: readonly LimitName[]
   /** Which of our own processes somebody else ended. */
   readonly lost: string | null
 }
 
 type Waiting = { readonly resolve: () => void; readonly reject: (error: Error) => void }
+
+const timesLine = /^\d+m[\d.]+s \d+m[\d.]+s/
 
 /** `times` of a shell: user and system time as 0m0.00s, its own and, on the second line, its children's. */
 export function parseTimes(line: string): number {
@@ -91,6 +96,7 @@ export class Chain {
   #lastOrder = 0
   #code: number | null = null
   #cpuMs = 0
+  readonly #reached: LimitName[] = []
   #failure: string | null = null
   #lost: string | null = null
   readonly #confinement: SandboxPlan['confinement']
@@ -154,7 +160,8 @@ export class Chain {
     const [word, id, ...rest] = line.split(' ')
     if (word === 'here') this.#here.resolve()
     else if (word === 'answers') this.#answers.resolve(id ?? '')
-    else if (this.#code !== null) this.#cpuMs = Math.round(parseTimes(line))
+    else if (this.#code !== null && timesLine.test(line)) this.#cpuMs += Math.round(parseTimes(line))
+    else if (word === 'limit' && Number(rest[0]) > 0) this.#reached.push(id === 'pids' ? 'pids' : 'memory')
     else if (word === 'end') this.#code = Number(id)
     else if (word === 'failed' && id === '0') this.#failure = rest.join(' ')
     else if (word === 'lost') this.#lost = [id, ...rest].join(' ')
@@ -171,7 +178,12 @@ export class Chain {
       this.#child.on('close', () => resolve())
     })
     for (const waiting of this.#orders.values()) waiting.reject(new Error('the sandbox has ended'))
-    return { code: this.#code, cpuMs: this.#cpuMs, lost: this.#lost ?? this.#killed() }
+    return {
+      code: this.#code,
+      cpuMs: this.#cpuMs,
+      reached: this.#reached,
+      lost: this.#lost ?? this.#killed(),
+    }
   }
 
   #killed(): string | null {

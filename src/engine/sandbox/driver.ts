@@ -18,6 +18,7 @@ import { ProcessTree } from './tree.ts'
 import { hostsFile, hostsPath } from './view.ts'
 
 const graceMs = 2000
+const cutAfterMs = 1000
 const startPatienceMs = 30_000
 
 const signalNames = new Map(
@@ -51,6 +52,7 @@ class LinuxSandbox implements RunningSandbox {
   #tree: ProcessTree | null = null
   #agentPid: number | null = null
   #peakMb = 0
+  #cpuMs = 0
   #homeBefore = 0
   #lastFlip: Promise<unknown> = Promise.resolve()
 
@@ -66,7 +68,7 @@ class LinuxSandbox implements RunningSandbox {
   }
 
   async #waitForEnd(): Promise<SandboxEnd> {
-    const { code: reported, cpuMs, lost } = await this.#chain.ended
+    const { code: reported, cpuMs, reached, lost } = await this.#chain.ended
     const wallMs = Math.round(performance.now() - this.#startedAt)
     this.#life.abort()
     await Promise.all([this.#relay.stop(), this.#tidy()])
@@ -76,15 +78,17 @@ class LinuxSandbox implements RunningSandbox {
       if (events.memory > 0) this.#limits.add('memory')
       if (events.pids > 0) this.#limits.add('pids')
       peakMb = use.peakMb ?? peakMb
+      this.#cpuMs = Math.max(this.#cpuMs, use.cpuMs ?? 0)
       await this.#cgroup[Symbol.asyncDispose]()
     }
+    for (const limit of reached) this.#limits.add(limit)
     const code = reported ?? 128 + osConstants.signals.SIGKILL
     return {
       exitCode: code,
       signal: signalOfCode(code),
       lost: this.#isEnding ? null : lost,
       limits: [...this.#limits],
-      resources: { wall_ms: wallMs, cpu_ms: cpuMs, max_rss_mb: Math.round(peakMb) },
+      resources: { wall_ms: wallMs, cpu_ms: Math.max(cpuMs, this.#cpuMs), max_rss_mb: Math.round(peakMb) },
     }
   }
 
@@ -153,7 +157,7 @@ class LinuxSandbox implements RunningSandbox {
     }
     this.#isReleased = true
     this.#chain.step()
-    void this.#watchMemory()
+    void this.#watchUse()
     const { timeoutS, diskMb } = this.#plan.limits
     if (timeoutS !== null) void this.#stopAfter(timeoutS * 1000)
     if (diskMb !== null) {
@@ -169,10 +173,16 @@ class LinuxSandbox implements RunningSandbox {
     return sleep(ms, true, { signal: this.#life.signal, ref: false }).catch(() => false)
   }
 
-  async #watchMemory(): Promise<void> {
-    if (this.#cgroup !== null) return
-    for (let pauseMs = 15; await this.#pause(pauseMs); pauseMs = Math.min(pauseMs * 4, 2000)) {
-      this.#peakMb = Math.max(this.#peakMb, (await this.#tree?.memoryMb()) ?? 0)
+  async #watchUse(): Promise<void> {
+    const most = this.#plan.limits.processes
+    const rarest = most === null ? 2000 : 100
+    for (let pauseMs = 15; await this.#pause(pauseMs); pauseMs = Math.min(pauseMs * 4, rarest)) {
+      const use = await this.#tree?.use()
+      if (use === undefined) return
+      this.#peakMb = Math.max(this.#peakMb, use.memoryMb)
+      this.#cpuMs = Math.max(this.#cpuMs, use.cpuMs)
+      // The kernel tells nobody of a fork that RLIMIT_NPROC refused: seen is that there are as many as may be.
+      if (most !== null && use.tasks >= most) this.#limits.add('pids')
     }
   }
 
@@ -191,7 +201,7 @@ class LinuxSandbox implements RunningSandbox {
     this.#isEnding = true
     // Gently first, so that the holder can still tell what it cost; by force if it does not answer.
     this.#chain.order(`end ${this.#plan.confinement}`).catch(() => {})
-    const patience = setTimeout(() => this.#chain.cut(), 300)
+    const patience = setTimeout(() => this.#chain.cut(), cutAfterMs)
     await this.#chain.ended
     clearTimeout(patience)
     await this.ended

@@ -121,6 +121,9 @@ function session(plan: SandboxPlan): readonly string[] {
   return plan.confinement === 'holder' ? [setsid, '--wait', '--'] : []
 }
 
+// Bubblewrap's first process inside counts with the agent's.
+const firstProcess = 1
+
 /** The gate and, as its last arguments, the agent's own command. */
 export function gateArguments(plan: SandboxPlan, closesDescriptors: boolean): readonly string[] {
   const questions = gateQuestions(plan)
@@ -140,7 +143,7 @@ export function gateArguments(plan: SandboxPlan, closesDescriptors: boolean): re
     ...questions.flatMap(({ ask, path }) => [ask, path]),
     ...(processes === null
       ? []
-      : [plan.tools.prlimit ?? 'prlimit', `--nproc=${processes}:${processes}`, '--']),
+      : [plan.tools.prlimit ?? 'prlimit', `--nproc=${processes + firstProcess}`, '--']),
     ...session(plan),
     ...restoredEnvironment(plan.environment),
     ...plan.request.command,

@@ -28,13 +28,13 @@ export const descriptor = {
  * foreground (a background job of a shell would ignore Ctrl-C for good) and takes orders beside it. When it
  * ends, the kernel kills whatever is left in its process namespace and drops its mounts.
  *
- * Arguments: mount fuse table seal join-file… -- (slot lower layers upper work where touched… --)… -- payload…
+ * Arguments: mount fuse table seal scope join-file… -- (slot lower layers upper work where touched… --)… -- payload…
  * A root whose `lower` is empty is mounted by the table.
  */
 export const holderScript = String.raw`
 set -f
 fail() { echo "failed 0 $1"; exit 70; }
-mount=$1 fuse=$2 table=$3 seal=$4 joins=; shift 4
+mount=$1 fuse=$2 table=$3 seal=$4 scope=$5 joins=; shift 5
 while [ "$1" != -- ]; do joins="$joins $1"; shift; done
 shift
 # All at once: starting a program for each of them costs more than mounting does.
@@ -120,7 +120,14 @@ orders() {
   # /dev/null is ours, sealed: bubblewrap keeps it open where the agent can reach it.
   exec "$@" 8>&1 >/dev/null 3<&-
 )
-echo "end $?"
+code=$?
+# A systemd scope is gone with its last process, which we are: nobody can ask it later.
+if [ -n "$scope" ]; then
+  while IFS=: read -r number names path; do [ "$number" != 0 ] || group=/sys/fs/cgroup$path; done </proc/self/cgroup
+  while read -r event count; do [ "$event" != oom_kill ] || echo "limit memory $count"; done <"$group/memory.events"
+  while read -r event count; do [ "$event" != max ] || echo "limit pids $count"; done <"$group/pids.events"
+fi 2>/dev/null
+echo "end $code"
 times
 exit 0
 `
@@ -262,6 +269,7 @@ export function holderCommand(
     plan.workspaceBy === 'fuse-overlayfs' ? (tools['fuse-overlayfs'] ?? '') : '',
     mountTable(plan) === '' ? '' : 'table',
     plan.sealsDevices ? 'seal' : '',
+    plan.limits.scope === null ? '' : 'scope',
     ...joinFiles,
     '--',
     ...plan.roots.flatMap((root) => rootArguments(root, plan.workspaceBy)),

@@ -3,6 +3,27 @@ import { join } from 'node:path'
 import { readProcess } from './chain.ts'
 import { isInside } from './view.ts'
 
+/** `tasks` are processes with their threads; `cpuMs` includes that of children that ended. */
+export type TreeUse = { readonly memoryMb: number; readonly tasks: number; readonly cpuMs: number }
+
+const tickMs = 10
+const pageBytes = 4096
+
+/** Of /proc/PID/stat what follows the name, which may hold anything. */
+export function parseUse(stat: string): TreeUse {
+  const fields = stat
+    .slice(stat.lastIndexOf(')') + 2)
+    .split(' ')
+    .map(Number)
+  const field = (number: number) => fields[number - 3] ?? 0
+  const ticks = field(14) + field(15) + field(16) + field(17)
+  return {
+    memoryMb: (field(24) * pageBytes) / 1024 / 1024 || 0,
+    tasks: field(20) || 0,
+    cpuMs: ticks * tickMs || 0,
+  }
+}
+
 /**
  * The agent and all it started, looked at through the holder's own /proc: it lists the sandbox's processes
  * and no others, with the numbers the holder knows them by.
@@ -42,12 +63,16 @@ export class ProcessTree {
     return readFile(join(this.#folder, String(pid), name), 'utf8').catch(() => '')
   }
 
-  /** Memory of all of them together, now. */
-  async memoryMb(): Promise<number> {
-    const sizes = await Promise.all(
-      (await this.list()).map(async (pid) => Number((await this.read(pid, 'statm')).split(' ')[1] ?? 0)),
+  /** What all of them together use, now. */
+  async use(): Promise<TreeUse> {
+    const uses = await Promise.all(
+      (await this.list()).map(async (pid) => parseUse(await this.read(pid, 'stat'))),
     )
-    return (sizes.reduce((sum, pages) => sum + pages, 0) * 4096) / 1024 / 1024
+    return {
+      memoryMb: uses.reduce((sum, { memoryMb }) => sum + memoryMb, 0),
+      tasks: uses.reduce((sum, { tasks }) => sum + tasks, 0),
+      cpuMs: uses.reduce((sum, { cpuMs }) => sum + cpuMs, 0),
+    }
   }
 
   async nameOf(pid: number): Promise<string> {

@@ -18,6 +18,9 @@ describe('a likely denial', () => {
     ['connect: Network is unreachable', 'network_denied'],
     ['unshare: unshare failed: Operation not permitted', 'call_denied'],
     ['socket: Address family not supported by protocol', 'socket_denied'],
+    ['sh: 0: Cannot fork', 'pids'],
+    ['bash: fork: retry: Resource temporarily unavailable', 'pids'],
+    ['Error: spawn node EAGAIN', 'pids'],
   ])('is read from %j', (line, kind) => {
     expect(readDenial(line, at)).toMatchObject({ kind, at, certain: false })
   })

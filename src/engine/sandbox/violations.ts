@@ -28,6 +28,11 @@ const signs: readonly Sign[] = [
     reason: 'only unix and internet sockets can be made',
   },
   {
+    kind: 'pids',
+    sign: /cannot fork|fork: .*resource temporarily unavailable|\bspawn \S+ EAGAIN\b|can't start new thread|pthread_create failed|unable to create .*thread/i,
+    reason: 'no more processes and threads can be started than the limit allows',
+  },
+  {
     kind: 'call_denied',
     sign: /(unshare|ptrace|mount|setns|chroot|keyctl|perf_event_open|bpf|io_uring)\b.*operation not permitted/i,
     reason: 'the kernel filter refuses this call to everything inside',

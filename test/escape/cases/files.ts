@@ -1,9 +1,12 @@
 import { createRequire } from 'node:module'
 import { randomBytes } from 'node:crypto'
 import { access, lstat, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { homedir } from 'node:os'
+import { arch, homedir } from 'node:os'
 import { join } from 'node:path'
+import { run } from '../../../src/engine/base/process.ts'
 import type { EscapeCase, Stage } from '../case.ts'
+import { realFiles } from '../realFiles.ts'
+import { staying } from '../staying.ts'
 import type { World } from '../world.ts'
 
 const view = 'the view starts empty: what is no root, grant or system folder does not exist inside'
@@ -45,6 +48,8 @@ async function homeCanary(world: World): Promise<string> {
   await writeFile(join(folder, 'id_ed25519'), world.secret)
   return folder
 }
+
+const syscallOfSetxattr = arch() === 'x64' ? 188 : 5
 
 const exists = (path: string) =>
   access(path).then(
@@ -219,7 +224,7 @@ export const files: readonly EscapeCase[] = [
       const leak = leakDescriptor()
       world.defer(leak.close)
       return {
-        probe: `sleep 60 & perl -e 'sleep 60' ${world.mark} & sleep $pause`,
+        probe: `sleep 60 & ${staying(world, '')}`,
         live: true,
         tried: async () => (await world.processes()).length > 0,
         escaped: async () => (await world.descriptors()).some((link) => link === leak.link),
@@ -254,6 +259,38 @@ export const files: readonly EscapeCase[] = [
         const paths = [join(ground.root, 'shell'), join(ground.upper, 'shell')]
         const infos = await Promise.all(paths.map((path) => lstat(path).catch(() => null)))
         return infos.some((info) => info !== null && (info.mode & 0o4000) !== 0)
+      },
+    }),
+  },
+  {
+    id: 'set-uid-openat2',
+    group: 'Files',
+    attack: 'makes a set-uid program of the real files by a call whose mode no filter can read',
+    guard: 'seccomp answers ENOSYS to openat2 altogether',
+    claim: 'blocked',
+    stage: async (world) => ({
+      probe: `perl -e '$p = "planted"; $h = pack("QQQ", 0101, 04755, 0); syscall(437, -100, $p, $h, 24)'; chmod 2755 README.md`,
+      request: realFiles(world) ?? {},
+      escaped: async () => {
+        const paths = ['planted', 'README.md'].map((name) => join(world.ground.root, name))
+        const infos = await Promise.all(paths.map((path) => lstat(path).catch(() => null)))
+        return infos.some((info) => info !== null && (info.mode & 0o6000) !== 0)
+      },
+    }),
+  },
+  {
+    id: 'file-capability',
+    group: 'Files',
+    attack: 'gives a program in the root capabilities',
+    guard: 'no capabilities',
+    claim: 'blocked',
+    only: 'root',
+    stage: async (world) => ({
+      probe: `cp "$(command -v sh)" shell; perl -e '$f = "shell"; $n = "security.capability"; $v = pack("L5", 0x02000001, 0x200000, 0, 0, 0); syscall(${syscallOfSetxattr}, $f, $n, $v, 20, 0)'`,
+      request: realFiles(world) ?? {},
+      escaped: async () => {
+        const named = await run('getfattr', ['-m', 'security.capability', join(world.ground.root, 'shell')])
+        return named.stdout.includes('security.capability')
       },
     }),
   },

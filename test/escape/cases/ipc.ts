@@ -2,7 +2,8 @@ import { createServer, type Server } from 'node:net'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { run } from '../../../src/engine/base/process.ts'
-import type { EscapeCase } from '../case.ts'
+import type { EscapeCase, Stage } from '../case.ts'
+import { realFiles } from '../realFiles.ts'
 import type { World } from '../world.ts'
 
 /** A listener of the host that notes who came. */
@@ -26,7 +27,7 @@ export async function listen(
 }
 
 const connectTo = (path: string) =>
-  `perl -e 'use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0); connect(S, pack_sockaddr_un("${path}")); sleep 1 if sysread(S, $b, 9)'`
+  `perl -e 'use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0); connect(S, pack_sockaddr_un("${path}")); sysread(S, $b, 9)'`
 
 function pathname(
   id: string,
@@ -34,6 +35,7 @@ function pathname(
   guard: string,
   folderOf: (world: World) => Promise<string>,
   more: Partial<EscapeCase> = {},
+  request: (world: World) => Stage['request'] = () => ({}),
 ): EscapeCase {
   return {
     id,
@@ -45,7 +47,7 @@ function pathname(
       const path = join(await folderOf(world), 's')
       const { came } = await listen(world, { path })
       const grants = more.claim === 'not claimed' ? [world.outside] : []
-      return { probe: connectTo(path), escaped: came, request: { grants } }
+      return { probe: connectTo(path), escaped: came, request: { grants, ...request(world) } }
     },
     ...more,
   }
@@ -75,6 +77,14 @@ export const ipc: readonly EscapeCase[] = [
     'connects to a socket of the user that lies in the project',
     'seen through an overlay a socket is another one, at which nobody listens',
     async ({ ground }) => ground.root,
+  ),
+  pathname(
+    'socket-in-real-files',
+    'connects to a socket of the user that lies in the project, which is no overlay but the real files',
+    'sockets that are there at the start are covered',
+    async ({ ground }) => ground.root,
+    {},
+    realFiles,
   ),
   pathname(
     'socket-in-grant',

@@ -8,6 +8,7 @@ import {
   type Syscall,
 } from '../../../src/engine/sandbox/seccomp/syscalls.ts'
 import type { EscapeCase } from '../case.ts'
+import { staying, stays } from '../staying.ts'
 import type { World } from '../world.ts'
 
 const architecture = arch() as Architecture
@@ -15,7 +16,7 @@ const number = (name: Syscall) => syscallNumber(name, architecture) ?? -1
 const filter = 'seccomp refuses the call'
 
 /** Perl speaks to the kernel directly; the process stays, so that the oracle can look at it from outside. */
-const perl = (world: World, code: string) => `perl -e '${code}; sleep 60' ${world.mark} & sleep $pause`
+const perl = staying
 
 /** The call gives a descriptor of a kind that nothing else gives. */
 function descriptorCall(
@@ -83,7 +84,7 @@ export const kernel: readonly EscapeCase[] = [
   nestedNamespace(
     'userns-unshare',
     'makes a user namespace to be root in',
-    (world) => `unshare -U perl -e 'sleep 60' ${world.mark} & sleep $pause`,
+    (world) => `unshare -U perl -e '${stays}' ${world.mark} & settled $!`,
     both,
   ),
   nestedNamespace(
@@ -109,7 +110,7 @@ export const kernel: readonly EscapeCase[] = [
     guard: both,
     claim: 'blocked',
     stage: async (world) => ({
-      probe: `unshare -Urm sh -c 'mount -t tmpfs ${world.mark} /tmp && perl -e "sleep 60" ${world.mark}' & sleep $pause`,
+      probe: `unshare -Urm sh -c 'mount -t tmpfs ${world.mark} /dev/shm && exec perl -e "$0" ${world.mark}' '${stays}' & settled $!`,
       live: true,
       escaped: async () => {
         const tables = await Promise.all(
@@ -118,6 +119,28 @@ export const kernel: readonly EscapeCase[] = [
         return tables.some((table) => table.includes(` tmpfs ${world.mark} `))
       },
     }),
+  },
+  {
+    id: 'setns',
+    group: 'Kernel',
+    attack: 'enters a namespace of another process of the host',
+    guard: 'there is none to be seen, and seccomp refuses the call',
+    claim: 'blocked',
+    only: 'root',
+    stage: async (world) => {
+      const other = await world.bystander({}, ['unshare', '-u'])
+      const place = `/proc/${other.pid}/ns/uts`
+      return {
+        probe: staying(world, `open(N, "<", "${place}"); syscall(${number('setns')}, fileno(N), 0)`),
+        live: true,
+        tried: async () => (await world.processes()).length > 0,
+        escaped: async () => {
+          const links = [place, ...(await world.processes()).map((pid) => `/proc/${pid}/ns/uts`)]
+          const [theirs, ...own] = await Promise.all(links.map((path) => readlink(path).catch(() => null)))
+          return theirs !== null && own.includes(theirs ?? '')
+        },
+      }
+    },
   },
   {
     id: 'unmount-mask',
@@ -220,12 +243,13 @@ export const kernel: readonly EscapeCase[] = [
     stage: async (world) => ({
       probe: `cat >inject.pl <<'END'
 ioctl(STDIN, 0x5412, $_) for split //, "typed\\n";
-alarm 2;
-my $line = <STDIN>;
+my $ready = ""; vec($ready, 0, 1) = 1;
+my $line = select($ready, undef, undef, 1) ? <STDIN> : "";
 open(F, ">", "$ENV{HOME}/loot");
 print F $line;
+open(T, ">", "$ENV{HOME}/tried");
 END
-sleep 3 | script -qc 'perl inject.pl' /dev/null`,
+settled $$ | script -qc 'perl inject.pl' /dev/null`,
       escaped: async () => (await world.loot()).includes('typed'),
     }),
   },

@@ -2,6 +2,7 @@ import { createSocket } from 'node:dgram'
 import { networkInterfaces } from 'node:os'
 import type { AddressInfo } from 'node:net'
 import type { EscapeCase } from '../case.ts'
+import { staying } from '../staying.ts'
 import { listen } from './ipc.ts'
 
 const own = 'a network namespace of its own, in which there is only its own loopback'
@@ -44,7 +45,7 @@ function socketKind(
     claim: 'blocked',
     ...(only === undefined ? {} : { only }),
     stage: async (world) => ({
-      probe: `perl -e '${code}; sleep 60' ${world.mark} & sleep $pause`,
+      probe: staying(world, code),
       live: true,
       escaped: async () => (await world.descriptors()).includes(`socket ${kind}`),
       tried: async () => (await world.processes()).length > 0,

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import type { EscapeCase } from '../case.ts'
+import { staying, stays } from '../staying.ts'
 
 const own = 'a process namespace of its own: host processes have no number inside'
 
@@ -56,7 +57,7 @@ export const processes: readonly EscapeCase[] = [
     stage: async (world) => {
       const { pid } = await world.bystander()
       return {
-        probe: `perl -e 'open(F, "+<", "/proc/${pid}/mem"); open(G, "+<", "/proc/1/mem"); sleep 60' ${world.mark} & sleep $pause`,
+        probe: staying(world, `open(F, "+<", "/proc/${pid}/mem"); open(G, "+<", "/proc/1/mem")`),
         live: true,
         tried: async () => (await world.processes()).length > 0,
         escaped: async () => (await world.descriptors()).some((link) => /^\/proc\/\d+\/mem$/.test(link)),
@@ -70,7 +71,7 @@ export const processes: readonly EscapeCase[] = [
     guard: "everything lives in the holder's process namespace and dies with it",
     claim: 'blocked',
     stage: async (world) => ({
-      probe: `perl -e 'use POSIX; fork and exit; setsid; fork and exit; close STDIN; close STDOUT; close STDERR; $SIG{$_} = "IGNORE" for qw(HUP TERM INT); sleep 60' ${world.mark}; sleep 0.2`,
+      probe: `perl -e 'use POSIX; fork and exit; setsid; fork and exit; close STDIN; close STDOUT; close STDERR; $SIG{$_} = "IGNORE" for qw(HUP TERM INT); ${stays}' ${world.mark}; settled $$`,
       escaped: async () => (await world.processes()).length > 0,
     }),
   },

@@ -1,6 +1,7 @@
 import { readFile, stat } from 'node:fs/promises'
 import { rm } from 'node:fs/promises'
 import type { EscapeCase } from '../case.ts'
+import { staying } from '../staying.ts'
 import type { World } from '../world.ts'
 
 const processLimit = 20
@@ -15,6 +16,32 @@ async function residentMb(world: World): Promise<number> {
   return Math.max(0, ...sizes)
 }
 
+/** How many CPUs a process may use: its affinity, or the quota of its control group. */
+async function cpusOf(pid: number): Promise<number> {
+  const read = (path: string) => readFile(path, 'utf8').catch(() => '')
+  const status = await read(`/proc/${pid}/status`)
+  const mask = /^Cpus_allowed:\s*([\da-f,]+)/m.exec(status)?.[1] ?? ''
+  const allowed = mask
+    .replaceAll(',', '')
+    .split('')
+    .reduce(
+      (sum, digit) => sum + [...Number.parseInt(digit, 16).toString(2)].filter((b) => b === '1').length,
+      0,
+    )
+  const groups = (await read(`/proc/${pid}/cgroup`)).split('\n').map((line) => line.split(':'))
+  const quotas = await Promise.all(
+    groups.map(async ([, names = '', ...path]) => {
+      const folder = `/sys/fs/cgroup/${names}${path.join(':')}`
+      const [quota = '', period = ''] = names === '' ? (await read(`${folder}/cpu.max`)).split(' ') : []
+      const old = names.split(',').includes('cpu')
+        ? Number(await read(`${folder}/cpu.cfs_quota_us`)) / Number(await read(`${folder}/cpu.cfs_period_us`))
+        : 0
+      return Number(quota) > 0 ? Number(quota) / Number(period) : old
+    }),
+  )
+  return Math.min(allowed, ...quotas.filter((quota) => quota > 0))
+}
+
 export const resources: readonly EscapeCase[] = [
   {
     id: 'fork-bomb',
@@ -23,7 +50,11 @@ export const resources: readonly EscapeCase[] = [
     guard: 'limit pids: a control group, or RLIMIT_NPROC in a user namespace of its own',
     claim: 'blocked',
     stage: async (world) => ({
-      probe: `perl -e 'for (1..80) { fork or do { sleep 60; exit } } sleep 60' ${world.mark} & sleep $pause`,
+      probe: staying(
+        world,
+        // When it is refused one it lets two go, for the shell that waits for it.
+        'for (1..80) { $p = fork; if (!defined $p) { kill 9, splice(@p, 0, 2); wait; wait; last } if (!$p) { sleep 60; exit } push @p, $p }',
+      ),
       live: true,
       escaped: async () => (await world.processes()).length > processLimit + 1,
       request: { limits: { pids: processLimit } },
@@ -38,10 +69,28 @@ export const resources: readonly EscapeCase[] = [
     // Without a control group of its own an ordinary user's spec that asks for this fails preflight.
     only: 'root',
     stage: async (world) => ({
-      probe: `perl -e '$x = "x" x 200_000_000; sleep 60' ${world.mark} & sleep $pause`,
+      probe: staying(world, '$x = "x" x 200_000_000'),
       live: true,
       escaped: async () => (await residentMb(world)) > 100,
       request: { limits: { memory_mb: 64 } },
+    }),
+  },
+  {
+    id: 'cpu-spin',
+    group: 'Resources',
+    attack: 'spins on every CPU',
+    guard: 'limit cpus: a control group, or an affinity that cannot be changed from inside',
+    claim: 'blocked',
+    stage: async (world) => ({
+      probe: `taskset -a -p ffff $$; ${staying(world, 'fork')}`,
+      live: true,
+      request: { limits: { cpus: 1 } },
+      // By what the kernel holds them to: how much they get on a busy machine says nothing.
+      escaped: async () => {
+        const bounds = await Promise.all((await world.processes()).map(cpusOf))
+        return bounds.length === 0 || bounds.some((cpus) => cpus > 1)
+      },
+      tried: async () => (await world.processes()).length > 0,
     }),
   },
   ...(['/dev/shm', '/tmp'] as const).map((folder): EscapeCase => ({
@@ -55,7 +104,7 @@ export const resources: readonly EscapeCase[] = [
       const size = folder === '/tmp' ? '2100M' : '600M'
       world.defer(() => rm(path, { force: true }))
       return {
-        probe: `fallocate -l ${size} ${path}; perl -e 'sleep 60' ${world.mark} & sleep $pause`,
+        probe: `fallocate -l ${size} ${path}; ${staying(world, '')}`,
         live: true,
         escaped: async () => {
           const [pid] = await world.processes()

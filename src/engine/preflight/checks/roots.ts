@@ -1,6 +1,7 @@
-import { access, constants, readFile, stat } from 'node:fs/promises'
-import { isAbsolute, join, relative } from 'node:path'
+import { access, constants, realpath, stat } from 'node:fs/promises'
+import { dirname, isAbsolute, join, relative } from 'node:path'
 import type { CheckResult } from '../../../shared/doctor.ts'
+import { run } from '../../base/process.ts'
 
 /** The roots are there, are folders and can be read. */
 export async function checkReachable(root: string): Promise<CheckResult> {
@@ -56,17 +57,32 @@ export function checkConfigApart(root: string, configDir: string): CheckResult {
   }
 }
 
-/** `changeset: none` writes the real files: never on a tree that agents must not write. */
-export async function checkNoIntegrationMarker(root: string): Promise<CheckResult> {
-  const marker = join(root, '.agency', 'INTEGRATION_MARKER')
-  const found = await readFile(marker).then(
+const hasMarker = (folder: string) =>
+  access(join(folder, '.agency', 'INTEGRATION_MARKER')).then(
     () => true,
     () => false,
   )
+
+/** The integration tree a folder is in, or one that lies in it, as far as a short look finds it. */
+async function integrationTreeAround(root: string): Promise<string | null> {
+  for (let folder = root; ; folder = dirname(folder)) {
+    if (await hasMarker(folder)) return folder
+    if (folder === dirname(folder)) break
+  }
+  const tests = ['-name', 'INTEGRATION_MARKER', '-path', '*/.agency/*', '-print0', '-quit']
+  const found = await run('find', [root, '-xdev', '-maxdepth', '8', ...tests], { timeoutMs: 5000 })
+  const marker = found.stdout.toString().split('\0')[0]
+  return marker === undefined || marker === '' ? null : dirname(dirname(marker))
+}
+
+/** `changeset: none` writes the real files: never in a tree that agents must not write, or with one in it. */
+export async function checkNoIntegrationMarker(root: string): Promise<CheckResult> {
+  const tree = await integrationTreeAround(await realpath(root).catch(() => root))
+  const which = tree === root ? 'this is' : `${tree ?? ''} is`
   return {
     name: `integration marker ${root}`,
-    ok: !found,
-    detail: found ? 'this is an integration tree: agents never write it directly' : 'none',
-    fix: found ? 'Use --changeset overlay or worktree.' : null,
+    ok: tree === null,
+    detail: tree === null ? 'none' : `${which} an integration tree: agents never write it directly`,
+    fix: tree === null ? null : 'Use --changeset overlay or worktree.',
   }
 }

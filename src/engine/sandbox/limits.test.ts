@@ -1,0 +1,122 @@
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Limits } from '../../shared/spec.ts'
+import { findUnifiedParent, makeCgroup } from './cgroups.ts'
+import { makeGround, startOn } from './fixture.ts'
+import { detectHost, type HostFacts } from './host.ts'
+import { planLimits } from './limits.ts'
+import { parseUse } from './tree.ts'
+
+let host: HostFacts
+let folder: string
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'orangery-limits-'))
+  host = await detectHost(folder)
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+const id = '20261116000000-abcd' as Parameters<typeof planLimits>[2]
+const all: Limits = { memory_mb: 256, cpus: 1.5, pids: 40, disk_mb: 100, timeout_s: 60 }
+const planOn = (cgroups: HostFacts['cgroups'], limits = all) => planLimits(limits, { ...host, cgroups }, id)
+
+describe('every limit is planned', () => {
+  test('on a systemd user session as properties of one scope', () => {
+    const plan = planOn({ kind: 'systemd' })
+    expect(plan.scope).toEqual(['MemoryMax=268435456', 'MemorySwapMax=0', 'CPUQuota=150%', 'TasksMax=49'])
+    expect(plan).toMatchObject({ cgroup: null, processes: null, affinity: null, diskMb: 100, timeoutS: 60 })
+  })
+
+  test('with control groups of version 2 in one folder', () => {
+    const plan = planOn({ kind: 'v2', parents: { memory: '/g', cpu: '/g', pids: '/g' } })
+    expect(plan.cgroup).toEqual({
+      kind: 'v2',
+      folders: [`/g/orangery-${id}`],
+      settings: [
+        { file: `/g/orangery-${id}/memory.max`, value: '268435456' },
+        { file: `/g/orangery-${id}/memory.swap.max`, value: '0' },
+        { file: `/g/orangery-${id}/cpu.max`, value: '150000 100000' },
+        { file: `/g/orangery-${id}/pids.max`, value: '43' },
+      ],
+    })
+  })
+
+  test('with version 1 in one folder for each, and what is missing by other means or not at all', () => {
+    const plan = planOn({ kind: 'v1', parents: { memory: '/m', cpu: '/c', pids: '/p' } })
+    expect(plan.cgroup?.folders).toEqual([`/m/orangery-${id}`, `/c/orangery-${id}`, `/p/orangery-${id}`])
+    const none = { kind: 'none', why: 'there is none' } as const
+    expect(() => planOn(none, { memory_mb: 1 })).toThrow('limit memory_mb: there is none')
+    expect(() => planOn(none, { cpus: 1.5 })).toThrow('limit cpus: there is none')
+    expect(planOn(none, { cpus: 2 }).affinity).toBe('0-1')
+    const ordinary = { ...host, uid: 1000, cgroups: none }
+    expect(planLimits({ pids: 9 }, ordinary, id).processes).toBe(9)
+  })
+})
+
+test('the group of version 2 we may make ours is found above our own, or at the very top', async () => {
+  const session = join(folder, 'user.slice', 'session')
+  await mkdir(join(session, 'ours'), { recursive: true })
+  await writeFile(join(session, 'cgroup.subtree_control'), 'memory pids\n')
+  await writeFile(join(session, 'cgroup.procs'), '')
+  expect(await findUnifiedParent('/user.slice/session/ours', folder)).toEqual({
+    memory: session,
+    pids: session,
+  })
+  expect(await findUnifiedParent('/', folder)).toEqual({})
+  await writeFile(join(folder, 'cgroup.subtree_control'), 'cpu memory pids\n')
+  await writeFile(join(folder, 'cgroup.procs'), '')
+  expect(Object.keys(await findUnifiedParent('/', folder))).toEqual(['memory', 'cpu', 'pids'])
+})
+
+test('what a group of version 2 tells of limits run into is read as the kernel writes it', async () => {
+  const group = join(folder, 'made')
+  await using cgroup = await makeCgroup({
+    kind: 'v2',
+    folders: [group],
+    settings: [{ file: join(group, 'memory.max'), value: '1' }],
+  })
+  expect(await readFile(join(group, 'memory.max'), 'utf8')).toBe('1')
+  expect(await cgroup.readEvents()).toEqual({ memory: 0, pids: 0 })
+  await writeFile(
+    join(group, 'memory.events'),
+    'low 0\nhigh 0\nmax 12\noom 2\noom_kill 1\noom_group_kill 0\n',
+  )
+  await writeFile(join(group, 'pids.events'), 'max 3\n')
+  await writeFile(join(group, 'memory.peak'), `${64 * 1024 * 1024}\n`)
+  await writeFile(join(group, 'cpu.stat'), 'usage_usec 1234567\nuser_usec 1\nsystem_usec 2\n')
+  expect(await cgroup.readEvents()).toEqual({ memory: 1, pids: 3 })
+  expect(await cgroup.readUse()).toEqual({ peakMb: 64, cpuMs: 1235 })
+  await rm(group, { recursive: true })
+})
+
+test('a sandbox runs in the scope that systemd-run makes for it', async () => {
+  await using ground = await makeGround()
+  const fake = join(ground.folder, 'systemd-run')
+  const noted = join(ground.folder, 'noted')
+  await writeFile(
+    fake,
+    `#!/bin/sh\nfor a; do echo "$a"; [ "$a" != -- ] || break; done >${noted}\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n`,
+    {
+      mode: 0o755,
+    },
+  )
+  const facts: HostFacts = {
+    ...host,
+    cgroups: { kind: 'systemd' },
+    tools: { ...host.tools, 'systemd-run': fake },
+  }
+  const request = ground.request(['sh', '-c', 'exit 3'], { limits: { pids: 5 } })
+  const { sandbox, finish } = await startOn(ground, request, facts)
+  sandbox.release()
+  expect(await finish()).toMatchObject({ exitCode: 3, limits: [] })
+  expect((await readFile(noted, 'utf8')).split('\n')).toEqual(
+    expect.arrayContaining(['--user', '--scope', '-p', 'TasksMax=14', '--']) as string[],
+  )
+})
+
+test('what a process uses is read behind its name, whatever that holds', () => {
+  const line = '42 (a) b (c) S 1 42 42 0 -1 4194304 5 6 7 8 3 4 5 6 20 0 9 0 1 1000000 256 1 2'
+  expect(parseUse(line)).toEqual({ memoryMb: 1, tasks: 9, cpuMs: 180 })
+  expect(parseUse('')).toEqual({ memoryMb: 0, tasks: 0, cpuMs: 0 })
+})
