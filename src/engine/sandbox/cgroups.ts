@@ -2,7 +2,6 @@ import { constants } from 'node:fs'
 import { access, mkdir, readFile, rmdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { run } from '../base/process.ts'
-import { isInside } from './view.ts'
 
 export const controllers = ['memory', 'cpu', 'pids'] as const
 export type Controller = (typeof controllers)[number]
@@ -42,7 +41,7 @@ export async function findUnifiedParent(
   top = '/sys/fs/cgroup',
 ): Promise<Readonly<Partial<Record<Controller, string>>>> {
   // Only the top of all may hold processes itself and have groups below.
-  for (let folder = own === '/' ? top : dirname(join(top, own)); isInside(folder, top);) {
+  for (let folder = own === '/' ? top : dirname(join(top, own)); folder.startsWith(top);) {
     const handed = await readFile(join(folder, 'cgroup.subtree_control'), 'utf8').catch(() => '')
     const has = controllers.filter((name) => handed.split(/\s/).includes(name))
     if (has.length > 0 && (await isWritable(folder)) && (await isWritable(join(folder, 'cgroup.procs')))) {
