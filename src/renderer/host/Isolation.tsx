@@ -27,8 +27,8 @@ function LevelRow({ report }: { report: LevelReport }) {
     <li className="rounded-lg bg-raised p-4 shadow-[0_0_0_1px_var(--line)]">
       <div className="flex items-center gap-2.5">
         <LevelIcon level={report.level} size={16} />
-        <span className="font-medium">{levelWords[report.level].label}</span>
-        <span className="text-ink-faint">level {report.level}</span>
+        <span className="shrink-0 font-medium">{levelWords[report.level].label}</span>
+        <span className="shrink-0 text-ink-faint">level {report.level}</span>
         <span className="flex-1" />
         {report.driver !== null && (
           <span className="min-w-0 truncate font-mono text-micro text-ink-faint">

@@ -155,7 +155,7 @@ export function FileList({ files, current, severalRoots, onSelect }: FileListPro
               <PathText path={root + file.path} className="flex-1" />
               <StateIcon state={stateOf(file)} />
               {stateOf(file) === 'open' && (file.insertions > 0 || file.deletions > 0) && (
-                <Counts insertions={file.insertions} deletions={file.deletions} className="opacity-80" />
+                <Counts insertions={file.insertions} deletions={file.deletions} />
               )}
             </button>
           )

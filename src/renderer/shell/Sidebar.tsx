@@ -1,4 +1,4 @@
-import { Cpu, Inbox, Monitor, Moon, Plus, Search, Sun } from 'lucide-react'
+import { CircleHelp, Cpu, Inbox, Monitor, Moon, Plus, Search, Sun } from 'lucide-react'
 import { useDeferredValue, useMemo, useRef, useState } from 'react'
 import type { BoundaryRequest } from '../../shared/escalation.ts'
 import type { DispatchRow } from '../../shared/dispatch.ts'
@@ -38,18 +38,31 @@ function HostLine() {
   const sandboxes = doctor.data?.levels.filter((level) => level.level > 0 && level.available) ?? []
   const route = useRoute()
   const ready = sandboxes.length > 0
+  const orphans = doctor.data?.orphans?.length ?? 0
   return (
-    <button
-      type="button"
-      aria-current={route.page === 'host' ? 'page' : undefined}
-      onClick={() => go({ page: 'host', tab: 'isolation' })}
-      className="flex h-7 min-w-0 flex-1 items-center gap-2 rounded-md px-2 text-small text-ink-soft hover:bg-hover aria-[current=page]:bg-active"
-    >
-      <Cpu size={14} className={doctor.data !== undefined && !ready ? 'text-bad' : 'text-ink-faint'} />
-      <span className="truncate">
-        {doctor.data === undefined ? 'This computer' : ready ? 'Sandbox ready' : 'No sandbox available'}
-      </span>
-    </button>
+    <>
+      <button
+        type="button"
+        aria-current={route.page === 'host' ? 'page' : undefined}
+        onClick={() => go({ page: 'host', tab: 'isolation' })}
+        className="flex h-7 min-w-0 flex-1 items-center gap-2 rounded-md px-2 text-small text-ink-soft hover:bg-hover aria-[current=page]:bg-active"
+      >
+        <Cpu size={14} className={doctor.data !== undefined && !ready ? 'text-bad' : 'text-ink-faint'} />
+        <span className="truncate">
+          {doctor.data === undefined ? 'This computer' : ready ? 'Sandbox ready' : 'No sandbox available'}
+        </span>
+      </button>
+      {orphans > 0 && (
+        <Button
+          look="quiet"
+          size="small"
+          tip={orphans === 1 ? 'One thing belongs to nothing' : `${orphans} things belong to nothing`}
+          aria-label="Orphans"
+          icon={<CircleHelp size={14} className="text-warn" />}
+          onClick={() => go({ page: 'host', tab: 'workspaces' })}
+        />
+      )}
+    </>
   )
 }
 

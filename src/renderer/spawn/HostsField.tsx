@@ -1,8 +1,26 @@
-import { useDeferredValue } from 'react'
 import { presetNames, presetOf } from '../../shared/hosts.ts'
 import { useAnswer } from '../client/queries.ts'
 import { Plain } from '../text/Plain.tsx'
 import { hostsOf } from './form.ts'
+
+/** Each asked for on its own: one that means nothing here must not hide what the others mean. */
+function Meaning({ rule, agent, roots }: { rule: string; agent: string; roots: readonly string[] }) {
+  const expanded = useAnswer('outputs.expand', { rules: [rule], agent, roots: [...roots] }, { keep: true })
+  if (expanded.error !== null)
+    return (
+      <li className="text-bad">
+        <Plain>{expanded.error.message}</Plain>
+      </li>
+    )
+  if (expanded.data === undefined) return null
+  const hosts = expanded.data.flatMap((expansion) => expansion.hosts)
+  return (
+    <li className="[overflow-wrap:anywhere]">
+      <span className="font-mono text-micro">{rule}</span>{' '}
+      {hosts.length === 0 ? 'means nothing here' : <Plain>{`means ${hosts.join(', ')}`}</Plain>}
+    </li>
+  )
+}
 
 type HostsFieldProps = {
   value: string
@@ -14,12 +32,7 @@ type HostsFieldProps = {
 /** Hosts by name, or presets for what the user's own tools are set to, each shown as what it means here. */
 export function HostsField({ value, agent, roots, onChange }: HostsFieldProps) {
   const hosts = hostsOf(value)
-  const rules = useDeferredValue(hosts.filter((host) => presetOf(host) !== null).join(' '))
-  const expanded = useAnswer(
-    'outputs.expand',
-    { rules: [...hostsOf(rules)], agent, roots: [...roots] },
-    { enabled: rules !== '', keep: true },
-  )
+  const presets = hosts.filter((host) => presetOf(host) !== null)
   const toggle = (rule: string) =>
     onChange((hosts.includes(rule) ? hosts.filter((host) => host !== rule) : [...hosts, rule]).join(' '))
   return (
@@ -45,18 +58,10 @@ export function HostsField({ value, agent, roots, onChange }: HostsFieldProps) {
           </button>
         ))}
       </div>
-      {rules !== '' && (
+      {presets.length > 0 && (
         <ul aria-label="What the presets mean" className="selectable space-y-0.5 text-small text-ink-soft">
-          {expanded.error !== null && (
-            <li className="text-bad">
-              <Plain>{expanded.error.message}</Plain>
-            </li>
-          )}
-          {expanded.data?.map(({ rule, hosts: means }) => (
-            <li key={rule} className="[overflow-wrap:anywhere]">
-              <span className="font-mono text-micro">{rule}</span>{' '}
-              {means.length === 0 ? 'means nothing here' : <Plain>{`means ${means.join(', ')}`}</Plain>}
-            </li>
+          {presets.map((rule) => (
+            <Meaning key={rule} rule={rule} agent={agent} roots={roots} />
           ))}
         </ul>
       )}
