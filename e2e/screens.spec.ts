@@ -1,25 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { expect, test as base, type Page } from '@playwright/test'
-import { serve } from '../src/serve/index.ts'
-import { makeDemo, type Demo } from './demo/handlers.ts'
-
-/** Screens that a real engine reaches only with agents and hours, on canned answers behind the real host. */
-const test = base.extend<{ demo: Demo & { page: Page; idOf(name: string): Promise<string> } }>({
-  demo: async ({ page }, use) => {
-    const dataDir = await mkdtemp(join(tmpdir(), 'orangery-demo-'))
-    const demo = await makeDemo(dataDir)
-    const serving = await serve({ engine: demo })
-    await page.goto(serving.url)
-    await expect(page.getByRole('button', { name: 'New dispatch' }).first()).toBeVisible()
-    const rows = await demo.handlers['dispatch.list']({ limit: 100 }, { by: 'test' })
-    const idOf = async (name: string) => rows.find((row) => row.name?.startsWith(name))?.id ?? ''
-    await use({ ...demo, page, idOf })
-    await serving.close()
-    await rm(dataDir, { recursive: true, force: true })
-  },
-})
+import { expect, test } from './demoHouse.ts'
 
 test('dispatches stand by what needs a person, and search narrows them', async ({ demo }) => {
   const { page } = demo
@@ -85,10 +64,28 @@ test('a review goes by keyboard alone, and a typed comment is not lost', async (
 
 test('the record says where what happened differs from what was asked', async ({ demo }) => {
   const { page } = demo
-  await page.goto(`${new URL(page.url()).origin}/#/dispatch/${await demo.idOf('Make coupons')}/record`)
+  await demo.go(`#/dispatch/${await demo.idOf('Make coupons')}/record`)
   await expect(page.getByText('14 turns where 12 were allowed')).toBeVisible()
   await expect(page.getByRole('row', { name: /Network/ })).toContainText('telemetry.example.com')
   await expect(page.getByText('Boundary readwrite → network')).toBeVisible()
+  const network = page.getByRole('region', { name: 'Network' })
+  await expect(network.getByRole('listitem').first()).toContainText('telemetry.example.com:443')
+  await expect(network).toContainText('18 connections, 881.9 KB')
+})
+
+test('what never started looks unlike what failed, and says why', async ({ demo }) => {
+  const { page } = demo
+  const list = page.getByRole('navigation', { name: 'Dispatches' })
+  const look = (label: string) =>
+    page.evaluate<string>(`(() => {
+      const { backgroundColor, boxShadow } = getComputedStyle(document.querySelector('nav [aria-label^="${label}"]'))
+      return backgroundColor + boxShadow
+    })()`)
+  await expect(list.getByRole('button', { name: './train.sh' })).toBeVisible()
+  expect(await look('Did not start')).not.toBe(await look('Failed'))
+  await list.getByRole('button', { name: './train.sh' }).click()
+  await expect(page.getByRole('heading', { name: 'It did not start' })).toBeVisible()
+  await expect(page.getByText('Nothing ran and no file was touched.')).toBeVisible()
 })
 
 test('a level this computer cannot do is said before the start, with what helps', async ({ demo }) => {

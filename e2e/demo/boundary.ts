@@ -1,6 +1,6 @@
 import type { Handlers } from '../../src/shared/api.ts'
 import type { BoundaryLevel } from '../../src/shared/boundary.ts'
-import type { EffectiveConfig } from '../../src/shared/config.ts'
+import type { EffectiveApproval, EffectiveConfig } from '../../src/shared/config.ts'
 import type { BoundaryGrant, BoundaryRequest } from '../../src/shared/escalation.ts'
 import type { DispatchRow } from '../../src/shared/dispatch.ts'
 import { OrangeryError } from '../../src/shared/errors.ts'
@@ -45,6 +45,19 @@ export function boundaryDemo(
   const answered = new Map<string, BoundaryRequest>()
   const history = new Map<string, BoundaryGrant[]>()
   const now = () => new Date().toISOString()
+  const saved: EffectiveApproval[] = [
+    {
+      id: 'a1',
+      agent: 'claude',
+      level: 'network',
+      hosts: ['registry.example.com:443'],
+      source: 'project',
+      file: '/home/ada/shop/.orangery.json',
+      line: 4,
+      covers: ['/home/ada/shop'],
+      expired: false,
+    },
+  ]
 
   function request(of: DispatchRow): BoundaryRequest {
     const known = answered.get(of.id)
@@ -132,8 +145,11 @@ export function boundaryDemo(
       running()
         .map(request)
         .filter(({ status }) => status === 'open'),
-    'boundary.approvals': async () => ({ saved: [], tasks: [] }),
-    'boundary.revoke': async () => ({ removed: [] }),
+    'boundary.approvals': async () => ({ saved: [...saved], tasks: [] }),
+    'boundary.revoke': async ({ approval }) => {
+      const at = saved.findIndex((each) => each.id === approval)
+      return { removed: saved.splice(at, at === -1 ? 0 : 1).map((each) => each.id) }
+    },
     'config.show': async () => config,
     'config.question': async ({ root }) => ({
       project: root,

@@ -2,70 +2,19 @@ import { api, type Handlers } from '../../src/shared/api.ts'
 import type { Changeset, ChangedFile } from '../../src/shared/changeset.ts'
 import type { DispatchDetail } from '../../src/shared/dispatch.ts'
 import { OrangeryError } from '../../src/shared/errors.ts'
-import type { EventBody, LoggedEvent } from '../../src/shared/events.ts'
-import type { DispatchId } from '../../src/shared/ids.ts'
-import { capture } from './capture.ts'
-import { base, hostile, result } from './project.ts'
 import { boundaryDemo } from './boundary.ts'
+import { capture } from './capture.ts'
+import { hostDemo } from './host.ts'
+import { eventsOf, outputOf } from './logs.ts'
+import { base, hostile, result } from './project.ts'
+import { at, makeRows, root, row } from './rows.ts'
+import { storageDemo } from './storage.ts'
 
 /**
  * An engine made of canned answers, for screens a real one reaches only with agents, engines and hours: several
  * levels, requests, violations, hostile names. Everything that acts is tested against the real engine.
  */
 export type Demo = { readonly handlers: Handlers; touch(id: string): void }
-
-const root = '/home/ada/shop'
-const at = (minutesAgo: number) => new Date(Date.now() - minutesAgo * 60_000).toISOString()
-let serial = 0
-const makeId = (minutesAgo: number) =>
-  `${at(minutesAgo).replaceAll(/[-:T]/g, '').slice(0, 14)}-${(0xa1b0 + serial++).toString(16)}` as DispatchId
-
-type Draft = Partial<DispatchDetail> & { readonly minutes: number; readonly seconds?: number }
-
-function row(draft: Draft): DispatchDetail {
-  const { minutes, seconds = 74, ...over } = draft
-  const running = over.status === 'running' || over.status === 'starting'
-  return {
-    id: makeId(minutes),
-    parent_id: null,
-    name: null,
-    agent: 'command',
-    role: null,
-    phase: null,
-    prompt: null,
-    status: 'completed',
-    sandbox: null,
-    exit_code: running ? null : 0,
-    error: null,
-    created_at: at(minutes),
-    started_at: at(minutes),
-    ended_at: running ? null : at(minutes - seconds / 60),
-    level: 1,
-    boundary: 'readwrite',
-    roots: [root],
-    command: [],
-    changeset: null,
-    sandbox_spec: null,
-    sandbox_effective: null,
-    ...over,
-  }
-}
-
-const effective = (over: object = {}) => ({
-  tools_used: ['Read', 'Edit', 'Bash'],
-  access_mode: 'workspace-write',
-  turns_used: 14,
-  commands_used: 31,
-  violations: [],
-  level: 1,
-  driver: 'bubblewrap 0.8.0',
-  workspace: 'kernel-overlay',
-  boundary_history: [{ at: at(9), from: null, to: 'readwrite', by: 'policy', why: 'default' }],
-  network: { allowed: [], denied: [] },
-  resources: { wall_ms: 74_210, cpu_ms: 41_005, max_rss_mb: 412, disk_mb: 3.4 },
-  declared_equals_actual: { ok: true, checks: [] },
-  ...over,
-})
 
 export async function makeDemo(dataDir: string): Promise<Demo> {
   const shop = await capture(root, base, result)
@@ -81,87 +30,7 @@ export async function makeDemo(dataDir: string): Promise<Demo> {
   const changesets = new Map<string, Changeset>()
   const texts = new Map<string, string>()
 
-  const review = row({
-    minutes: 11,
-    name: 'Make coupons work in the cart',
-    agent: 'claude',
-    prompt: 'Make coupons work in the cart',
-    command: ['claude', '-p'],
-    boundary: 'network',
-    sandbox_spec: {
-      access_mode: 'workspace-write',
-      isolation: 'os',
-      outputs: { mode: 'restricted', allow: ['api.anthropic.com:443'] },
-      max_turns: 12,
-      limits: { memory_mb: 2048, timeout_s: 900 },
-    },
-    sandbox_effective: effective({
-      boundary_history: [
-        { at: at(11), from: null, to: 'readwrite', by: 'policy', why: 'phase build' },
-        { at: at(9), from: 'readwrite', to: 'network', by: 'ada', why: 'needs the model' },
-      ],
-      network: {
-        allowed: [{ host: 'api.anthropic.com:443', connections: 18, bytes: 903_112 }],
-        denied: [{ host: 'telemetry.example.com:443', connections: 3, why: 'not in the list' }],
-      },
-    }),
-  })
-  const trapped = row({
-    minutes: 42,
-    name: 'fix\u202Exif <b>bold</b>',
-    command: ['sh', '-c', 'make traps'],
-    roots: ['/home/ada/traps'],
-  })
-  const rows: DispatchDetail[] = [
-    row({
-      minutes: 2,
-      status: 'running',
-      name: 'Port the importer to streams',
-      agent: 'codex',
-      command: ['codex', 'exec'],
-      level: 2,
-      roots: ['/home/ada/importer'],
-    }),
-    row({ minutes: 1, status: 'starting', command: ['npm', 'run', 'build'], roots: ['/home/ada/site'] }),
-    review,
-    trapped,
-    row({
-      minutes: 95,
-      seconds: 12,
-      command: ['make', 'check'],
-      status: 'failed',
-      exit_code: 2,
-      error: 'The command ended with code 2.',
-    }),
-    row({ minutes: 130, seconds: 3, name: 'Update the snapshots', command: ['npx', 'vitest', '-u'] }),
-    row({
-      minutes: 300,
-      command: ['./train.sh'],
-      status: 'preflight_failed',
-      level: 3,
-      exit_code: null,
-      error:
-        'vm: no runtime that gives a virtual machine was found\nInstall qemu-system-x86, or choose another level.',
-      started_at: null,
-      ended_at: null,
-    }),
-    row({
-      minutes: 1_600,
-      name: 'Try the new bundler',
-      command: ['npm', 'i'],
-      status: 'cancelled',
-      level: 0,
-      boundary: 'full',
-    }),
-    row({
-      minutes: 2_900,
-      name: 'Rewrite the parser',
-      agent: 'claude',
-      status: 'interrupted',
-      exit_code: null,
-    }),
-    row({ minutes: 9_000, name: 'Bump dependencies', agent: 'opencode', status: 'timeout', exit_code: 124 }),
-  ]
+  const { rows, review, trapped } = makeRows()
 
   const put = (
     owner: DispatchDetail,
@@ -222,100 +91,9 @@ export async function makeDemo(dataDir: string): Promise<Demo> {
     new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
 
   const canned: Partial<Handlers> = {
-    'host.info': async () => ({
-      version: '0.1.0',
-      data_dir: dataDir,
-      platform: 'linux',
-      home: '/home/ada',
-      host: 'browser',
-    }),
-    'disk.use': async () => ({
-      total: 0,
-      logs: 0,
-      logs_kept: null,
-      shared: { records: 0, backups: 0, objects: 0, other: 0 },
-      dispatches: [],
-    }),
-    'disk.keep_logs': async () => ({ removed: [] }),
+    ...hostDemo(dataDir),
+    ...storageDemo(review.id),
     'dispatch.verify': async () => ({ ok: true, events: 0, problem: null }),
-    'host.doctor': async () => ({
-      platform: 'linux',
-      kernel: '6.1.0-28-amd64',
-      data_dir: '/home/ada/.local/share/orangery',
-      levels: [
-        {
-          level: 0,
-          name: 'bare-cli',
-          available: true,
-          driver: null,
-          workspace: 'kernel-overlay',
-          checks: [],
-        },
-        {
-          level: 1,
-          name: 'os-sandboxed',
-          available: true,
-          driver: 'bubblewrap 0.8.0',
-          workspace: 'kernel-overlay',
-          checks: [
-            { name: 'bubblewrap', ok: true, detail: '0.8.0', fix: null },
-            { name: 'user namespaces', ok: true, detail: 'allowed', fix: null },
-            { name: 'overlay', ok: true, detail: 'the kernel mounts them unprivileged', fix: null },
-          ],
-        },
-        {
-          level: 2,
-          name: 'container',
-          available: true,
-          driver: 'podman 4.3.1',
-          workspace: 'volume',
-          checks: [{ name: 'podman', ok: true, detail: '4.3.1, rootless', fix: null }],
-        },
-        {
-          level: 3,
-          name: 'vm',
-          available: false,
-          driver: null,
-          workspace: null,
-          checks: [
-            {
-              name: 'runtime',
-              ok: false,
-              detail: 'no runtime that gives a virtual machine',
-              fix: 'apt install qemu-system-x86',
-            },
-          ],
-        },
-      ],
-      limits: {
-        memory: 'cgroup v2',
-        cpus: 'cgroup v2',
-        pids: 'cgroup v2',
-        disk: 'watched',
-        time: 'supervisor',
-      },
-    }),
-    'host.directories': async ({ path }) => ({
-      path,
-      exists: true,
-      entries: path === '/home/ada/' ? ['importer', 'shop', 'site', 'traps'] : ['src', 'test'],
-    }),
-    'agent.cards': async () =>
-      [
-        ['command', 'Command'],
-        ['claude', 'Claude Code'],
-        ['codex', 'Codex'],
-        ['opencode', 'OpenCode'],
-        ['gemini', 'Gemini CLI'],
-      ].map(([id = '', name = '']) => ({
-        id,
-        name,
-        description: '',
-        command: [],
-        protocol: 'terminal',
-        sandboxLevel: 1,
-        sandboxRequirements: { hosts: [], env: [], read: [], home: 'fresh' },
-      })),
     'dispatch.preflight': async ({ roots, sandbox_spec }) => ({
       ok: !(sandbox_spec ?? '').includes('"vm"'),
       checks: [
@@ -432,75 +210,6 @@ export async function makeDemo(dataDir: string): Promise<Demo> {
     },
   }
   return { handlers: withTheRest(canned), touch }
-}
-
-function outputOf(of: DispatchDetail): string {
-  const lines = [
-    '\u001b[2m$ npm test\u001b[0m',
-    '',
-    '\u001b[1m\u001b[46m RUN \u001b[0m \u001b[36mv5.1.0\u001b[0m \u001b[2m/home/ada/shop\u001b[0m',
-    '',
-    ' \u001b[32m✓\u001b[0m test/cart.test.ts \u001b[2m(3 tests)\u001b[0m \u001b[32m8 ms\u001b[0m',
-    ' \u001b[32m✓\u001b[0m test/money.test.ts \u001b[2m(2 tests)\u001b[0m \u001b[32m3 ms\u001b[0m',
-    ' \u001b[31m✗\u001b[0m test/stock.test.ts \u001b[2m(4 tests | \u001b[0m\u001b[31m1 failed\u001b[0m\u001b[2m)\u001b[0m \u001b[33m1204 ms\u001b[0m',
-    '   \u001b[31mAssertionError: expected 3 to be 4\u001b[0m',
-    '',
-    '\u001b[2m Test Files \u001b[0m \u001b[1m\u001b[31m1 failed\u001b[0m | \u001b[32m2 passed\u001b[0m',
-    '\u001b[2m      Tests \u001b[0m \u001b[1m\u001b[31m1 failed\u001b[0m | \u001b[32m8 passed\u001b[0m',
-    '\u001b[2m   Duration \u001b[0m 1.62s',
-    '',
-  ]
-  const traps = [
-    '\u001b]52;c;ZXZpbA==\u0007clipboard',
-    '\u001b]8;;https://evil.example\u0007a link?\u001b]8;;\u0007',
-    'mirrored: \u202Eelif.txt',
-    '<img src=x onerror=alert(1)>',
-    '',
-  ]
-  return [...lines, ...(of.roots[0] === '/home/ada/traps' ? traps : [])].join('\r\n')
-}
-
-function eventsOf(of: DispatchDetail): LoggedEvent[] {
-  const events: EventBody[] = [
-    { type: 'DispatchStarting', level: of.level ?? 1, command: of.command, roots: of.roots },
-    { type: 'WorkspaceReady', strategy: 'overlay', detail: 'kernel overlay over 1 folder' },
-    { type: 'SandboxReady', driver: 'bubblewrap 0.8.0', plan: '' },
-    {
-      type: 'SelfProbe',
-      result: { ok: true, checks: [{ name: 'network', declared: 'none', actual: 'none', ok: true }] },
-    },
-    { type: 'AgentStarted', pid: 48_112 },
-    { type: 'AgentMessage', role: 'agent', text: 'I will look at the cart first.' },
-    { type: 'ToolCall', id: '1', tool: 'Read', title: 'src/cart.ts' },
-    {
-      type: 'BoundaryRequested',
-      request: 'r1',
-      to: 'network',
-      by: 'claude',
-      why: 'needs the model',
-      hosts: ['api.anthropic.com:443'],
-    },
-    { type: 'BoundaryEscalated', from: 'readwrite', to: 'network', by: 'ada', why: 'needs the model' },
-    {
-      type: 'EgressDecided',
-      host: 'telemetry.example.com',
-      port: 443,
-      allowed: false,
-      why: 'not in the list',
-    },
-    { type: 'ToolCall', id: '2', tool: 'Edit', title: 'src/cart.ts' },
-    { type: 'ChangesetCaptured', revision: '5f0c3a9be1d4', files: 9 },
-    { type: 'AgentEnded', exit_code: 0, signal: null },
-    { type: 'DispatchEnded', status: 'completed', error: null },
-  ]
-  const shown = of.status === 'running' ? events.slice(0, 8) : events
-  return shown.map((event, at) => ({
-    seq: at + 1,
-    at: new Date(Date.parse(of.created_at) + at * 1700).toISOString(),
-    prev: '',
-    hash: '',
-    event,
-  }))
 }
 
 /** What the demo has no answer for says so, whatever the contract grows to. */

@@ -1,0 +1,121 @@
+import type { Handlers } from '../../src/shared/api.ts'
+import type { DispatchId } from '../../src/shared/ids.ts'
+import type { ArchiveRecord, WorktreeMeta } from '../../src/shared/invocation.ts'
+
+type StorageHandlers = Pick<
+  Handlers,
+  | 'disk.use'
+  | 'disk.keep_logs'
+  | 'worktree.list'
+  | 'worktree.get'
+  | 'worktree.remove'
+  | 'archive.list'
+  | 'archive.restore'
+  | 'workspace.orphans'
+  | 'landing.list'
+>
+
+const megabyte = 1024 * 1024
+const id = '20260128120500-b7c9' as DispatchId
+
+const worktree: WorktreeMeta = {
+  schema_version: '1.0',
+  worktree_id: id,
+  name: 'parser',
+  repo_id: '0123456789abcdef',
+  common_dir: '/home/ada/shop/.git',
+  repo_path: '/home/ada/shop',
+  branch: 'agency/parser-b7c9',
+  base_commit: 'f1edd2d9905650d724eba9a6250f77d3c360ee70',
+  tree_path: `/home/ada/.local/share/orangery/repos/0123456789abcdef/worktrees/${id}/tree`,
+  created_at: '2026-01-28T12:05:00Z',
+  notes: [],
+  outcome: null,
+  archive: null,
+}
+
+const archived: ArchiveRecord = {
+  schema_version: '1.0',
+  id: '20260127101500-aa01' as DispatchId,
+  repo_id: '0123456789abcdef',
+  kind: 'invocation',
+  name: 'first try',
+  why: 'discarded',
+  archived_at: '2026-01-27T11:00:00Z',
+  expires_at: '2026-02-26T11:00:00Z',
+  origin: '/home/ada/.local/share/orangery/repos/0123456789abcdef/sandboxes/20260127101500-aa01',
+  common_dir: '/home/ada/shop/.git',
+  branch: 'agency/sandbox-20260127101500-aa01',
+  tip: null,
+  commit: null,
+}
+
+/** A data folder with some of everything in it: logs, a worktree, something archived, something nobody knows. */
+export function storageDemo(dispatch: DispatchId): StorageHandlers {
+  let kept: number | null = null
+  let logs = 300 * megabyte
+  const worktrees = [worktree]
+  const archive = [archived]
+  const entry = (meta: WorktreeMeta) => ({
+    id: meta.worktree_id,
+    repo_id: meta.repo_id,
+    broken: false,
+    why: null,
+    meta,
+  })
+  return {
+    'disk.use': async () => ({
+      total: logs + 40 * megabyte,
+      logs,
+      logs_kept: kept,
+      shared: { records: megabyte, backups: 0, objects: 30 * megabyte, other: 0 },
+      dispatches: [
+        {
+          id: dispatch,
+          name: 'Make coupons work in the cart',
+          status: 'completed',
+          workspace: 9 * megabyte,
+          events: logs,
+          output: 0,
+          other: 0,
+          total: logs + 9 * megabyte,
+          unreadable: 0,
+          removed: [],
+        },
+      ],
+    }),
+    'disk.keep_logs': async ({ bytes }) => {
+      kept = bytes
+      if (bytes === null || bytes >= logs) return { removed: [] }
+      const gone = logs - bytes
+      logs = bytes
+      const removed_at = new Date().toISOString()
+      return { removed: [{ id: dispatch, log: 'events', bytes: gone, removed_at, why: 'past the size' }] }
+    },
+    'worktree.list': async () => worktrees.map(entry),
+    'worktree.get': async () => ({
+      ...entry(worktree),
+      stakes: { uncommitted: ['notes.md'], unmerged: ['5754e59 Add the parser'] },
+    }),
+    'worktree.remove': async () => {
+      worktrees.pop()
+      return {
+        id,
+        archive: `refs/orangery/archive/${id}`,
+        stakes: { uncommitted: ['notes.md'], unmerged: [] },
+      }
+    },
+    'archive.list': async () => archive,
+    'archive.restore': async () => archive.pop() ?? archived,
+    'workspace.orphans': async () => [
+      {
+        kind: 'branch_without_sandbox',
+        id: '20260126101500-bb02',
+        place: '/home/ada/shop/.git agency/sandbox-20260126101500-bb02',
+        why: 'no sandbox belongs to this branch',
+        hint: 'Look at it with git log, and delete it with git branch -D.',
+      },
+    ],
+    'landing.list': async () => [],
+  }
+}
