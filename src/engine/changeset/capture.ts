@@ -14,7 +14,7 @@ import { ensureRepository } from './objects.ts'
 import { PackWriter } from './packWriter.ts'
 import { Pace, QuickTree } from './quickTree.ts'
 import { writeRootTrees } from './rebase.ts'
-import { clockSlackMs, LockedFolders, scanRoot, sidesOf, type Seen } from './scan.ts'
+import { baseOwner, clockSlackMs, LockedFolders, scanRoot, sidesOf, type Seen } from './scan.ts'
 import { Tree } from './tree.ts'
 
 export type CaptureOptions = {
@@ -67,19 +67,25 @@ export async function captureWorkspace(
   // Links and package files are looked into below; nothing else needs to be in place before the end.
   const isReadBelow = (entry: Entry) => entry.result?.kind === 'symlink' || isPackageFile(entry.path)
   if (links.inside.length > 0 || entries.some(isReadBelow)) await writer.flush()
+  const writeTrees = async () => {
+    const written: Manifest['roots'] = []
+    for (const { name, path } of roots)
+      written.push({ name, path, ...(await writeRootTrees(writer, path, entries)) })
+    await writer.flush()
+    return written
+  }
+  const [classified, written] = await Promise.all([
+    classifyEntries(workspace, roots, entries, gitDir, links, options),
+    writeTrees(),
+  ])
   const manifest: Manifest = {
     version: 1,
     id: workspace.id,
-    roots: [],
-    entries: await classifyEntries(workspace, roots, entries, gitDir, links, options),
+    roots: written,
+    entries: classified,
     dropped,
     commits: [],
   }
-  for (const root of roots) {
-    const trees = await writeRootTrees(writer, root.path, manifest.entries)
-    manifest.roots.push({ name: root.name, path: root.path, ...trees })
-  }
-  await writer.flush()
   if (options.final) {
     const { commits, problems } = await captureCommits(workspace, gitDir, disk)
     manifest.commits.push(...commits)
@@ -107,7 +113,7 @@ async function compareRoot(
   await using resultTree = new Tree(sides.result, options.disk)
   await using baseTree = new Tree(sides.base, options.disk)
   using quickResult = new QuickTree(sides.result)
-  using quickBase = new QuickTree(sides.base)
+  using quickBase = new QuickTree(sides.base, baseOwner(root))
   const pace = new Pace()
   const entries: Entry[] = []
   // The checkout below a worktree sandbox is made for it alone; nobody else writes there.

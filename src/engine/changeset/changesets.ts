@@ -30,7 +30,7 @@ import { PackWriter } from './packWriter.ts'
 import { planApply } from './planApply.ts'
 import { peekWorkspace, type Glimpse } from './peek.ts'
 import { chooseFiles, ChangesetReader, turnOf, type DiffOptions } from './reader.ts'
-import { SavedManifests } from './saved.ts'
+import { revisionOf, SavedManifests } from './saved.ts'
 import { sidesOf } from './scan.ts'
 import { hasOpenJournal, recoverChangeset, type ApplyContext } from './transaction.ts'
 import { settlePath } from './settlePath.ts'
@@ -213,9 +213,12 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     }
     const saved = new SavedManifests(folder, disk)
     // While the agent runs its own layer is the truth, and the next look repeats this one.
-    const revision = await saved.write(manifest, final)
-    await writeBases(folder, bases, disk, final)
-    const view = await readView(layout.objects(repoId), revision, manifest)
+    const revision = revisionOf(manifest)
+    const [view] = await Promise.all([
+      readView(layout.objects(repoId), revision, manifest),
+      saved.write(manifest, final),
+      writeBases(folder, bases, disk, final),
+    ])
     await noteFirstSeen(folder, view, (entry) => captured.writtenMs(entry), disk)
     const { insertions, deletions } = view
     const counts = { revision, files: view.files.length, insertions, deletions }

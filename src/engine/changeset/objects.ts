@@ -74,22 +74,28 @@ export async function writeTree(writer: PackWriter, items: readonly TreeItem[]):
 
 /** Reads blobs through one `git cat-file`, in order, each as a stream. Ask for the next only when one is read. */
 export class BlobReader implements AsyncDisposable {
-  readonly #child: ChildProcess
-  readonly #chunks: AsyncIterator<Buffer>
+  readonly #gitDir: string
+  /** Started by the first question: often there is none. */
+  #git: { readonly child: ChildProcess; readonly chunks: AsyncIterator<Buffer> } | undefined
   #rest: Buffer = Buffer.alloc(0)
 
   constructor(gitDir: string) {
-    const { file, args, env } = gitCommand([...largeFileConfig, 'cat-file', '--batch'], { gitDir })
-    this.#child = spawn(file, args, { env, stdio: ['pipe', 'pipe', 'ignore'] })
-    this.#child.on('error', () => {})
-    this.#child.stdin?.on('error', () => {})
-    const output = this.#child.stdout
-    if (output === null) throw new Error('no output of git cat-file')
-    this.#chunks = (output as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
+    this.#gitDir = gitDir
+  }
+
+  #start() {
+    const { file, args, env } = gitCommand([...largeFileConfig, 'cat-file', '--batch'], {
+      gitDir: this.#gitDir,
+    })
+    const child = spawn(file, args, { env, stdio: ['pipe', 'pipe', 'ignore'] })
+    child.on('error', () => {})
+    child.stdin.on('error', () => {})
+    return { child, chunks: (child.stdout as AsyncIterable<Buffer>)[Symbol.asyncIterator]() }
   }
 
   async *stream(oid: string): AsyncIterable<Buffer> {
-    this.#child.stdin?.write(`${oid}\n`)
+    this.#git ??= this.#start()
+    this.#git.child.stdin?.write(`${oid}\n`)
     const header = await this.#line()
     const match = /^([0-9a-f]{40}) blob (\d+)$/.exec(header)
     if (match === null) throw missingBlob(oid, header)
@@ -112,9 +118,9 @@ export class BlobReader implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#child.stdin?.end()
-    this.#child.kill('SIGKILL')
-    await this.#chunks.return?.()
+    this.#git?.child.stdin?.end()
+    this.#git?.child.kill('SIGKILL')
+    await this.#git?.chunks.return?.()
   }
 
   async #line(): Promise<string> {
@@ -135,8 +141,8 @@ export class BlobReader implements AsyncDisposable {
       this.#rest = Buffer.alloc(0)
       return chunk
     }
-    const { value, done } = await this.#chunks.next()
-    if (done === true)
+    const { value, done = true } = (await this.#git?.chunks.next()) ?? {}
+    if (done || value === undefined)
       throw new OrangeryError('changeset.store_unreadable', 'cannot read stored content: git cat-file ended')
     return value
   }

@@ -36,9 +36,7 @@ export class PackWriter {
     const oid = hash('sha1', Buffer.concat([Buffer.from(`${type} ${content.length}\0`), content]))
     if (this.#known.has(oid)) return oid
     this.#known.add(oid)
-    // A small object is compressed sooner than a thread has heard of it.
-    const isSmall = content.length <= 32 * 1024
-    const body = isSmall ? deflateSync(content, { level: 1 }) : await compress(content, { level: 1 })
+    const body = await squeezed(content)
     const bytes = Buffer.concat([entryHeader(type, content.length), body])
     this.#waiting.push({ oid, bytes })
     this.#size += bytes.length
@@ -143,6 +141,36 @@ export class PackWriter {
   #temporaryName(): string {
     return join(this.#folder, `tmp_${randomBytes(8).toString('hex')}`)
   }
+}
+
+/**
+ * A small object is compressed sooner than a thread has heard of it, and a tiny one is not worth setting up a
+ * compressor for: that took most of a capture of many small files.
+ */
+async function squeezed(content: Uint8Array): Promise<Buffer> {
+  if (content.length <= 4 * 1024) return stored(content)
+  return content.length <= 32 * 1024
+    ? deflateSync(content, { level: 1, windowBits: 13, memLevel: 6 })
+    : compress(content, { level: 1 })
+}
+
+/** A zlib stream of one block that says "as it is", with its checksum (RFC 1950, 1951). */
+function stored(content: Uint8Array): Buffer {
+  const stream = Buffer.allocUnsafe(content.length + 11)
+  stream.writeUInt16BE(0x7801, 0)
+  stream.writeUInt8(1, 2)
+  stream.writeUInt16LE(content.length, 3)
+  stream.writeUInt16LE(content.length ^ 0xffff, 5)
+  stream.set(content, 7)
+  let [low, high] = [1, 0]
+  // Neither sum outgrows 32 bits within 4 KB: one remainder at the end is enough.
+  for (const byte of content) {
+    low += byte
+    high += low
+  }
+  stream.writeUInt16BE(high % 65521, content.length + 7)
+  stream.writeUInt16BE(low % 65521, content.length + 9)
+  return stream
 }
 
 /** Media and archives do not get smaller, only slower. */

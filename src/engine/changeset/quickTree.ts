@@ -6,6 +6,8 @@ import { errorCode, folderFlags, readFlags, type DiskStat } from './disk.ts'
 
 const mostOpenFolders = 64
 const sliceMs = 6
+/** The system takes paths of 4096 bytes, the root's own included. */
+const longestPath = 2048
 
 /**
  * Gives the event loop its turn after each few milliseconds of work. A walk makes thousands of calls of a few
@@ -24,9 +26,12 @@ export class Pace {
 export class QuickTree implements Disposable {
   readonly root: string
   readonly #open = new Map<BytePath, number>()
+  readonly #prefix: string | null
 
-  constructor(root: string) {
+  /** `ours`: nobody we distrust can swap a folder in it for a link, so that paths will do, at half the calls. */
+  constructor(root: string, whose: 'ours' | 'theirs' = 'theirs') {
     this.root = root
+    this.#prefix = whose === 'ours' ? `${Buffer.from(root).toString('latin1')}/` : null
   }
 
   [Symbol.dispose](): void {
@@ -46,7 +51,9 @@ export class QuickTree implements Disposable {
 
   /** Throws where the path leads to no folder, or to one we may not read. */
   list(path: BytePath): BytePath[] {
-    const names = readdirSync(this.#within(this.#folder(path), '.', path), { encoding: 'buffer' })
+    const isNear = this.#prefix !== null && path.length < longestPath
+    const at = isNear ? toBytes(this.#prefix + path) : this.#within(this.#folder(path), '.', path)
+    const names = readdirSync(at, { encoding: 'buffer' })
     return names.map((name) => name.toString('latin1') as BytePath)
   }
 
@@ -74,6 +81,7 @@ export class QuickTree implements Disposable {
   }
 
   #at(path: BytePath): Buffer {
+    if (this.#prefix !== null && path.length < longestPath) return toBytes(this.#prefix + path)
     const parent = parentOf(path)
     return this.#within(this.#folder(parent), nameOf(path), parent)
   }

@@ -53,6 +53,11 @@ export class SavedManifests {
   }
 }
 
+/** The name of a manifest: the hash of its text. */
+export function revisionOf(manifest: Manifest): string {
+  return written(manifest).revision
+}
+
 function written(manifest: Manifest): { revision: string; text: string } {
   const text = JSON.stringify(manifest)
   return { revision: hashOf(text), text }

@@ -29,6 +29,14 @@ export function sidesOf(root: WorkspaceRoot): { result: string; base: string } {
     : { result: root.mount.source, base: root.path }
 }
 
+/**
+ * Over an overlay we look only into folders that are folders in the original too. Beside a copy the agent may
+ * have made a folder of what is a link there: by path we would follow it.
+ */
+export function baseOwner(root: WorkspaceRoot): 'ours' | 'theirs' {
+  return root.mount.kind === 'overlay' ? 'ours' : 'theirs'
+}
+
 /** Lists what may have changed in one root, without reading a single file. Costs what the agent touched. */
 export async function scanRoot(
   workspace: Workspace,
@@ -37,12 +45,15 @@ export async function scanRoot(
 ): Promise<RootScan> {
   const sides = sidesOf(root)
   using result = new QuickTree(sides.result)
-  using base = new QuickTree(sides.base)
-  const scan: Scan = { result, base, seen: [], unreadable: [], locked, pace: new Pace() }
+  using base = new QuickTree(sides.base, baseOwner(root))
+  const scan: Scan = { result, base, seen: [], unreadable: [], locked, pace: new Pace(), folders: [] }
   if (root.mount.kind === 'overlay') {
-    const opaque = await opaqueFolders(sides.result)
+    // Another process asks for the attributes while we walk.
+    const marked = opaqueFolders(sides.result)
+    marked.catch(() => {})
     const dialect = workspace.driver === 'fuse-overlayfs' ? fuseOverlay : kernelOverlay
-    await walkUpper(scan, dialect, opaque, rootPath, true, false)
+    await walkUpper(scan, dialect, rootPath, true)
+    await noteCut(scan, await marked)
   } else {
     const since = BigInt(Math.floor(workspace.createdAtMs - clockSlackMs)) * 1_000_000n
     await walkCopy(scan, since, rootPath)
@@ -57,6 +68,12 @@ type Scan = {
   readonly unreadable: BytePath[]
   readonly locked: LockedFolders | null
   readonly pace: Pace
+  /** Folders of the upper layer that lie over one of the original, with what they have. */
+  readonly folders: {
+    readonly path: BytePath
+    readonly names: ReadonlySet<string>
+    readonly isCut: boolean
+  }[]
 }
 
 /** Folders the agent locked us out of, opened for the length of one capture and locked again after it. */
@@ -104,18 +121,8 @@ const fuseOverlay: Dialect = {
   opaqueMark: '.wh..wh..opq',
 }
 
-/** `cut`: an ancestor replaced the original folder, so whatever the upper lacks here is gone. */
-async function walkUpper(
-  scan: Scan,
-  dialect: Dialect,
-  opaque: ReadonlySet<BytePath>,
-  path: BytePath,
-  hasBase: boolean,
-  cut: boolean,
-): Promise<void> {
+async function walkUpper(scan: Scan, dialect: Dialect, path: BytePath, hasBase: boolean): Promise<void> {
   const names = await listOrNote(scan, path)
-  const isCut =
-    cut || opaque.has(path) || (dialect.opaqueMark !== null && names.includes(dialect.opaqueMark as BytePath))
   const present = new Set<string>()
   const folders: { path: BytePath; hasBase: boolean }[] = []
   for (const name of names) {
@@ -132,11 +139,20 @@ async function walkUpper(
     if (gone === null && stat.isDirectory()) folders.push({ path: at, hasBase: base?.isDirectory() === true })
     else if (base?.isDirectory() === true) await walkGone(scan, where)
   }
-  if (isCut && hasBase) {
-    for (const name of listBase(scan, path))
-      if (!present.has(name)) await noteGone(scan, joinPath(path, name))
+  const isCut = dialect.opaqueMark !== null && names.includes(dialect.opaqueMark as BytePath)
+  if (hasBase) scan.folders.push({ path, names: present, isCut })
+  for (const folder of folders) await walkUpper(scan, dialect, folder.path, folder.hasBase)
+}
+
+/** Where a folder replaced the original one whole, whatever the upper lacks in it and below is gone. */
+async function noteCut(scan: Scan, opaque: ReadonlySet<BytePath>): Promise<void> {
+  const cut = new Set<BytePath>()
+  // Parents come before what is in them.
+  for (const { path, names, isCut } of scan.folders) {
+    if (!isCut && !opaque.has(path) && (path === rootPath || !cut.has(parentOf(path)))) continue
+    cut.add(path)
+    for (const name of listBase(scan, path)) if (!names.has(name)) await noteGone(scan, joinPath(path, name))
   }
-  for (const folder of folders) await walkUpper(scan, dialect, opaque, folder.path, folder.hasBase, isCut)
 }
 
 /** Everything below an original folder that the agent's version does not have any more. */
