@@ -84,17 +84,6 @@ Promise.all(Array.from({ length: lanes }, lane)).then(() => {
   console.log(lanes > 1 ? times.length / seconds : times[times.length >> 1])
 })`
 
-/** Tries to reach a name until it can, and says when. */
-const insist = `
-const attempt = () => {
-  const socket = require('node:net').connect({ host: 'peer.example', port: 7000 })
-  socket.write(Buffer.from([0, 0]))
-  socket.on('error', () => setTimeout(attempt, 1))
-  socket.once('data', () => { console.log(performance.timeOrigin + performance.now()); process.exit() })
-}
-attempt()
-console.log('trying')`
-
 type Ground = { readonly cell: Cell; readonly port: string }
 
 async function prepareGround(scope: AsyncDisposableStack): Promise<Ground> {
@@ -182,32 +171,4 @@ const latency: Row = {
   },
 }
 
-const widening: Row = {
-  name: 'egress: from a wider boundary to the first connection of a program that keeps trying (50 ms are allowed)',
-  samples: 10,
-  async prepare(scope) {
-    const { cell, port } = await prepareGround(scope)
-    const pins = { 'peer.example:7000': `127.0.0.1:${port}` }
-    await cell.setOutputs({ mode: 'restricted' })
-    return {
-      subject: {
-        name: 'orangery',
-        sample: async () => {
-          const child = cell.start([process.execPath, '-e', insist])
-          let text = ''
-          child.stdout?.on('data', (chunk: Buffer) => (text += chunk.toString()))
-          while (!text.includes('trying')) await once(child.stdout ?? child, 'data')
-          const decided = performance.timeOrigin + performance.now()
-          await cell.setOutputs({ pins })
-          await once(child, 'close')
-          return Number(text.trim().split('\n').at(-1)) - decided
-        },
-        reset: () => cell.setOutputs({ mode: 'restricted' }),
-      },
-      peers: [{ name: '50 ms', sample: async () => 50 }],
-      limits: [{ against: '50 ms', atMost: 1 }],
-    }
-  },
-}
-
-export const rows = [throughput, sending, rate, latency, widening]
+export const rows = [throughput, sending, rate, latency]
