@@ -34,14 +34,25 @@ export async function noteOrphans(client: Client): Promise<void> {
   printNotes([`${found}; see: orangery agent orphans`])
 }
 
-export async function restoreFromArchive(id: string, options: { readonly json?: boolean }): Promise<void> {
-  if (!isDispatchId(id)) {
-    throw new OrangeryError('cli.not_an_id', `${id}: not an id`, {
+/** Brings one back, by its id or a unique start of it. */
+export async function restoreFromArchive(
+  reference: string,
+  options: { readonly json?: boolean },
+): Promise<void> {
+  const record = await withClient(async (client) => {
+    if (isDispatchId(reference)) return client.call('archive.restore', { id: reference })
+    const kept = await client.call('archive.list', {})
+    const [only, ...others] = kept.filter(({ id }) => reference !== '' && id.startsWith(reference))
+    if (only !== undefined && others.length === 0) return client.call('archive.restore', { id: only.id })
+    const why =
+      only === undefined
+        ? 'the archive holds nothing of this id'
+        : `it could be ${[only, ...others].map(({ id }) => id).join(', ')}`
+    throw new OrangeryError('cli.not_archived', `${showAll(reference)}: ${why}`, {
       kind: 'not_found',
       hint: '`orangery agent archive` lists what can be brought back.',
     })
-  }
-  const record = await withClient((client) => client.call('archive.restore', { id }))
+  })
   if (options.json) printJson(record)
   else print(`${record.id} is back in ${showAll(record.origin)}`)
 }

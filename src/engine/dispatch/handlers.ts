@@ -170,10 +170,11 @@ export function createHandlers(
       const id = findChangeset(reference)
       return whileLanding(parts, id, () => changesets.undo(id, by))
     },
-    'changeset.reject': ({ id: reference, comment }, { by }) => {
+    'changeset.reject': async ({ id: reference, comment }, { by }) => {
       const id = findChangeset(reference)
+      const rejected = await changesets.reject(id, comment, by)
       store.landings.remove(id)
-      return changesets.reject(id, comment, by)
+      return rejected
     },
     'changeset.abandon': ({ id }, { by }) => abandonChangeset(parts, findChangeset(id), by),
 

@@ -21,6 +21,7 @@ import {
   describeDriver,
   disposeWorkspace,
   enterInvocation,
+  expireArchive,
   prepareWorkspace,
   updateInvocation,
 } from '../workspace/index.ts'
@@ -358,6 +359,8 @@ async function finish(
   })
   // Whoever was kept from landing by this agent has waited for this.
   await landWaiting(parts).catch(() => {})
+  // Who only ever uses the command line has no host that stays to do it.
+  await expireArchive(layout).catch(() => {})
   // Only where the user set a size; whoever waits for this dispatch has been told by now.
   await store.retention.trim().catch(() => {})
 }
