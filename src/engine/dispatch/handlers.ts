@@ -12,6 +12,7 @@ import { readEvents, type StoredDispatch } from '../store/index.ts'
 import { boundaryHandlers } from './boundaryHandlers.ts'
 import { askSupervisor, controlPath, type ControlRequest } from './control.ts'
 import { landingHandlers, landWhenIdle, waitsFor } from './landings.ts'
+import { captureLate } from './lateCapture.ts'
 import { readOutput } from './output.ts'
 import type { Parts } from './parts.ts'
 import { preflight, prepare } from './prepare.ts'
@@ -155,7 +156,10 @@ export function createHandlers(
     },
 
     'changeset.list': () => changesets.list(),
-    'changeset.get': ({ id }) => changesets.get(findChangeset(id)),
+    'changeset.get': async ({ id }) => {
+      await captureLate(parts, find(id))
+      return changesets.get(findChangeset(id))
+    },
     'changeset.diff': ({ id, ...options }, { by }) => changesets.diff(findChangeset(id), options, by),
     'changeset.decide': ({ id, ...decision }, { by }) => changesets.decide(findChangeset(id), decision, by),
     'changeset.apply': async ({ id: reference, when, ...options }, { by }) => {

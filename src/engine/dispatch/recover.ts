@@ -19,6 +19,7 @@ import { readContract } from './contractFile.ts'
 import { controlPath } from './control.ts'
 import { Observations } from './effective.ts'
 import { noteAgentCommits } from './inside.ts'
+import { notCaptured } from './lateCapture.ts'
 import { egressPath } from './network.ts'
 import type { Parts } from './parts.ts'
 import { isAlive } from './processes.ts'
@@ -104,7 +105,7 @@ async function captureInto(parts: Parts, workspace: Workspace | null, log: Event
     await noteAgentCommits(parts, meta.common_dir, workspace, (text) => log.append({ type: 'Note', text }))
     return error
   } catch (reason) {
-    return `${error ?? ''}; capture: ${reason instanceof Error ? reason.message : String(reason)}`
+    return notCaptured(error, reason)
   }
 }
 

@@ -34,6 +34,7 @@ import { noteAgentCommits } from './inside.ts'
 import { landWaiting } from './landings.ts'
 import type { Job } from './job.ts'
 import { LiveBoundary } from './liveBoundary.ts'
+import { notCaptured } from './lateCapture.ts'
 import { followChanges } from './liveCapture.ts'
 import { OutputLog } from './output.ts'
 import type { Parts } from './parts.ts'
@@ -327,7 +328,7 @@ async function finish(
     } catch (reason) {
       // What was written stays where it is: better a workspace too many than work lost.
       changed = true
-      error ??= `capture: ${reason instanceof Error ? reason.message : String(reason)}`
+      error = notCaptured(error, reason)
     }
   }
   if (workspace !== undefined) {

@@ -1,0 +1,21 @@
+import type { DispatchId } from '../../shared/ids.ts'
+import { isTerminal } from '../../shared/dispatch.ts'
+import { loadWorkspace } from '../workspace/index.ts'
+import type { Parts } from './parts.ts'
+
+const sign = 'capture: '
+
+/** The error of a run, with the reason why what it wrote is not in a changeset yet. */
+export function notCaptured(error: string | null, reason: unknown): string {
+  const why = reason instanceof Error ? reason.message : String(reason)
+  const what = `${sign}${why}; what was written is kept, and \`orangery changeset show\` tries again`
+  return error === null ? what : `${error}; ${what}`
+}
+
+/** A disk that was full when the agent ended may have room by now: its work is still where it wrote it. */
+export async function captureLate(parts: Parts, id: DispatchId): Promise<void> {
+  const dispatch = parts.store.dispatches.find(id)
+  if (dispatch === undefined || dispatch.repoId === null || !isTerminal(dispatch.status)) return
+  if (dispatch.changeset !== null || dispatch.error?.includes(sign) !== true) return
+  await parts.changesets.capture(await loadWorkspace(parts.layout, dispatch.repoId, id), { final: true })
+}

@@ -1,0 +1,45 @@
+import { spawnSync } from 'node:child_process'
+import { readdirSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { Place } from '../../src/cli/testing/orangery.ts'
+import { leftovers } from './traces.ts'
+
+/** A data folder of 80 MB, an agent that writes more than that, and then a larger disk. */
+const script = `
+set -e
+mount -t tmpfs -o size=80m,mode=700 tmpfs "$ORANGERY_DATA_DIR"
+"$0" run -- sh -c 'echo small > small.txt; dd if=/dev/zero of=big bs=1M count=200 status=none' >&2 || echo "code $?"
+"$0" dispatch list >/dev/null && echo "listed while full"
+mount -o remount,size=400m "$ORANGERY_DATA_DIR"
+id=$("$0" dispatch list | sed -n '2s/ .*//p')
+"$0" dispatch status "$id" --json | grep -o '"status": "[a-z]*"' | head -1
+"$0" changeset show "$id" --json | grep -o '"path": "[^"]*"'
+"$0" dispatch events "$id" --verify
+`
+
+test('an agent that fills the disk loses no work: once there is room it waits for review', async (context) => {
+  using place = new Place('launcher')
+  const [launcher = ''] = place.command
+  const alone = process.getuid?.() === 0 ? ['-m'] : ['-Urm']
+  const ran = spawnSync('unshare', [...alone, 'sh', '-c', script, launcher], {
+    cwd: place.folder,
+    env: place.env,
+    encoding: 'utf8',
+  })
+  if (/unshare failed|mount: .*permission denied/i.test(ran.stderr))
+    return context.skip('no mounts of our own here')
+  const lines = ran.stdout.trim().split('\n')
+  // Ours where the row could not be written any more, else the command's own.
+  expect(lines[0]).toMatch(/^code (?:73|1)$/)
+  expect(lines.slice(1, 5)).toEqual([
+    'listed while full',
+    '"status": "failed"',
+    '"path": "big"',
+    '"path": "small.txt"',
+  ])
+  expect(lines[5]).toMatch(/^\d+ events, whole$/)
+  expect(ran.stderr).toMatch(/No space left on device/)
+  expect(ran.stderr).not.toMatch(/^ {4}at /m)
+  expect(readdirSync(place.folder)).toEqual([])
+  expect(await leftovers(place.home)).toEqual([])
+})
