@@ -332,6 +332,8 @@ test('a denied host is told to every client at once, by the name of Orangery whe
     'import urllib.request; urllib.request.urlopen("https://other.example/")',
   ])
   expect(python.stderr).toContain(text)
+  const git = await cell.run(['git', 'ls-remote', 'http://other.example/x.git'])
+  expect(git.stderr).toContain(`remote: ${text}`)
   expect(Date.now() - began).toBeLessThan(20_000)
 })
 

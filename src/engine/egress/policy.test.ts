@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { aliasesFor, hostsFile } from './aliases.ts'
 import { normaliseHost, parseAuthority } from './names.ts'
 import { decide, parseAllowHost, parseOutputs } from './policy.ts'
+import { anyText } from './testing/anyText.ts'
 
 const allowed = (outputs: Parameters<typeof parseOutputs>[0], host: string, port = 443) =>
   decide(parseOutputs(outputs), { host, port }).allowed
@@ -138,15 +139,9 @@ describe('names', () => {
 
   test('whatever comes in, a normalised name is stable, plain and never matches more than itself', () => {
     const policy = parseOutputs({ allow: ['allowed.example', '*.below.example'] })
-    const anyText = fc.oneof(
-      fc.string({ unit: 'binary' }),
-      fc.domain(),
-      fc.ipV4Extended(),
-      fc.ipV6(),
-      fc.webAuthority(),
-    )
+    const anyHost = fc.oneof(anyText(), fc.domain(), fc.ipV4Extended(), fc.ipV6(), fc.webAuthority())
     fc.assert(
-      fc.property(anyText, (text) => {
+      fc.property(anyHost, (text) => {
         const host = normaliseHost(text)
         if (host === null) return
         expect(normaliseHost(host)).toBe(host)
@@ -161,8 +156,9 @@ describe('names', () => {
 
   test('the target of a CONNECT line is what its host and port normalise to, or nothing', () => {
     const line = fc.oneof(
-      fc.string({ unit: 'binary' }),
-      fc.webAuthority({ withPort: true, withUserInfo: true, withIPv4Extended: true, withIPv6: true }),
+      anyText(),
+      fc.webAuthority({ withPort: true, withIPv4Extended: true, withIPv6: true }),
+      fc.tuple(anyText(5), fc.domain()).map(([user, host]) => `${user}@${host}:443`),
       fc.tuple(fc.domain(), fc.nat(70_000)).map(([host, port]) => `${host}:${port}`),
     )
     fc.assert(
