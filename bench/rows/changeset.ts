@@ -15,8 +15,8 @@ const files = 200_000
 const changed = 1_000
 
 /** The same thousand edits, spread over the tree, for us and for git. */
-async function edit(root: string): Promise<void> {
-  for (let at = 0; at < changed; at += 1) {
+async function edit(root: string, count = changed): Promise<void> {
+  for (let at = 0; at < count; at += 1) {
     const group = at * 2
     const path = join(root, `d${Math.floor(group / 50)}`, `d${group % 50}`, `file${at % 100}.txt`)
     await mkdir(dirname(path), { recursive: true })
@@ -142,6 +142,41 @@ const capturing: Row = {
   },
 }
 
+/** As `liveCapture.ts` paces itself: the longest that a change can wait to be looked at. */
+const longestPause = (lookMs: number) => Math.max(400, lookMs * 2)
+
+const following: Row = {
+  name: 'a change shows up while the agent runs: one more of 100 files in a tree of 200,000',
+  samples: 5,
+  async prepare(scope) {
+    const root = await tree(files)
+    const { workspace, dataDir, upper } = await overlayWorkspace(root)
+    await edit(upper, 100)
+    const { store, changesets } = await openChangesets(dataDir, workspace)
+    scope.use(store)
+    await changesets.capture(workspace, { final: false })
+    let last = ''
+    let written = 0
+    return {
+      subject: {
+        name: 'longest wait and the look',
+        async sample() {
+          written += 1
+          await writeFile(join(upper, 'd0', 'd0', 'file0.txt'), `written ${written}\n`)
+          const began = performance.now()
+          const captured = await changesets.capture(workspace, { final: false })
+          const look = performance.now() - began
+          if (captured === null || captured.revision === last) throw new Error('the change was not seen')
+          last = captured.revision
+          return longestPause(look) + look
+        },
+      },
+      peers: [{ name: 'a second', sample: async () => 1000 }],
+      limits: [{ against: 'a second', atMost: 1 }],
+    }
+  },
+}
+
 const applying: Row = {
   name: 'apply 1,000 files',
   samples: 5,
@@ -222,4 +257,4 @@ const memory: Row = {
   },
 }
 
-export const rows: readonly Row[] = [listing, capturing, applying, memory]
+export const rows: readonly Row[] = [listing, capturing, following, applying, memory]

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { ThroughHolder } from '../base/throughHolder.ts'
 import type { Workspace, WorkspaceRoot } from '../base/workspace.ts'
 import type { Layout } from '../base/paths.ts'
@@ -14,7 +15,15 @@ import { ensureRepository } from './objects.ts'
 import { PackWriter } from './packWriter.ts'
 import { Pace, QuickTree } from './quickTree.ts'
 import { writeRootTrees } from './rebase.ts'
-import { baseOwner, clockSlackMs, LockedFolders, scanRoot, sidesOf, type Seen } from './scan.ts'
+import {
+  baseOwner,
+  clockSlackMs,
+  LockedFolders,
+  scanRoot,
+  sidesOf,
+  type RootScan,
+  type Seen,
+} from './scan.ts'
 import { Tree } from './tree.ts'
 
 export type CaptureOptions = {
@@ -26,6 +35,15 @@ export type CaptureOptions = {
   readonly final: boolean
   /** Links by which the user reaches files under other names. */
   readonly userLinks: (workspace: Workspace, roots: readonly WorkspaceRoot[]) => Promise<UserLinks>
+  /** The sign of the last look: where nothing differs from it there is nothing to do. */
+  readonly lastSign?: string | undefined
+}
+export type WorkspaceCapture = {
+  readonly manifest: Manifest
+  readonly bases: Bases
+  /** Names what was seen; null where it cannot be relied on. */
+  readonly sign: string | null
+  readonly writtenMs: (entry: { root: string; path: string }) => number
 }
 type Dropped = Manifest['dropped'][number]
 
@@ -33,25 +51,28 @@ type Dropped = Manifest['dropped'][number]
 export async function captureWorkspace(
   workspace: Workspace,
   options: CaptureOptions,
-): Promise<{
-  manifest: Manifest
-  bases: Bases
-  writtenMs: (entry: { root: string; path: string }) => number
-}> {
+): Promise<WorkspaceCapture | null> {
   const { disk, layout } = options
+  const began = Date.now()
+  // While the agent runs its modes are its own business; what it locks is read when it has ended.
+  await using locked = new LockedFolders(disk)
+  const roots = workspace.roots.filter((root) => root.role === 'project' && root.access === 'rw')
+  const scans: RootScan[] = []
+  for (const root of roots) {
+    options.signal?.throwIfAborted()
+    scans.push(await scanRoot(workspace, root, options.final ? locked : null))
+  }
+  const sign = signOf(scans, began)
+  if (sign !== null && sign === options.lastSign) return null
   const gitDir = layout.objects(workspace.repoId)
   await ensureRepository(gitDir)
   const bases = await readBases(layout.changeset(workspace.repoId, workspace.id))
-  // While the agent runs its modes are its own business; what it locks is read when it has ended.
-  await using locked = new LockedFolders(disk)
   const writer = new PackWriter(gitDir, disk, options.final)
   const entries: Entry[] = []
   const dropped: Dropped[] = []
-  const roots = workspace.roots.filter((root) => root.role === 'project' && root.access === 'rw')
   let linked: Promise<UserLinks> | undefined
-  for (const root of roots) {
-    options.signal?.throwIfAborted()
-    const scan = await scanRoot(workspace, root, options.final ? locked : null)
+  for (const scan of scans) {
+    const { root } = scan
     for (const path of scan.unreadable) {
       dropped.push({ root: root.path, path: toText(path), why: 'the agent made this folder unreadable' })
     }
@@ -91,8 +112,25 @@ export async function captureWorkspace(
     manifest.commits.push(...commits)
     manifest.dropped.push(...problems)
   }
-  return { manifest, bases, writtenMs: (entry) => writtenMs(bases, entry) }
+  return { manifest, bases, sign, writtenMs: (entry) => writtenMs(bases, entry) }
 }
+
+/**
+ * Names what a walk saw on both sides, without a byte of content. Null where something was written so shortly
+ * before that it may be written again without showing it.
+ */
+function signOf(scans: readonly RootScan[], began: number): string | null {
+  const digest = createHash('sha256')
+  for (const { root, seen, unreadable } of scans) {
+    digest.update(JSON.stringify([root.path, unreadable]))
+    for (const { path, result, base } of seen) {
+      if (result !== null && began - Number(result.ctimeMs) <= unsettledMs) return null
+      digest.update(`${path}\0${identityOrNone(result)}\0${identityOrNone(base)}\n`, 'latin1')
+    }
+  }
+  return digest.digest('hex')
+}
+const identityOrNone = (stat: DiskStat | null) => (stat === null ? '-' : identityOf(stat))
 
 /** When the agent's version was last written, by the file's own clock; now for what it deleted. */
 function writtenMs(bases: Bases, entry: { root: string; path: string }): number {
@@ -185,8 +223,9 @@ async function compareRoot(
 
 /** File times tick coarsely: what was written a moment ago may be written again without showing it. */
 function settled(stat: DiskStat): boolean {
-  return Date.now() - Number(stat.ctimeMs) > 100
+  return Date.now() - Number(stat.ctimeMs) > unsettledMs
 }
+const unsettledMs = 100
 
 /**
  * Takes off what must not land. A new folder comes with what is in it and nobody decides on its mode: were it

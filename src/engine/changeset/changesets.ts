@@ -165,6 +165,8 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
 
   /** While an agent runs they are looked for once: the cost of a look must not grow with the tree. */
   const linksOfRunning = new Map<DispatchId, Promise<UserLinks>>()
+  /** A look at what has not changed since the last one costs a walk, and nothing else. */
+  const lastLook = new Map<DispatchId, { readonly sign: string; readonly captured: Captured | null }>()
   const lookForLinks: CaptureOptions['userLinks'] = (workspace, roots) =>
     findUserLinks(
       roots.map((root) => ({ path: root.path, base: sidesOf(root).base })),
@@ -193,9 +195,16 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       signal,
       final,
       userLinks: final ? lookForLinks : linksOnce,
+      lastSign: final ? undefined : lastLook.get(id)?.sign,
     })
+    if (captured === null) return lastLook.get(id)?.captured ?? null
+    lastLook.delete(id)
     if (final) linksOfRunning.delete(id)
-    const { manifest, bases } = captured
+    const { manifest, bases, sign } = captured
+    const remember = <T extends Captured | null>(found: T): T => {
+      if (!final && sign !== null) lastLook.set(id, { sign, captured: found })
+      return found
+    }
     const known = records.find(id)
     const isEmpty = manifest.entries.length === 0 && manifest.commits.length === 0
     if (isEmpty && records.applies(id).length === 0) {
@@ -208,7 +217,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       if (known === null) {
         // Keeps the clock of the first look, by which a step of it is noticed later.
         await writeBases(folder, bases, disk, false)
-        return null
+        return remember(null)
       }
     }
     const saved = new SavedManifests(folder, disk)
@@ -232,7 +241,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     const lastOfTurns = new Map(records.captures(id).map((each) => [each.turn, each.revision]))
     await saved.keepOnly(new Set([revision, ...lastOfTurns.values(), ...records.reviewedRevisions(id)]))
     if (final) records.transition(id, ['active'], 'review', 'agent', 'the agent ended')
-    return counts
+    return remember(counts)
   }
 
   return {

@@ -3,9 +3,12 @@ import type { EventBody } from '../../shared/events.ts'
 import type { Workspace } from '../base/workspace.ts'
 import type { Parts } from './parts.ts'
 
-/** Pause between two looks, and how much longer than a look took it must be: an agent pays little for being watched. */
-const shortestPauseMs = 700
-const pausePerLook = 4
+/**
+ * Pause between two looks, and how much longer than a look took it must be: an agent pays little for being
+ * watched, and what it writes is seen within a second unless it writes a great deal.
+ */
+const shortestPauseMs = 400
+const pausePerLook = 2
 
 /** Captures the changeset while the agent runs, so that it can be read before the agent is done. */
 export function followChanges(
