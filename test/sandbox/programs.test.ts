@@ -45,6 +45,22 @@ async function makePackage({ root }: Ground): Promise<void> {
   )
 }
 
+/** The least that npm takes for a registry: one package, which lies beside it. */
+const registry = `
+const { createServer } = require('node:http')
+const { readFileSync, writeFileSync } = require('node:fs')
+const tarball = readFileSync('dep-1.0.0.tgz')
+const integrity = 'sha512-' + require('node:crypto').createHash('sha512').update(tarball).digest('base64')
+const server = createServer((request, response) => {
+  if (request.url.endsWith('.tgz')) return response.end(tarball)
+  const dist = { tarball: 'http://127.0.0.1:' + server.address().port + '/dep/-/dep-1.0.0.tgz', integrity }
+  const version = { name: 'dep', version: '1.0.0', main: 'index.js', dist }
+  response.setHeader('content-type', 'application/json')
+  response.end(JSON.stringify({ name: 'dep', 'dist-tags': { latest: '1.0.0' }, versions: { '1.0.0': version } }))
+})
+server.listen(0, '127.0.0.1', () => writeFileSync('port', String(server.address().port)))
+`
+
 const cSource = '#include <stdio.h>\nint main(void) { puts("made"); return 0; }\n'
 
 /** What works inside; the list is the documentation of it too. */
@@ -71,6 +87,26 @@ const programs: readonly Program[] = [
     script:
       'npm install --offline --no-audit --no-fund && rm -rf node_modules && npm ci --offline --no-audit --no-fund && npm test',
     says: /pass 1/,
+  },
+  {
+    name: 'npm ci from a registry that runs inside',
+    needs: 'npm',
+    prepare: async ({ root }) => {
+      await mkdir(join(root, 'dep'))
+      await writeFile(join(root, 'dep', 'package.json'), '{"name":"dep","version":"1.0.0","main":"index.js"}')
+      await writeFile(join(root, 'dep', 'index.js'), 'module.exports = 42\n')
+      await writeFile(
+        join(root, 'package.json'),
+        '{"name":"app","version":"1.0.0","dependencies":{"dep":"1.0.0"}}',
+      )
+      await writeFile(join(root, 'registry.cjs'), registry)
+    },
+    script: `(cd dep && npm pack --silent --pack-destination .. >/dev/null) || exit 1
+      node registry.cjs & n=0; while [ ! -s port ] && [ $n -lt 1000 ]; do sleep 0.02; n=$((n+1)); done
+      npm="npm --registry http://127.0.0.1:$(cat port) --no-audit --no-fund --no-update-notifier"
+      $npm install && rm -rf node_modules ~/.npm && $npm ci && node -p 'require("dep")'; code=$?
+      kill $!; exit $code`,
+    says: /^42$/m,
   },
   {
     name: 'node --test with workers and a child process',
@@ -152,10 +188,11 @@ test('child', () => { execFileSync('true') })\n`,
   },
 ]
 
+const isInstalled = async (program: string) => (await run('sh', ['-c', `command -v ${program}`])).code === 0
+
 describe('works inside', () => {
-  test.each(programs)('$name', async ({ needs, prepare, grants, script, says, level }) => {
-    const found = await run('sh', ['-c', `command -v ${needs}`])
-    if (found.code !== 0) return console.log(`skipped: no ${needs} on this machine`)
+  test.for(programs)('$name', async ({ needs, prepare, grants, script, says, level }, { skip }) => {
+    skip(!(await isInstalled(needs)), `no ${needs} on this machine`)
     await using ground = await makeGround()
     await prepare?.(ground)
     const outcome = await runIn(ground, host, script, {
@@ -167,7 +204,8 @@ describe('works inside', () => {
   })
 })
 
-test('a debugger is refused at level 1, with an error it can report', async () => {
+test('a debugger is refused at level 1, with an error it can report', async ({ skip }) => {
+  skip(!(await isInstalled('strace')) && !(await isInstalled('gdb')), 'no debugger on this machine')
   await using ground = await makeGround()
   const outcome = await runIn(ground, host, 'strace -o /dev/null true 2>&1; gdb -q -batch -ex run true 2>&1')
   expect(outcome.stdout).toMatch(/not permitted/i)
