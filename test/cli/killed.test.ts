@@ -130,6 +130,20 @@ test('kill -9 leaves nothing of an ordinary user’s run either', async (context
   }
 })
 
+test('kill -9 of a run that changed nothing leaves no workspace', async () => {
+  using place = new Place('launcher')
+  const child = place.start({}, 'run', '-q', '--', 'sh', '-c', 'echo ready; sleep 600')
+  child.stdin.end()
+  const end = ended(child)
+  await untilReady(child)
+  child.kill('SIGKILL')
+  await end
+  const listed = await place.orangery('dispatch', 'list', '--json')
+  expect(JSON.parse(listed.stdout)).toMatchObject([{ status: 'interrupted', changeset: null }])
+  const kept = filesBelow(join(place.dataDir, 'repos')).filter((path) => path.includes('/sandboxes/'))
+  expect(kept).toEqual([])
+})
+
 /** The one process of a place whose command line holds a text. */
 async function processOf(place: Place, text: string): Promise<number> {
   for (let tries = 0; tries < 100; tries++) {

@@ -139,7 +139,7 @@ export class PackWriter {
   }
 
   #temporaryName(): string {
-    return join(this.#folder, `tmp_${randomBytes(8).toString('hex')}`)
+    return join(this.#folder, `tmp_${process.pid}_${randomBytes(8).toString('hex')}`)
   }
 }
 

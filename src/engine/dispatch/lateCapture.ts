@@ -12,10 +12,13 @@ export function notCaptured(error: string | null, reason: unknown): string {
   return error === null ? what : `${error}; ${what}`
 }
 
+/** Whether that is the error of a run whose work is not in a changeset yet. */
+export const isNotCaptured = (error: string | null): boolean => error?.includes(sign) === true
+
 /** A disk that was full when the agent ended may have room by now: its work is still where it wrote it. */
 export async function captureLate(parts: Parts, id: DispatchId): Promise<void> {
   const dispatch = parts.store.dispatches.find(id)
   if (dispatch === undefined || dispatch.repoId === null || !isTerminal(dispatch.status)) return
-  if (dispatch.changeset !== null || dispatch.error?.includes(sign) !== true) return
+  if (dispatch.changeset !== null || !isNotCaptured(dispatch.error)) return
   await parts.changesets.capture(await loadWorkspace(parts.layout, dispatch.repoId, id), { final: true })
 }

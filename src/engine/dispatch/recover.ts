@@ -1,5 +1,7 @@
-import { access, rm } from 'node:fs/promises'
+import { access, readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { SandboxEffective } from '../../shared/effective.ts'
+import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { Contract } from '../base/contract.ts'
 import { removeUnfinished } from '../base/files.ts'
 import { createRepoLock } from '../base/lock.ts'
@@ -13,13 +15,19 @@ import {
   type StoredDispatch,
   type TerminalStatus,
 } from '../store/index.ts'
-import { loadWorkspace, updateInvocation, readInvocationMeta } from '../workspace/index.ts'
+import {
+  disposeWorkspace,
+  hasWork,
+  loadWorkspace,
+  readInvocationMeta,
+  updateInvocation,
+} from '../workspace/index.ts'
 import { doorFolder } from './agentDoor.ts'
 import { readContract } from './contractFile.ts'
 import { controlPath } from './control.ts'
 import { Observations } from './effective.ts'
 import { noteAgentCommits } from './inside.ts'
-import { notCaptured } from './lateCapture.ts'
+import { isNotCaptured, notCaptured } from './lateCapture.ts'
 import { egressPath } from './network.ts'
 import type { Parts } from './parts.ts'
 import { isAlive } from './processes.ts'
@@ -55,6 +63,7 @@ async function interrupt(parts: Parts, dispatch: StoredDispatch): Promise<void> 
     for (const folder of [layout.invocation(repoId, id), layout.changeset(repoId, id)]) {
       await removeUnfinished(folder)
     }
+    await removeUnfinishedPacks(join(layout.objects(repoId), 'objects', 'pack'))
   }
   let outcome: Outcome = {
     status: 'interrupted',
@@ -84,9 +93,33 @@ async function interrupt(parts: Parts, dispatch: StoredDispatch): Promise<void> 
     await updateInvocation(layout, repoId, id, { status: outcome.status }).catch(() => {})
     await mirror(parts, repoId, id)
   }
+  if (repoId !== null) await tidyWorkspace(parts, repoId, id, outcome.error)
   const changeset = store.changesets.changesetOf(id)
   if (changeset !== id) parts.changesets.endTurn(changeset, 'the agent was interrupted')
   store.dispatches.finish(id, outcome)
+}
+
+/** As at the end of any run: where nothing was changed, no workspace stays. */
+async function tidyWorkspace(
+  parts: Parts,
+  repoId: RepoId,
+  id: DispatchId,
+  error: string | null,
+): Promise<void> {
+  const { layout, store } = parts
+  const workspace = await loadWorkspace(layout, repoId, id).catch(() => null)
+  if (workspace === null || workspace.strategy === 'worktree' || isNotCaptured(error)) return
+  // A later turn works in the workspace of the first.
+  if (store.changesets.changesetOf(id) !== id || store.changesets.find(id) !== null) return
+  if (!(await hasWork(workspace))) await disposeWorkspace(workspace, { archive: false }).catch(() => {})
+}
+
+/** Packs a capture was writing when its process was killed. */
+async function removeUnfinishedPacks(folder: string): Promise<void> {
+  for (const name of await readdir(folder).catch((): string[] => [])) {
+    const pid = /^tmp_(\d+)_[0-9a-f]{16}$/.exec(name)?.[1]
+    if (pid !== undefined && !(await isAlive(Number(pid), 0))) await rm(join(folder, name), { force: true })
+  }
 }
 
 const hasLog = (path: string): Promise<boolean> =>

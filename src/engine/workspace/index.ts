@@ -25,7 +25,7 @@ export {
   type InsideRunner,
 } from './commits.ts'
 export { continueInvocation } from './continueInvocation.ts'
-export { disposeWorkspace, type DisposeOptions } from './dispose.ts'
+export { disposeWorkspace, hasWork, type DisposeOptions } from './dispose.ts'
 export { chooseDriver, describeDriver, type WorkspaceFacts } from './driver.ts'
 export { enterInvocation } from './enter.ts'
 export { readInvocationMeta, updateInvocation } from './invocation.ts'
