@@ -64,8 +64,8 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     await sweep(parts).catch(onUnexpected)
     if (stays) {
       resources.use(every(watchMs, () => lookAfterOthers(parts), onUnexpected))
-      resources.use(every(expiryMs, () => expireArchive(parts.layout), onUnexpected))
-      const tidying = expireArchive(parts.layout).catch(onUnexpected)
+      resources.use(every(expiryMs, () => expire(parts), onUnexpected))
+      const tidying = expire(parts).catch(onUnexpected)
       reconciled().catch(onUnexpected)
       // Both look at files while the window comes up; closing waits for them.
       resources.defer(async () => void (await Promise.allSettled([tidying, found])))
@@ -90,6 +90,12 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     await resources.disposeAsync()
     throw error
   }
+}
+
+/** What was given up is kept for its time: the changeset, and the files it was made of. */
+async function expire(parts: Parts): Promise<void> {
+  await parts.changesets.expire()
+  await expireArchive(parts.layout)
 }
 
 const watchMs = 2_000

@@ -71,6 +71,19 @@ test('what was decided on a text holds after its file was renamed, and the new n
   expect(await bench.snapshot()).toMatch(/^g f 644/m)
 })
 
+test('an abandoned changeset can be brought back for 30 days, and is gone after them', async () => {
+  await using bench = await Bench.make()
+  const day = 24 * 60 * 60 * 1000
+  const [kept, gone] = [await bench.dispatch('echo a > a'), await bench.dispatch('echo b > b')]
+  await bench.changesets.abandon(kept.id, 'anna')
+  await bench.changesets.abandon(gone.id, 'anna')
+  expect(await bench.changesets.expire(Date.now() + 29 * day)).toEqual([])
+  await bench.changesets.restore(kept.id, 'anna')
+  expect(await bench.changesets.expire(Date.now() + 31 * day)).toEqual([gone.id])
+  await expect(bench.changesets.get(gone.id)).rejects.toMatchObject({ kind: 'not_found' })
+  expect(await bench.changesets.apply(kept.id, all, 'anna')).toMatchObject({ state: 'applied' })
+})
+
 test('approved hunks land, the rest stays in review, and undo takes exactly them back', async () => {
   await using bench = await Bench.make()
   await bench.user('seq 60 > f; echo b > b')

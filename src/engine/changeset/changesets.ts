@@ -24,6 +24,7 @@ import { conflictTexts, type EditableTexts } from './conflictTexts.ts'
 import { decideFiles, approveSelected } from './decide.ts'
 import type { DiffText } from './diffText.ts'
 import { realDisk, type Disk } from './disk.ts'
+import { expireAbandoned } from './expireAbandoned.ts'
 import { landCommit, type CommitRequest } from './landCommit.ts'
 import { landedPaths } from './landedPaths.ts'
 import { PackWriter } from './packWriter.ts'
@@ -119,6 +120,8 @@ export interface Changesets {
   export(id: DispatchId, format: ExportFormat): Promise<{ name: string; data: Buffer }>
   /** Says what becomes of a path that a crash left neither old nor new, and brings the apply to its end. */
   settle(id: DispatchId, place: Place, choice: 'mine' | 'theirs'): Promise<Ended>
+  /** Lets go of what was abandoned more than 30 days ago. */
+  expire(now?: number): Promise<readonly DispatchId[]>
   /** Brings applies that a crash cut off to their end. */
   recover(): Promise<void>
 }
@@ -358,6 +361,8 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       records.escalate(id, null)
       return { id, state: find(id).state }
     },
+
+    expire: (now = Date.now()) => expireAbandoned(context, locks, now),
 
     async recover() {
       for (const record of records.list()) {

@@ -361,6 +361,7 @@ async function finish(
   // Whoever was kept from landing by this agent has waited for this.
   await landWaiting(parts).catch(() => {})
   // Who only ever uses the command line has no host that stays to do it.
+  await changesets.expire().catch(() => {})
   await expireArchive(layout).catch(() => {})
   // Only where the user set a size; whoever waits for this dispatch has been told by now.
   await store.retention.trim().catch(() => {})
