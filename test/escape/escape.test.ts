@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { canRunAs, patienceMs, runSuiteAs, type Who } from './runAs.ts'
 import { suite } from './suite.ts'
+import { elsewhere } from './table.ts'
 
 async function tableVerdict(id: string, who: Who): Promise<string | undefined> {
   const table = await readFile(join(import.meta.dirname, '../../docs/escape-table.md'), 'utf8')
@@ -27,3 +28,13 @@ test.for(['root', 'ordinary user'] as const)(
     }
   },
 )
+
+test('the page names every case, and for each attack that others make a test there is', async () => {
+  const folder = join(import.meta.dirname, '../..')
+  const page = await readFile(join(folder, 'docs/escape-table.md'), 'utf8')
+  expect(suite.filter(({ id }) => !page.includes(`\`${id}\``))).toEqual([])
+  for (const { file, test: name } of elsewhere) {
+    expect(page, file).toContain(`\`${file}\``)
+    expect(await readFile(join(folder, file), 'utf8'), file).toContain(name)
+  }
+})

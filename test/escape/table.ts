@@ -10,6 +10,56 @@ const words: Readonly<Record<Judgement['verdict'], string>> = {
   NOT_APPLICABLE: '—',
 }
 
+/** Attacks that need a host of their own or a whole dispatch, and the test that makes them. */
+export const elsewhere: readonly { readonly attack: string; readonly file: string; readonly test: string }[] =
+  [
+    {
+      attack: 'outlives a kill of the supervisor, the holder or bubblewrap',
+      file: 'test/sandbox/kill.test.ts',
+      test: 'leaves no process and no mount behind',
+    },
+    {
+      attack: 'ignores the time limit, fills the disk, takes memory and processes',
+      file: 'test/sandbox/limits.test.ts',
+      test: 'is told apart as memory',
+    },
+    {
+      attack: 'trashes everything it sees, for the next run of the project',
+      file: 'test/sandbox/programs.test.ts',
+      test: 'leaves the next run of the project clean',
+    },
+    {
+      attack: 'swaps a folder for a link while a changeset is applied',
+      file: 'test/changeset/swap.test.ts',
+      test: 'leads nothing out of the root',
+    },
+    {
+      attack: 'kill -9, a full disk or a lost permission in the middle of an apply',
+      file: 'test/changeset/faults.test.ts',
+      test: 'leaves all old or all new',
+    },
+    {
+      attack: "speaks through another sandbox's channel",
+      file: 'test/egress/chain.test.ts',
+      test: "another sandbox's channel is out of reach",
+    },
+    {
+      attack: 'opens ten thousand connections, half of them mute; reads slowly or never',
+      file: 'test/egress/attacks.test.ts',
+      test: 'leave the broker serving',
+    },
+    {
+      attack: 'names one host to the proxy and another in TLS or in the request',
+      file: 'src/engine/egress/disguises.test.ts',
+      test: 'TLS for another name than the tunnel is for is cut',
+    },
+    {
+      attack: 'prints without end',
+      file: 'src/engine/dispatch/output.test.ts',
+      test: 'a flood is counted but does not fill the disk',
+    },
+  ]
+
 /** The page `docs/escape-table.md`: driver × case, from what was found just now. */
 export function renderTable(
   driver: string,
@@ -43,5 +93,11 @@ export function renderTable(
     '"—": without any guard that user could not do it either.',
     '',
     ...rows,
+    '## Attacked by other tests',
+    '',
+    '| the attack | the test |',
+    '| --- | --- |',
+    ...elsewhere.map(({ attack, file }) => `| ${attack} | \`${file}\` |`),
+    '',
   ].join('\n')
 }
