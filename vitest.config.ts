@@ -15,6 +15,8 @@ export default defineConfig({
           // Loading the modules anew for each of the files took longer than the tests did.
           isolate: false,
           testTimeout: 20_000,
+          // On a busy machine a second is no time; what comes sooner is not waited for.
+          expect: { poll: { timeout: 10_000 } },
           hookTimeout: 20_000,
         },
       },
@@ -24,6 +26,7 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           environment: 'node',
           testTimeout: 180_000,
+          expect: { poll: { timeout: 30_000 } },
           hookTimeout: 120_000,
           fileParallelism: false,
         },

@@ -196,7 +196,7 @@ s = socket.create_connection(("a.example", 7000), 3); s.sendall(b"\\0"); print("
     child.stdout!.on('data', (chunk: Buffer) => (said += chunk.toString()))
     await expect.poll(() => oracle.bytes).toBe(1)
     await cell.setOutputs({ mode: 'restricted' })
-    await expect.poll(() => said, { timeout: 5000 }).toMatch(/^(ended|cut)\nclosed\n$/)
+    await expect.poll(() => said).toMatch(/^(ended|cut)\nclosed\n$/)
     await expect.poll(() => oracle.sockets.every(({ destroyed }) => destroyed)).toBe(true)
     await cell.setOutputs({ pins })
     child.stdin!.write('\n')
