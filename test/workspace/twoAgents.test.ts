@@ -62,7 +62,11 @@ test('a landing that was asked for while an agent ran lands when it ends, with n
   bench.engine = await createEngine({ dataDir: bench.dataDir, host: 'command-line' })
   expect(await bench.client.call('landing.list', {})).toHaveLength(1)
   await bench.client.call('dispatch.kill', { id: running })
-  await waitUntil('it has landed', async () => (await bench.client.call('landing.list', {})).length === 0)
+  await waitUntil(
+    'it has landed',
+    async () => (await bench.client.call('landing.list', {})).length === 0,
+    60_000,
+  )
   expect(await readFile(join(bench.project, 'one.txt'), 'utf8')).toBe('new')
   expect(await readFile(join(bench.project, 'two.txt'), 'utf8')).toBe('new')
   expect(await bench.output(running)).not.toContain('SAW')
@@ -77,7 +81,7 @@ test('a landing that waits outlives the kill -9 of the agent it waits for, and t
   await bench.client.call('changeset.apply', { id: writer, all: true, when: 'idle' })
   const [supervisor] = (await processesWith(bench.dataDir)).map((line) => Number(line.split(' ')[0]))
   process.kill(supervisor!, 'SIGKILL')
-  await waitUntil('it is gone', async () => (await processesWith(bench.dataDir)).length === 0)
+  await waitUntil('it is gone', async () => (await processesWith(bench.dataDir)).length === 0, 60_000)
   expect(await readFile(join(bench.project, 'one.txt'), 'utf8')).toBe('old')
   await bench.engine.close()
   bench.engine = await createEngine({ dataDir: bench.dataDir, host: 'command-line' })
@@ -101,6 +105,7 @@ test('what waits lands as it was reviewed or not at all, and can be taken back',
   await waitUntil(
     'it was tried',
     async () => (await bench.client.call('landing.list', {}))[0]?.problem !== null,
+    60_000,
   )
   expect(await bench.client.call('landing.list', {})).toMatchObject([{ id: writer, waits_for: [] }])
   expect(await readFile(join(bench.project, 'one.txt'), 'utf8')).toBe('mine')
