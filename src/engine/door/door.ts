@@ -49,7 +49,7 @@ export class Door implements AsyncDisposable {
   readonly #asked: number[] = []
   readonly #answers: string[] = []
   #waiting = 0
-  #deniedText: string | null = null
+  #deniedText = ''
   #writing: Promise<unknown> = Promise.resolve()
 
   constructor(folder: string, descriptor: number, guardsCommands: boolean) {
@@ -151,17 +151,21 @@ export async function openDoor(
   commands: readonly string[],
   shownAt: string = doorPath,
 ): Promise<Door> {
-  await rm(folder, { recursive: true, force: true })
-  for (const name of ['', 'answers', 'bin', 'commands']) await mkdir(join(folder, name), { mode: 0o755 })
+  await makeAfresh(folder)
   const pipe = join(folder, 'ask')
   const names = [...new Set(commands.flatMap((command) => programOf(command)))]
+  const programs = async (kind: 'bin' | 'commands', texts: Readonly<Record<string, string>>) => {
+    await mkdir(join(folder, kind), { mode: 0o755 })
+    for (const [name, text] of Object.entries(texts))
+      await writeFile(join(folder, kind, name), text, { mode: 0o755 })
+  }
+  // Side by side: an agent waits for this.
   const [made] = await Promise.all([
     run('mkfifo', ['-m', '600', pipe]),
-    writeFile(join(folder, 'bin', 'orangery-ask'), askScript(shownAt), { mode: 0o755 }),
+    mkdir(join(folder, 'answers'), { mode: 0o755 }),
+    programs('bin', { 'orangery-ask': askScript(shownAt) }),
+    programs('commands', Object.fromEntries(names.map((name) => [name, commandScript(shownAt)]))),
     writeFile(join(folder, 'denied'), '', { mode: 0o644 }),
-    ...names.map((name) =>
-      writeFile(join(folder, 'commands', name), commandScript(shownAt), { mode: 0o755 }),
-    ),
   ])
   if (made.code !== 0) {
     throw new OrangeryError('door.no_pipe', `mkfifo: ${made.stderr.toString().trim()}`, {
@@ -171,6 +175,15 @@ export async function openDoor(
   // For both, so that it never ends: askers come and go.
   const descriptor = await promisify(open)(pipe, constants.O_RDWR | constants.O_NONBLOCK)
   return new Door(folder, descriptor, names.length > 0)
+}
+
+/** One that a killed supervisor left may be there still. */
+async function makeAfresh(folder: string): Promise<void> {
+  const make = () => mkdir(folder, { mode: 0o755 })
+  await make().catch(async () => {
+    await rm(folder, { recursive: true, force: true })
+    await make()
+  })
 }
 
 /** The program a listed command starts with; a path names a file and no word on PATH. */
