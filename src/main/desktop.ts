@@ -120,7 +120,7 @@ class Desktop {
     const window = new BrowserWindow({
       width: 1280,
       height: 832,
-      minWidth: 720,
+      minWidth: 420,
       minHeight: 480,
       show: false,
       title: 'Orangery',

@@ -20,6 +20,7 @@ import { emptyForm, fill, terminalLine, type SpawnForm } from './form.ts'
 import { HostsField } from './HostsField.tsx'
 import { LevelCards } from './LevelCards.tsx'
 import { TrustNotice } from './TrustNotice.tsx'
+import { WorktreeField } from './WorktreeField.tsx'
 import { PreflightPanel } from './PreflightPanel.tsx'
 
 const strategyWords = {
@@ -107,7 +108,14 @@ export function SpawnDialog({
   const spawn = useAct('dispatch.spawn', {
     onDone: ({ id }) => {
       onClose()
-      setForm((former) => ({ ...former, command: '', prompt: '', name: '' }))
+      setForm((former) => ({
+        ...former,
+        command: '',
+        prompt: '',
+        name: '',
+        worktree: '',
+        changeset: 'overlay',
+      }))
       go({ page: 'dispatch', id, tab: 'output' })
     },
   })
@@ -273,6 +281,13 @@ export function SpawnDialog({
                   onChange={(changeset) => set({ changeset })}
                   segments={workspaceStrategies.map((value) => ({ value, label: strategyWords[value] }))}
                 />
+                {form.changeset === 'worktree' && (
+                  <WorktreeField
+                    folder={form.roots[0]?.trim().replace(/(?<=.)\/+$/, '') ?? ''}
+                    value={form.worktree}
+                    onChange={(worktree) => set({ worktree })}
+                  />
+                )}
               </Field>
               <Field label="Hosts it may reach" hint="By name, or what your tools are set to">
                 <HostsField

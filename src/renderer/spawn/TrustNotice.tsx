@@ -12,7 +12,7 @@ import { lineDifference } from './lineDifference.ts'
  */
 export function TrustNotice({ root }: { root: string }) {
   const [open, setOpen] = useState(false)
-  const question = useAnswer('config.question', { root })
+  const question = useAnswer('config.question', { root }, { fresh: true })
   const trust = useAct('config.trust', {
     onDone: () => {
       setOpen(false)

@@ -40,3 +40,13 @@ test('the line for a terminal says the same', () => {
     "orangery dispatch spawn --agent=claude --dir /home/ada/shop --prompt 'fix it'",
   )
 })
+
+test('a worktree is named before anything is checked, and passed on by its id', () => {
+  const form = { ...emptyForm, roots: ['/home/ada/shop'], command: 'make', changeset: 'worktree' as const }
+  expect(fill(form)).toMatchObject({ ok: false, missing: 'worktree' })
+  const filled = fill({ ...form, worktree: '20260128120500-b7c9' })
+  expect(filled).toMatchObject({ ok: true, input: { worktree: '20260128120500-b7c9' } })
+  expect(terminalLine({ ...form, worktree: '20260128120500-b7c9' })).toContain(
+    '--worktree 20260128120500-b7c9',
+  )
+})

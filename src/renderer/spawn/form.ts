@@ -15,6 +15,8 @@ export type SpawnForm = {
   readonly name: string
   readonly level: SandboxLevel
   readonly changeset: WorkspaceStrategy
+  /** Id of the integration worktree, for that strategy. */
+  readonly worktree: string
   readonly boundary: BoundaryLevel
   readonly hosts: string
   readonly memoryMb: string
@@ -30,6 +32,7 @@ export const emptyForm: SpawnForm = {
   name: '',
   level: 1,
   changeset: 'overlay',
+  worktree: '',
   boundary: 'readwrite',
   hosts: '',
   memoryMb: '',
@@ -58,7 +61,11 @@ function contractOf(form: SpawnForm) {
 
 export type Filled =
   | { readonly ok: true; readonly input: SpawnInput }
-  | { readonly ok: false; readonly missing: 'folder' | 'command' | 'contract'; readonly why: string }
+  | {
+      readonly ok: false
+      readonly missing: 'folder' | 'command' | 'worktree' | 'contract'
+      readonly why: string
+    }
 
 /** The request the form stands for, or what it lacks. */
 export function fill(form: SpawnForm): Filled {
@@ -67,6 +74,9 @@ export function fill(form: SpawnForm): Filled {
   const command = commandOf(form.command)
   if (form.agent === 'command' && command.length === 0) {
     return { ok: false, missing: 'command', why: 'Say what to run.' }
+  }
+  if (form.changeset === 'worktree' && form.worktree === '') {
+    return { ok: false, missing: 'worktree', why: 'Choose or create a worktree.' }
   }
   try {
     const spec = contractOfOptions(contractOf(form))
@@ -80,6 +90,7 @@ export function fill(form: SpawnForm): Filled {
           ? {}
           : { prompt: form.prompt.trim() }),
         ...(given(form.name) === undefined ? {} : { name: form.name.trim() }),
+        ...(form.changeset === 'worktree' ? { worktree: form.worktree } : {}),
         ...(spec === null ? {} : { sandbox_spec: JSON.stringify(spec) }),
       },
     }
@@ -102,6 +113,7 @@ export function terminalLine(form: SpawnForm): string {
     ...roots.flatMap((root) => ['--dir', root]),
     ...option('--level', contract.level),
     ...option('--changeset', contract.changeset),
+    ...option('--worktree', form.changeset === 'worktree' ? given(form.worktree) : undefined),
     ...option('--boundary', contract.boundary),
     ...(contract.allowHost ?? []).flatMap((host) => ['--allow-host', host]),
     ...option('--memory-mb', contract.memoryMb),
