@@ -1,4 +1,19 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { expect, test } from './house.ts'
+
+/** Asks for a host through the proxy its environment names, as a package manager would. */
+const ask = `
+import { get } from 'node:http'
+const proxy = new URL(process.env.http_proxy)
+for (const host of process.argv.slice(2))
+  await new Promise((resolve) =>
+    get({ host: proxy.hostname, port: proxy.port, path: 'http://' + host + '/', headers: { host } }, (answer) => {
+      console.log(host, answer.statusCode)
+      answer.resume().on('end', resolve)
+    }),
+  )
+`
 
 test('a running agent is widened and narrowed from the window, without a restart', async ({ house }) => {
   const { page } = house
@@ -32,4 +47,79 @@ test('a running agent is widened and narrowed from the window, without a restart
   await page.getByRole('button', { name: 'Stop' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Stop' }).click()
   await expect(page.getByText('Stopped').first()).toBeVisible()
+})
+
+test('a denied host is asked about, saved to the project or allowed where it is listed, and revoked', async ({
+  house,
+}) => {
+  const { page, project } = house
+  await house.write({ 'ask.mjs': ask })
+  await house.dispatch('node ask.mjs registry.test telemetry.test; echo asked; sleep 300', async (dialog) => {
+    await dialog.getByRole('button', { name: /^More/ }).click()
+    await dialog.getByRole('textbox', { name: 'Hosts it may reach' }).fill('known.test')
+  })
+  await expect(page.getByTestId('terminal')).toContainText('asked')
+  const card = page.getByRole('article').filter({ hasText: 'registry.test' })
+  await expect(card).toContainText('Reach registry.test:80')
+  await card.getByRole('button', { name: 'Save the answer' }).click()
+  await page.getByRole('menuitem', { name: 'Allow and save to the project' }).click()
+  const written = () => readFile(join(project, '.orangery.json'), 'utf8').catch(() => '')
+  await expect.poll(written).toContain('registry.test:80')
+  await expect(card).toBeHidden()
+
+  const other = page.getByRole('article').filter({ hasText: 'telemetry.test' })
+  await other.getByRole('button', { name: 'Deny…' }).click()
+  await other.getByRole('textbox', { name: 'Message to the agent' }).fill('not from here')
+  await other.getByRole('button', { name: 'Deny', exact: true }).click()
+  await expect(other).toBeHidden()
+
+  await page.getByRole('tab', { name: 'Record' }).click()
+  const network = page.getByRole('region', { name: 'Network' })
+  await expect(network).toContainText('telemetry.test:80')
+  await network.getByRole('button', { name: 'Allow telemetry.test:80' }).click()
+  const widen = page.getByRole('dialog', { name: 'Widen to Network' })
+  await expect(widen.getByRole('textbox', { name: 'Hosts it may reach' })).toHaveValue('telemetry.test:80')
+  await widen.getByRole('button', { name: 'Widen' }).click()
+  await expect(widen).toBeHidden()
+  await expect(page.getByText('asked for in the window').first()).toBeVisible()
+
+  await page.getByRole('button', { name: 'Stop' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Stop' }).click()
+  await page.getByRole('button', { name: 'Sandbox ready' }).click()
+  await page.getByRole('tab', { name: 'Approvals' }).click()
+  const saved = page.getByRole('region', { name: 'Saved to projects' })
+  await saved.getByRole('button', { name: /^Revoke .*registry\.test/ }).click()
+  await expect(saved).toContainText('None.')
+  expect(await written()).not.toContain('registry.test')
+})
+
+test("a project's config is trusted by its text, and a changed one is asked about with the difference", async ({
+  house,
+}) => {
+  const { page, project } = house
+  const config = (host: string) => `{ "sandboxLevels": { "network": { "hosts": ["${host}"] } } }\n`
+  await house.write({ '.orangery.json': config('first.test') })
+  const form = page.getByRole('dialog', { name: 'New dispatch' })
+  const fillIn = async () => {
+    await page.keyboard.press('n')
+    await form.getByRole('combobox', { name: 'Folder' }).fill(project)
+    await form.getByRole('textbox', { name: 'Command', exact: true }).fill('true')
+  }
+  const trust = page.getByRole('dialog', { name: "Trust this project's config" })
+  await fillIn()
+  await expect(form).toContainText('a config you have not trusted')
+  await form.getByRole('button', { name: 'Look at it' }).click()
+  await expect(trust).toContainText('first.test')
+  await trust.getByRole('button', { name: 'Trust exactly this text' }).click()
+  await expect(form.getByText('Until then it can only narrow')).toBeHidden()
+  await form.getByRole('button', { name: 'Cancel' }).click()
+
+  await house.write({ '.orangery.json': config('second.test') })
+  await fillIn()
+  await expect(form).toContainText('has changed since you trusted it')
+  await form.getByRole('button', { name: 'Look at it' }).click()
+  await expect(trust.getByText('first.test')).toBeVisible()
+  await expect(trust.getByText('second.test')).toBeVisible()
+  await trust.getByRole('button', { name: 'Not now' }).click()
+  await expect(form).toContainText('has changed since you trusted it')
 })

@@ -1,0 +1,123 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from './house.ts'
+
+const list = 'Dispatches'
+
+test('an apply waits for whoever runs on the folder, and lands when that has ended', async ({ house }) => {
+  const { page, project } = house
+  await house.dispatch('sleep 300')
+  await house.dispatch('ln -s nowhere link; echo done > result.txt')
+  await expect(page.getByText('Needs review')).toBeVisible()
+  await page.getByRole('tab', { name: /Changes/ }).click()
+  await expect(page.locator('.diff-view [data-hunk]')).toHaveCount(2)
+  await expect(page.locator('.diff-view').getByText('No newline')).toHaveCount(0)
+
+  await page.getByRole('button', { name: 'Apply…' }).click()
+  const dialog = page.getByRole('dialog', { name: 'Apply to your files' })
+  await expect(dialog.getByRole('note')).toContainText('is running on this folder')
+  await dialog.getByRole('button', { name: 'Apply 2 files after that' }).click()
+  const waiting = page.getByRole('status').filter({ hasText: 'has ended' })
+  await expect(waiting).toBeVisible()
+  expect(existsSync(join(project, 'result.txt'))).toBe(false)
+
+  await waiting.getByRole('button', { name: 'sleep 300' }).click()
+  await page.getByRole('button', { name: 'Stop' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Stop' }).click()
+  await page
+    .getByRole('navigation', { name: list })
+    .getByRole('button', { name: /result\.txt/ })
+    .click()
+  await expect(page.getByText('Applied', { exact: true })).toBeVisible()
+  expect(await readFile(join(project, 'result.txt'), 'utf8')).toBe('done\n')
+  await expect(waiting).toBeHidden()
+})
+
+test('commits made in a worktree are read one by one and landed the way one chooses', async ({ house }) => {
+  const { page, project } = house
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-C', project, '-c', 'user.name=Ada', '-c', 'user.email=ada@test', ...args], {
+      encoding: 'utf8',
+    })
+  await house.write({ 'one.txt': 'one\n' })
+  git('init', '-q', '-b', 'main')
+  git('config', 'user.name', 'Ada')
+  git('config', 'user.email', 'ada@test')
+  git('add', '-A')
+  git('commit', '-qm', 'start')
+
+  const commit = 'git -c user.name=Bot -c user.email=bot@test commit -qam'
+  await house.dispatch(
+    `echo two >> one.txt; ${commit} First; echo three >> one.txt; ${commit} Second`,
+    async (dialog) => {
+      await dialog.getByRole('button', { name: /^More/ }).click()
+      await dialog.getByRole('radio', { name: 'Worktree' }).click()
+      await dialog.getByRole('textbox', { name: 'Name of a new worktree' }).fill('parser')
+      await dialog.getByRole('button', { name: 'Create' }).click()
+      await expect(dialog.getByRole('button', { name: 'parser', pressed: true })).toBeVisible()
+    },
+  )
+  await expect(page.getByText('Needs review')).toBeVisible()
+  await expect(page.getByRole('navigation', { name: list })).toContainText('shop · parser')
+  await page.getByRole('tab', { name: /Changes/ }).click()
+  await page.getByRole('radio', { name: 'Commits 2' }).click()
+  await page
+    .getByRole('list', { name: 'Commits' })
+    .getByRole('button', { name: /Second/ })
+    .click()
+  await expect(page.locator('.diff-view').getByText('three', { exact: true })).toBeVisible()
+
+  await page.getByRole('button', { name: 'Apply…' }).click()
+  const dialog = page.getByRole('dialog', { name: 'Land in the worktree' })
+  await dialog.getByRole('radio', { name: 'Squash' }).click()
+  await dialog.getByRole('button', { name: 'Land 1 file' }).click()
+  await expect(page.getByText(/^Landed on agency\/parser-/).first()).toBeVisible()
+  const branch = git('branch', '--list', 'agency/parser-*', '--format=%(refname:short)').trim()
+  expect(git('show', `${branch}:one.txt`)).toBe('one\ntwo\nthree\n')
+  expect(git('rev-list', '--count', `main..${branch}`).trim()).toBe('1')
+  expect(await readFile(join(project, 'one.txt'), 'utf8')).toBe('one\n')
+})
+
+test('a changeset that is sent back comes back as its next turn, and waits once', async ({ house }) => {
+  const { page } = house
+  await house.dispatch('echo "$ORANGERY_TURN $ORANGERY_PROMPT" > said.txt')
+  await expect(page.getByText('Needs review')).toBeVisible()
+  await page.getByRole('button', { name: 'More actions' }).click()
+  await page.getByRole('menuitem', { name: /Send back/ }).click()
+  const dialog = page.getByRole('dialog', { name: 'Send back to the agent' })
+  await expect(dialog.getByRole('button', { name: 'Send back' })).toBeDisabled()
+  await dialog.getByRole('textbox', { name: 'Comment' }).fill('say more')
+  await dialog.getByRole('button', { name: 'Send back' }).click()
+  await expect(page.getByText('Turn 2 has started').first()).toBeVisible()
+  await expect(page.getByText('Needs review')).toBeVisible()
+  await page.getByRole('tab', { name: /Changes/ }).click()
+  await expect(
+    page
+      .locator('.diff-view')
+      .getByText(/say more/)
+      .first(),
+  ).toBeVisible()
+  await expect(page.getByRole('navigation', { name: list }).getByRole('heading')).toHaveText([
+    'Waiting for you1',
+    'Earlier1',
+  ])
+})
+
+test('where only protected files are left the window says so, and each takes its own decision', async ({
+  house,
+}) => {
+  const { page, project } = house
+  await house.dispatch('echo use flake > .envrc')
+  await expect(page.getByText('Needs review')).toBeVisible()
+  await expect(page.getByRole('note')).toContainText('protected and needs a decision of its own')
+  await expect(page.getByRole('button', { name: 'Apply…' })).toBeDisabled()
+  await page.getByRole('tab', { name: /Changes/ }).click()
+  await page.getByRole('button', { name: 'Approve hunk 1' }).click()
+  await expect(page.getByRole('note')).toBeHidden()
+  await page.keyboard.press('p')
+  await page.getByRole('button', { name: 'Apply 1 file' }).click()
+  await expect(page.getByText('Applied 1 file').first()).toBeVisible()
+  expect(await readFile(join(project, '.envrc'), 'utf8')).toBe('use flake\n')
+})
