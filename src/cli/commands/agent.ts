@@ -67,7 +67,9 @@ async function list(options: Json & { all?: boolean }) {
       : paint('red', `broken: ${showAll(why)}`),
   ])
   print(
-    rows.length === 0 ? 'No sandboxes.' : renderTable(['id', 'name', 'strategy', 'status', 'where'], rows),
+    rows.length === 0
+      ? 'No sandboxes.'
+      : renderTable(['id', 'name', 'strategy', 'status', 'where'], rows, ['name']),
   )
 }
 
@@ -159,7 +161,7 @@ async function archive(options: Json) {
   print(
     rows.length === 0
       ? 'The archive is empty.'
-      : renderTable(['id', 'what', 'name', 'kept until', 'why'], rows),
+      : renderTable(['id', 'what', 'name', 'kept until', 'why'], rows, ['name']),
   )
 }
 

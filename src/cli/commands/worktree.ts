@@ -40,7 +40,11 @@ async function list(options: Json & { all?: boolean }) {
       ? (meta?.outcome ?? showAll(meta?.tree_path ?? ''))
       : paint('red', `broken: ${showAll(why)}`),
   ])
-  print(rows.length === 0 ? 'No integration worktrees.' : renderTable(['id', 'name', 'branch', 'tree'], rows))
+  print(
+    rows.length === 0
+      ? 'No integration worktrees.'
+      : renderTable(['id', 'name', 'branch', 'tree'], rows, ['branch', 'name']),
+  )
 }
 
 async function show(id: string, options: Json) {

@@ -26,17 +26,35 @@ function shorten(text: string, width: number): string {
   return `${kept}…`
 }
 
-/** Aligned columns under a quiet heading. On a terminal the last column gives way to its width. */
-export function renderTable(heading: readonly string[], rows: readonly (readonly string[])[]): string {
+/** What a name takes where there is no room for all of it. */
+const shortestName = 16
+
+/**
+ * Aligned columns under a quiet heading. On a terminal the last column gives way to its width, and before it the
+ * columns that only name things; nothing that is to be judged, like a path, is ever shortened.
+ */
+export function renderTable(
+  heading: readonly string[],
+  rows: readonly (readonly string[])[],
+  names: readonly string[] = [],
+  columns = process.stdout.isTTY ? process.stdout.columns : Number.POSITIVE_INFINITY,
+): string {
   const all = [heading.map((title) => title.toUpperCase()), ...rows]
   const widths = heading.map((_, column) => Math.max(...all.map((row) => widthOf(row[column] ?? ''))))
-  const before = widths.slice(0, -1).reduce((sum, width) => sum + width + 2, 0)
-  const room = process.stdout.isTTY ? Math.max(10, process.stdout.columns - before) : Number.POSITIVE_INFINITY
+  const before = () => widths.slice(0, -1).reduce((sum, width) => sum + width + 2, 0)
+  for (const name of names) {
+    const column = heading.indexOf(name)
+    const excess = before() + Math.min(widths.at(-1) ?? 0, shortestName) - columns
+    const width = widths[column] ?? 0
+    if (excess > 0) widths[column] = Math.min(width, Math.max(shortestName, width - excess))
+  }
+  const room = Math.max(10, columns - before())
   const lines = all.map((row) =>
     row
-      .map((cell, column) =>
-        column === heading.length - 1 ? shorten(cell, room) : pad(cell, widths[column] ?? 0),
-      )
+      .map((cell, column) => {
+        const width = widths[column] ?? 0
+        return column === heading.length - 1 ? shorten(cell, room) : pad(shorten(cell, width), width)
+      })
       .join('  ')
       .trimEnd(),
   )

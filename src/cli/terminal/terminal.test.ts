@@ -15,6 +15,14 @@ test('columns line up, also with wide and combining characters', () => {
   expect(table.split('\n')).toEqual(['NAME   WHAT', '日本   x', 'e\u0301      y', 'plain  z'])
 })
 
+test('a name longer than the screen gives way, what is to be judged does not', () => {
+  const long = 'n'.repeat(300)
+  const lines = renderTable(['id', 'name', 'why'], [['1', long, 'x']], ['name'], 60).split('\n')
+  expect(lines.map((line) => line.length <= 60)).toEqual([true, true])
+  expect(lines[1]).toMatch(/^1 +n+… +x$/)
+  expect(renderTable(['path', 'why'], [[long, 'x']], [], 60)).toContain(long)
+})
+
 test('fields have their names aligned', () => {
   expect(
     renderFields([
