@@ -337,6 +337,17 @@ export async function startSandbox(plan: SandboxPlan, io: SandboxIo): Promise<Ru
     return sandbox
   } catch (error) {
     await sandbox[Symbol.asyncDispose]()
-    throw error
+    const { limits } = await sandbox.ended
+    if (limits.length === 0) throw error
+    const named = limits.join(' and ')
+    throw new OrangeryError(
+      'sandbox.limit_too_small',
+      `the ${named} limit: too small for a sandbox to start in`,
+      {
+        kind: 'input',
+        hint: 'Give it more.',
+        cause: error,
+      },
+    )
   }
 }
