@@ -106,7 +106,7 @@ const expected: Readonly<Record<Victim, string>> = {
   'the command line': 'interrupted',
   unshare: 'interrupted',
   'the holder': 'interrupted',
-  'who watches the orders': 'interrupted',
+  'who watches the orders': 'cancelled',
   'who takes the orders': 'interrupted',
   bubblewrap: 'interrupted',
   'bubblewrap inside': 'failed',

@@ -61,9 +61,9 @@ export async function writeFileAtomically(
   if (syncFolder) await syncDir(dirname(path))
 }
 
-/** Takes away what writers that were killed on the way left in a folder. Only where nobody writes any more. */
+/** Takes away what writers that were killed on the way left in and below a folder. Only where nobody writes any more. */
 export async function removeUnfinished(folder: string): Promise<void> {
-  const names = await readdir(folder).catch((): string[] => [])
-  const unfinished = names.filter((name) => /^\..+\.[0-9a-f]{12}\.tmp$/.test(name))
+  const names = await readdir(folder, { recursive: true }).catch((): string[] => [])
+  const unfinished = names.filter((name) => /\.[0-9a-f]{8,12}\.tmp$/.test(basename(name)))
   await Promise.all(unfinished.map((name) => rm(join(folder, name), { force: true })))
 }
