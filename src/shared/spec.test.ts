@@ -25,6 +25,13 @@ test('the example of the specification is a valid spec', () => {
   expect(requestedBoundary(spec)).toBe('readwrite')
 })
 
+test('a time limit of a month, or of a year, is in order', () => {
+  for (const days of [30, 366]) {
+    const spec = parseSandboxSpec(`{"limits":{"timeout_s":${days * 86_400}}}`)
+    expect(spec.limits?.timeout_s).toBe(days * 86_400)
+  }
+})
+
 test('an empty spec asks for nothing', () => {
   const spec = parseSandboxSpec('{}')
   expect(requestedLevel(spec)).toBeUndefined()
@@ -50,6 +57,8 @@ test.each([
   ['a path with a NUL', '{"working_dir":"/a\\u0000b"}', 'spec.invalid'],
   ['a number beyond all numbers', '{"max_turns":1e999}', 'spec.invalid'],
   ['half a turn', '{"max_turns":1.5}', 'spec.invalid'],
+  ['a time limit beyond all time', '{"limits":{"timeout_s":1e300}}', 'spec.invalid'],
+  ['more memory than there is', '{"limits":{"memory_mb":1e300}}', 'spec.invalid'],
   ['no memory', '{"limits":{"memory_mb":0}}', 'spec.invalid'],
   ['a string for a list', '{"tools_allowed":"Read"}', 'spec.invalid'],
   ['a level that does not exist', '{"level":4}', 'spec.invalid'],

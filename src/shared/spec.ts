@@ -43,12 +43,16 @@ export const outputsSchema = z.looseObject({
 })
 export type Outputs = z.infer<typeof outputsSchema>
 
+/** Beyond these a limit is no limit but a slip, and no counter of the host holds it. */
+const mostMegabytes = 2 ** 33
+const mostSeconds = 100 * 366 * 86_400
+
 export const limitsSchema = z.looseObject({
-  cpus: positive.optional(),
-  memory_mb: positive.optional(),
+  cpus: positive.max(1_000_000).optional(),
+  memory_mb: positive.max(mostMegabytes).optional(),
   pids: positive.int().optional(),
-  disk_mb: positive.optional(),
-  timeout_s: positive.optional(),
+  disk_mb: positive.max(mostMegabytes).optional(),
+  timeout_s: positive.max(mostSeconds).optional(),
 })
 export type Limits = z.infer<typeof limitsSchema>
 

@@ -5,6 +5,7 @@ import { constants as osConstants } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { DeclaredEqualsActual } from '../../shared/effective.ts'
 import { OrangeryError } from '../../shared/errors.ts'
+import { pause } from '../base/pause.ts'
 import type { HostAlias, LimitName, RunningSandbox, SandboxEnd, SandboxIo } from '../base/sandbox.ts'
 import { makeCgroup, type Cgroup } from './cgroups.ts'
 import { Chain, type Descriptors } from './chain.ts'
@@ -169,8 +170,8 @@ class LinuxSandbox implements RunningSandbox {
     }
   }
 
-  async #pause(ms: number): Promise<boolean> {
-    return sleep(ms, true, { signal: this.#life.signal, ref: false }).catch(() => false)
+  #pause(ms: number): Promise<boolean> {
+    return pause(ms, this.#life.signal)
   }
 
   async #watchUse(): Promise<void> {
