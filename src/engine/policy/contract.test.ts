@@ -189,7 +189,11 @@ describe('a child under its parent', () => {
     roots: ['/projects'],
     hide: ['.env*'],
     tools_allowed: ['Read', 'Edit'],
-    limits: { memory_mb: 1000 },
+    tools_denied: ['Bash'],
+    max_turns: 5,
+    max_commands: 20,
+    on_limit: 'stop',
+    limits: { cpus: 2, memory_mb: 1000, pids: 50, disk_mb: 100, timeout_s: 60 },
   })
 
   test.each<[string, SandboxSpec]>([
@@ -204,22 +208,53 @@ describe('a child under its parent', () => {
     expect(refusal(() => resolve(spec, { parent })).kind).toBe('refused')
   })
 
+  test.each<[string, SandboxSpec]>([
+    ['tools_allowed', { tools_allowed: ['Read', 'Write'] }],
+    ['tools_allowed', { tools_allowed: ['Bash'] }],
+    ['tools_denied', { tools_denied: ['Edit'] }],
+    ['max_turns', { max_turns: 6 }],
+    ['max_commands', { max_commands: 21 }],
+    ['on_limit', { on_limit: 'record' }],
+    ['limits.cpus', { limits: { cpus: 2.5 } }],
+    ['limits.memory_mb', { limits: { memory_mb: 1001 } }],
+    ['limits.pids', { limits: { pids: 51 } }],
+    ['limits.disk_mb', { limits: { disk_mb: 101 } }],
+    ['limits.timeout_s', { limits: { timeout_s: 61 } }],
+  ])('more %s than the parent has is refused by name', (field, spec) => {
+    const error = refusal(() => resolve(spec, { parent }))
+    expect(error.kind).toBe('refused')
+    expect(error.message.startsWith(`${field}: `)).toBe(true)
+  })
+
+  test('the legacy word asks for no more than the parent has either', () => {
+    expect(refusal(() => resolve(null, { parent, legacySandbox: 'full' })).kind).toBe('refused')
+    expect(resolve(null, { parent, legacySandbox: 'read-only' }).boundary).toBe('readonly')
+    // The control: the spec supersedes the word.
+    expect(resolve({ boundary: 'readonly' }, { parent, legacySandbox: 'full' }).boundary).toBe('readonly')
+  })
+
   test('what it does not say is cut to the parent’s, what it may have it gets', () => {
     expect(
       resolve(
         {
           outputs: { allow: ['x.a.test'] },
-          limits: { memory_mb: 4000, pids: 9 },
-          tools_allowed: ['Read', 'Bash'],
+          limits: { pids: 9 },
+          tools_allowed: ['Read'],
+          tools_denied: ['Bash', 'Edit'],
+          max_turns: 5,
         },
         { parent },
       ),
     ).toMatchObject({
       boundary: 'network',
       outputs: { allow: ['x.a.test'], deny: ['bad.a.test'] },
-      limits: { memory_mb: 1000, pids: 9 },
+      limits: { cpus: 2, memory_mb: 1000, pids: 9, disk_mb: 100, timeout_s: 60 },
       hide: ['.env*'],
       toolsAllowed: ['Read'],
+      toolsDenied: ['Bash', 'Edit'],
+      maxTurns: 5,
+      maxCommands: 20,
+      onLimit: 'stop',
     })
     const readonlyParent = resolve({ boundary: 'readonly' })
     expect(resolve(null, { parent: readonlyParent, phase: 'plan' })).toMatchObject({

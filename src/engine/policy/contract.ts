@@ -239,5 +239,5 @@ export function resolveContract(input: ContractInput): Contract {
     maxCommands: spec?.max_commands ?? null,
   }
   checkEnforceable(contract)
-  return parent === null ? contract : underParent(contract, parent, spec, card)
+  return parent === null ? contract : underParent(contract, parent, spec, card, asked)
 }

@@ -1,10 +1,9 @@
-import { boundaryRank } from '../../shared/boundary.ts'
+import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import type { AgentCard } from '../../shared/card.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { someHostCovers } from '../../shared/hosts.ts'
 import { levelNames, type SandboxLevel } from '../../shared/level.ts'
 import type { Limits, SandboxSpec } from '../../shared/spec.ts'
-import { requestedBoundary } from '../../shared/spec.ts'
 import type { Contract, ContractOutputs } from '../base/contract.ts'
 import { commonHosts, commonNames, narrowerBoundary, unique } from './config/narrow.ts'
 
@@ -65,11 +64,43 @@ function smaller(a: number | undefined, b: number | undefined): number | undefin
 
 function limitsUnder(child: Limits, parent: Limits): Limits {
   const limits: Limits = { ...child }
-  for (const name of ['cpus', 'memory_mb', 'pids', 'disk_mb', 'timeout_s'] as const) {
+  for (const name of limitNames) {
     const value = smaller(child[name], parent[name])
     if (value !== undefined) limits[name] = value
   }
   return limits
+}
+
+const limitNames = ['cpus', 'memory_mb', 'pids', 'disk_mb', 'timeout_s'] as const
+
+/** Cutting a wish in silence would leave a record of something that never held: more than the parent has is refused. */
+function refuseMore(spec: SandboxSpec, parent: Contract): void {
+  const more = (field: string, why: string) =>
+    refuse(
+      'parent_more',
+      `${field}: ${why}`,
+      "Ask for no more than the parent has, or leave the field out: then the parent's holds.",
+    )
+  const amounts: (readonly [string, number | undefined, number | null | undefined])[] = [
+    ['max_turns', spec.max_turns, parent.maxTurns],
+    ['max_commands', spec.max_commands, parent.maxCommands],
+    ...limitNames.map((name) => [`limits.${name}`, spec.limits?.[name], parent.limits[name]] as const),
+  ]
+  for (const [field, wish, most] of amounts) {
+    if (wish !== undefined && most != null && wish > most)
+      throw more(field, `${wish} is more than the parent's ${most}`)
+  }
+  const { toolsAllowed, toolsDenied } = parent
+  const tool = spec.tools_allowed?.find(
+    (name) => toolsDenied.includes(name) || toolsAllowed?.includes(name) === false,
+  )
+  if (tool !== undefined) throw more('tools_allowed', `the parent may not use ${tool} itself`)
+  const undenied = toolsDenied.find((name) => spec.tools_denied?.includes(name) === false)
+  if (undenied !== undefined) throw more('tools_denied', `the parent is denied ${undenied}`)
+  if (spec.on_limit === 'record' && parent.onLimit === 'stop')
+    throw more('on_limit', 'the parent is stopped at its limits')
+  if (spec.outputs?.read_only === false && parent.outputs.readOnly)
+    throw more('outputs.read_only', 'the parent may only read')
 }
 
 const smallerOrNull = (a: number | null, b: number | null): number | null =>
@@ -84,6 +115,7 @@ export function underParent(
   parent: Contract,
   spec: SandboxSpec | null,
   card: AgentCard,
+  asked: BoundaryLevel | undefined,
 ): Contract {
   const floor = Math.max(1, parent.level) as SandboxLevel
   if (spec?.isolation !== undefined && child.level < floor) {
@@ -100,7 +132,6 @@ export function underParent(
       'Leave the changeset out.',
     )
   }
-  const asked = requestedBoundary(spec)
   if (asked !== undefined && boundaryRank(asked) > boundaryRank(parent.boundary)) {
     throw refuse(
       'parent_boundary',
@@ -112,6 +143,7 @@ export function underParent(
   if (outside !== undefined) {
     throw refuse('parent_root', `${outside}: outside the parent's roots`, 'Name folders inside them.')
   }
+  if (spec !== null) refuseMore(spec, parent)
   return {
     ...child,
     level: Math.max(child.level, floor) as SandboxLevel,
