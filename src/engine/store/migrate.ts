@@ -66,7 +66,7 @@ function take(database: Database, step: Migration): void {
 const hasTables = (database: Database): boolean =>
   database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() !== undefined
 
-function checkWhole(database: Database, path: string): void {
+export function checkWhole(database: Database, path: string): void {
   const found = database.pragma('quick_check(1)', { simple: true }) as string
   if (found !== 'ok') throw corrupt(path, found)
 }

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ensurePrivateDir } from '../base/files.ts'
 import { layout } from '../base/paths.ts'
 import { corrupt, isBusy, storeFailure } from './failures.ts'
-import { migrate, refuseNewer, userVersion } from './migrate.ts'
+import { checkWhole, migrate, refuseNewer, userVersion } from './migrate.ts'
 
 /** How long a single write waits for another process's. */
 const busyTimeoutMs = 10_000
@@ -71,6 +71,8 @@ async function openAndMigrate(path: string): Promise<Database> {
   // Not SQLite's own waiting, which stops the whole process: another one may be migrating at length.
   const database = new Sqlite(path, { timeout: 0 })
   try {
+    // The switch writes into the header, and what is damaged stays as it is.
+    if (database.pragma('journal_mode', { simple: true }) !== 'wal') checkWhole(database, path)
     database.pragma('journal_mode = WAL')
     // An audit record outlives a power cut: each commit is on disk when it returns.
     database.pragma('synchronous = FULL')
