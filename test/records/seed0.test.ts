@@ -137,6 +137,19 @@ test('a supervisor that died between its last event and the row is taken at its 
   expect(await bench.client.call('dispatch.verify', { id: done })).toEqual(proof)
 })
 
+test('a log that was removed to save room is said to be gone, not shown as empty', async () => {
+  using place = new Place()
+  const id = await spawned(place)
+  const before = await place.orangery('dispatch', 'events', id)
+  expect(before).toMatchObject({ code: 0, stderr: '' })
+  expect((await place.orangery('disk', '--keep-logs', '0MB')).code).toBe(0)
+  for (const options of [[], ['--json'], ['--follow']]) {
+    const after = await place.orangery('dispatch', 'events', id, ...options)
+    expect(after.stdout.trim()).toBe(options[0] === '--json' ? '[]' : '')
+    expect(after.stderr).toMatch(/^orangery: event log of \S+: the event log was removed on [^\n]+\n$/)
+  }
+})
+
 test('killing a parent ends its children and their children', async () => {
   await using bench = await Bench.create()
   const parent = await bench.spawn('sleep 8661')

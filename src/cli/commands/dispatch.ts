@@ -3,6 +3,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { LoggedEvent } from '../../shared/events.ts'
 import { parseSandboxSpec } from '../../shared/spec.ts'
 import { withClient } from '../connect.ts'
+import { printError } from '../failure.ts'
 import { tellPresets } from '../outputs.ts'
 import { addSpawnOptions, spawnInput, type SpawnOptions } from '../spawnOptions.ts'
 import { print, printJson, printJsonLine } from '../terminal/print.ts'
@@ -72,12 +73,18 @@ async function showEvents(id: string, options: Json & { follow?: boolean; verify
   await withClient(async (client) => {
     const events = client.open('dispatch.events', { id, follow })
     const gathered: LoggedEvent[] = []
+    let isEmpty = true
     for await (const event of events) {
+      isEmpty = false
       if (options.json && follow) printJsonLine(event)
       else if (options.json) gathered.push(event)
       else print(renderEvent(event))
     }
     if (options.json && !follow) printJson(gathered)
+    if (!isEmpty) return
+    // Nothing to show is not the same as nothing happened.
+    const { problem } = await client.call('dispatch.verify', { id })
+    if (problem !== null) printError(`event log of ${id}: ${problem}`, undefined)
   })
 }
 
