@@ -1,7 +1,8 @@
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
-// Two kinds: `unit` sits beside its source and is quick; `slow` starts real sandboxes at length.
+// Two kinds: `unit` sits beside its source and is quick; `slow` starts real sandboxes at length. Files of both run
+// side by side: every test has folders of its own and looks for leftovers only of these.
 export default defineConfig({
   test: {
     // Vitest leaves one core free by itself: on two that halves the speed.
@@ -28,7 +29,6 @@ export default defineConfig({
           testTimeout: 180_000,
           expect: { poll: { timeout: 30_000 } },
           hookTimeout: 120_000,
-          fileParallelism: false,
         },
       },
     ],
