@@ -72,6 +72,8 @@ export const eventBodySchema = z.discriminatedUnion('type', [
   }),
   z.object({ type: z.literal('DispatchEnded'), status: dispatchStatusSchema, error: z.string().nullable() }),
   z.object({ type: z.literal('Note'), text: z.string() }),
+  /** A line that a crash tore was moved out of the log, to the file of this name beside it. */
+  z.object({ type: z.literal('LogRepaired'), bytes: z.number(), moved_to: z.string() }),
 ])
 export type EventBody = z.infer<typeof eventBodySchema>
 /** The turn an event begins, after `last`; null where it belongs to that one or to none. */
@@ -100,5 +102,7 @@ export const eventProofSchema = z.object({
   /** Events proven: all of them when `ok`, those before the damage otherwise. */
   events: z.number(),
   problem: z.string().nullable(),
+  /** What crashes tore and a repair moved beside the log; never a line that was complete. */
+  torn: z.array(z.object({ bytes: z.number(), moved_to: z.string() })).optional(),
 })
 export type EventProof = z.infer<typeof eventProofSchema>

@@ -22,6 +22,6 @@ test('kill -9 of a writer at any moment loses no event it had flushed, and the c
     const { seq } = log.append({ type: 'Note', text: 'recovered' })
     await log.close()
     expect(seq).toBeGreaterThan(flushed)
-    expect(await verifyEvents(path, log.lastHash)).toEqual({ ok: true, events: seq, problem: null })
+    expect(await verifyEvents(path, log.lastHash)).toMatchObject({ ok: true, events: seq, problem: null })
   }
 })

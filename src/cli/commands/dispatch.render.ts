@@ -93,6 +93,7 @@ const describers: { [T in EventBody['type']]?: (event: Extract<EventBody, { type
   AgentEnded: ({ exit_code, signal }) => (signal === null ? `exit code ${exit_code}` : `signal ${signal}`),
   DispatchEnded: ({ status, error }) => (error === null ? status : `${status}: ${error}`),
   Note: ({ text }) => text,
+  LogRepaired: ({ bytes, moved_to }) => `${plural(bytes, 'torn byte')} moved to ${moved_to}`,
 }
 
 export function renderEvent({ at, event }: LoggedEvent): string {

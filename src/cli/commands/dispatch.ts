@@ -64,7 +64,10 @@ async function proveEvents(id: string, options: Json) {
       hint: `What was proven: ${plural(proof.events, 'event')} from the beginning.`,
     })
   }
-  if (!options.json) print(`${plural(proof.events, 'event')}, whole`)
+  if (options.json) return
+  print(`${plural(proof.events, 'event')}, whole`)
+  for (const { bytes, moved_to } of proof.torn ?? [])
+    print(`a crash tore ${plural(bytes, 'byte')} of a line; they were moved to ${moved_to}`)
 }
 
 async function showEvents(id: string, options: Json & { follow?: boolean; verify?: boolean }) {

@@ -16,14 +16,16 @@ export function recordHandlers({ store, layout }: Parts): RecordHandlers {
 
   return {
     'dispatch.verify': async ({ id: reference }) => {
-      const { id, repoId, lastEventHash } = store.dispatches.get(store.dispatches.resolve(reference))
+      const { id, repoId, lastEventHash, started_at } = store.dispatches.get(
+        store.dispatches.resolve(reference),
+      )
       const gone = store.retention.removed(id).find(({ log }) => log === 'events')
       if (gone !== undefined) {
         const problem = `the event log was removed on ${gone.removed_at}: ${gone.why}`
         return { ok: false, events: 0, problem }
       }
       if (repoId === null) return { ok: true, events: 0, problem: null }
-      return verifyEvents(layout.events(repoId, id), lastEventHash)
+      return verifyEvents(layout.events(repoId, id), lastEventHash, { hasBegun: started_at !== null })
     },
     'disk.use': async () => {
       const { dispatches, shared } = await diskUseOfAll(layout.dataDir)

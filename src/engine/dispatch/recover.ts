@@ -1,6 +1,7 @@
 import { access, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SandboxEffective } from '../../shared/effective.ts'
+import type { EventBody } from '../../shared/events.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { Contract } from '../base/contract.ts'
 import { removeUnfinished } from '../base/files.ts'
@@ -9,9 +10,10 @@ import type { Workspace } from '../base/workspace.ts'
 import { sweepCgroups } from '../sandbox/index.ts'
 import {
   createEventLog,
-  readEvents,
-  type EventLog,
+  hashOfUnwritten,
+  proveEvents,
   type Outcome,
+  type ProvenEvents,
   type StoredDispatch,
   type TerminalStatus,
 } from '../store/index.ts'
@@ -73,23 +75,29 @@ async function interrupt(parts: Parts, dispatch: StoredDispatch): Promise<void> 
     endedAt: new Date().toISOString(),
     lastEventHash: null,
   }
-  if (repoId !== null && (await hasLog(layout.events(repoId, id)))) {
+  const hasBegun =
+    dispatch.started_at !== null || (repoId !== null && (await hasLog(layout.events(repoId, id))))
+  if (repoId !== null && hasBegun) {
     const path = layout.events(repoId, id)
     const workspace = await loadWorkspace(layout, repoId, id).catch(() => null)
     if (workspace !== null) await rm(doorFolder(workspace.dir), { recursive: true, force: true })
     const contract = await readContract(parts, id).catch(() => null)
-    // Opening repairs what the crash tore.
-    await using log = await createEventLog(path)
-    const proven = contract === null ? null : await provenBy(path, contract, workspace)
-    if (proven !== null) outcome = { ...outcome, effective: proven.effective }
-    if (proven?.ended != null) {
-      outcome = { ...outcome, ...proven.ended, exitCode: proven.exitCode }
-    } else {
-      outcome = { ...outcome, error: await captureInto(parts, workspace, log, outcome.error) }
-      log.append({ type: 'DispatchEnded', status: outcome.status, error: outcome.error })
+    // Opening repairs what the crash tore. To a log that is damaged or gone nothing is added.
+    await using log = (await proveEvents(path)).problem === null ? await createEventLog(path) : null
+    const proven = await provenBy(path, contract, workspace)
+    const { problem } = proven.chain
+    const append = (event: EventBody) => void (problem === null && log?.append(event))
+    outcome = { ...outcome, effective: proven.effective }
+    if (proven.ended !== null) outcome = { ...outcome, ...proven.ended, exitCode: proven.exitCode }
+    if (problem !== null) outcome = { ...outcome, error: withDamage(outcome.error, proven.chain) }
+    if (proven.ended === null) {
+      outcome = { ...outcome, error: await captureInto(parts, workspace, append, outcome.error) }
     }
-    await log.close()
-    outcome = { ...outcome, lastEventHash: log.lastHash }
+    const end: EventBody = { type: 'DispatchEnded', status: outcome.status, error: outcome.error }
+    if (proven.ended === null) append(end)
+    await log?.close()
+    const lastEventHash = log === null || problem !== null ? hashOfUnwritten(proven.chain, end) : log.lastHash
+    outcome = { ...outcome, lastEventHash }
     await updateInvocation(layout, repoId, id, { status: outcome.status }).catch(() => {})
     await mirror(parts, repoId, id)
   }
@@ -128,14 +136,24 @@ const hasLog = (path: string): Promise<boolean> =>
     () => false,
   )
 
+function withDamage(error: string | null, { problem, isMissing }: ProvenEvents): string {
+  const what = isMissing ? String(problem) : `the event log is damaged: ${problem}`
+  return error === null ? what : `${error}; ${what}`
+}
+
 /** What the agent had written goes to review. Gives back the error, with what went wrong here. */
-async function captureInto(parts: Parts, workspace: Workspace | null, log: EventLog, error: string | null) {
+async function captureInto(
+  parts: Parts,
+  workspace: Workspace | null,
+  append: (event: EventBody) => void,
+  error: string | null,
+) {
   if (workspace === null || workspace.strategy === 'none') return error
   try {
     const capture = await parts.changesets.capture(workspace, { final: true })
-    if (capture) log.append({ type: 'ChangesetCaptured', revision: capture.revision, files: capture.files })
+    if (capture) append({ type: 'ChangesetCaptured', revision: capture.revision, files: capture.files })
     const meta = await readInvocationMeta(parts.layout, workspace.repoId, workspace.id)
-    await noteAgentCommits(parts, meta.common_dir, workspace, (text) => log.append({ type: 'Note', text }))
+    await noteAgentCommits(parts, meta.common_dir, workspace, (text) => append({ type: 'Note', text }))
     return error
   } catch (reason) {
     return notCaptured(error, reason)
@@ -143,24 +161,32 @@ async function captureInto(parts: Parts, workspace: Workspace | null, log: Event
 }
 
 type Proven = {
-  readonly effective: SandboxEffective
+  readonly effective: SandboxEffective | null
   /** Its own last word, where the supervisor only failed to write it into the row. */
   readonly ended: { readonly status: TerminalStatus; readonly error: string | null } | null
   readonly exitCode: number | null
+  readonly chain: ProvenEvents
 }
 
-async function provenBy(path: string, contract: Contract, workspace: Workspace | null): Promise<Proven> {
-  const seen = new Observations(contract)
+/** What the events say that are provably the supervisor's: one that somebody changed, or any after it, says nothing. */
+async function provenBy(
+  path: string,
+  contract: Contract | null,
+  workspace: Workspace | null,
+): Promise<Proven> {
+  const seen = contract === null ? null : new Observations(contract)
   let ended: Proven['ended'] = null
   let exitCode: number | null = null
-  for await (const { event, at } of readEvents(path, { after: 0, follow: false })) {
-    seen.observe(event, at)
+  const chain = await proveEvents(path, ({ event, at }) => {
+    // Ours, just now, and not part of the run.
+    if (event.type === 'LogRepaired') return
+    seen?.observe(event, at)
     if (event.type === 'AgentEnded') exitCode = event.exit_code
     if (event.type === 'DispatchEnded' && event.status !== 'starting' && event.status !== 'running') {
       ended = { status: event.status, error: event.error }
     }
-  }
+  })
   // What it wrote still lies there to be measured; processor and memory went with the supervisor.
-  if (workspace !== null) seen.diskMb = await seen.measureDisk(workspace.dir)
-  return { effective: seen.effective(), ended, exitCode }
+  if (seen !== null && workspace !== null) seen.diskMb = await seen.measureDisk(workspace.dir)
+  return { effective: seen?.effective() ?? null, ended, exitCode, chain }
 }

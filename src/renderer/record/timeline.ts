@@ -104,6 +104,8 @@ function tell({ event }: LoggedEvent): Told | null {
       }
     case 'Note':
       return { title: 'Note', detail: event.text }
+    case 'LogRepaired':
+      return { title: 'Torn line moved out of the log', detail: `${event.bytes} bytes, ${event.moved_to}` }
     default:
       // A newer engine may say more than this window knows.
       return { title: (event as { type: string }).type }

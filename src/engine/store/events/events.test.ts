@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { loggedEventSchema, type EventBody, type LoggedEvent } from '../../../shared/events.ts'
 import { scratchFolder } from '../testing.ts'
-import { createEventLog, readEvents, verifyEvents } from './index.ts'
+import { createEventLog, hashOfUnwritten, proveEvents, readEvents, verifyEvents } from './index.ts'
 
 let scope: AsyncDisposableStack
 let folder: string
@@ -122,8 +122,12 @@ describe('tampering is found and named', () => {
     expect(await verifyEvents(path, null)).toMatchObject({ ok: true, events: 3 })
   })
 
-  test('a missing log is missing only to a record that has one', async () => {
+  test('a missing log is missing only to a record that has one, or to a dispatch that began', async () => {
     expect(await verifyEvents(path, null)).toEqual({ ok: true, events: 0, problem: null })
+    expect(await verifyEvents(path, null, { hasBegun: true })).toMatchObject({
+      ok: false,
+      problem: 'the event log is missing',
+    })
     expect(await verifyEvents(path, 'a'.repeat(64))).toMatchObject({
       ok: false,
       problem: 'the event log is missing',
@@ -142,30 +146,62 @@ describe('after a crash', () => {
       await writeFile(path, whole.subarray(0, length))
       // A line that lost nothing but its newline is whole.
       const kept = ends.filter((at) => at <= length).length
+      const lost = length - Math.min(length, kept === 0 ? 0 : ends[kept - 1]! + 1)
       const { hash } = await write(note('after the crash'), end)
       expect((await readAll()).slice(0, kept)).toEqual(logged.slice(0, kept))
-      expect(await verifyEvents(path, hash)).toEqual({ ok: true, events: kept + 2, problem: null })
+      expect(await verifyEvents(path, hash)).toEqual({
+        ok: true,
+        events: kept + (lost > 0 ? 3 : 2),
+        problem: null,
+        ...(lost > 0 && { torn: [{ bytes: lost, moved_to: expect.stringContaining('.torn-') }] }),
+      })
     }
   })
 
-  test('the torn bytes are kept beside the log', async () => {
-    await write(note('whole'))
-    await appendFile(path, '{"seq":2,"at":"2026')
-    await write(end)
-    const [name, ...others] = await torn()
-    expect(others).toEqual([])
-    expect(await readFile(join(folder, name!), 'utf8')).toBe('{"seq":2,"at":"2026')
-  })
-
-  test('a tail of zeros or rubbish with line ends, as a power cut leaves it, is torn as well', async () => {
-    for (const tail of ['\0'.repeat(5000), 'rubbish\nmore rubbish\n', '\n\n\n', '{"seq":9}\n{"seq":10}\n']) {
-      await truncate(path, 0).catch(() => {})
+  test.each(['{"seq":2,"at":"2026', '\0'.repeat(5000), '{"seq":2,"at"\0\0\0'])(
+    'what a crash tore, and zeros a power cut leaves, are kept beside the log, and the log says so',
+    async (tail) => {
       const { logged } = await write(note('whole'))
       await appendFile(path, tail)
       const { hash } = await write(end)
-      expect((await readAll())[0]).toEqual(logged[0])
-      expect(await verifyEvents(path, hash)).toMatchObject({ ok: true, events: 2 })
-    }
+      const [name, ...others] = await torn()
+      expect(others).toEqual([])
+      expect(await readFile(join(folder, name!), 'utf8')).toBe(tail)
+      const moved = { bytes: tail.length, moved_to: name }
+      const [first, second] = await readAll()
+      expect([first, second?.event]).toEqual([logged[0], { type: 'LogRepaired', ...moved }])
+      expect(loggedEventSchema.parse(second)).toEqual(second)
+      const proof = { ok: true, events: 3, problem: null, torn: [moved] }
+      expect(await verifyEvents(path, hash)).toEqual(proof)
+    },
+  )
+
+  test.each(['rubbish\nmore rubbish\n', '\n\n\n', '{"seq":9}\n{"seq":10}\n', 'rubbish\n{"seq":9,"at'])(
+    'complete lines that are not what was written stay where they are and nothing is added to them: %j',
+    async (tail) => {
+      await write(note('whole'))
+      await appendFile(path, tail)
+      const before = await readFile(path)
+      await expect(createEventLog(path)).rejects.toMatchObject({ code: 'events.damaged' })
+      expect((await readFile(path)).equals(before)).toBe(true)
+      expect(await torn()).toEqual([])
+      expect(await verifyEvents(path, null)).toMatchObject({
+        ok: false,
+        events: 1,
+        problem: 'line 2 is not what was written',
+      })
+    },
+  )
+
+  test('a damaged log does not prove whole when the damage is cut off after it was recorded', async () => {
+    const { hash } = await write(note('1'))
+    await appendFile(path, 'rubbish\n')
+    const chain = await proveEvents(path)
+    const recorded = hashOfUnwritten(chain, end)
+    await truncate(path, (await readFile(path)).indexOf('rubbish'))
+    // The control: for the record of its last line it is whole again.
+    expect(await verifyEvents(path, hash)).toMatchObject({ ok: true })
+    expect(await verifyEvents(path, recorded)).toMatchObject({ ok: false })
   })
 
   test('a damaged line further up is not hidden by the repair', async () => {
@@ -199,7 +235,7 @@ describe('after a crash', () => {
     await appendFile(path, 'z'.repeat(150_000))
     const { hash } = await write(end)
     expect((await readAll()).slice(0, 2)).toEqual(logged)
-    expect(await verifyEvents(path, hash)).toMatchObject({ ok: true, events: 3 })
+    expect(await verifyEvents(path, hash)).toMatchObject({ ok: true, events: 4 })
   })
 })
 
@@ -281,6 +317,6 @@ describe('following', () => {
     while (seen.length === 0) await sleep(5)
     await write(note('2'), end)
     await following
-    expect(seen).toEqual([1, 2, 3])
+    expect(seen).toEqual([1, 2, 3, 4])
   })
 })

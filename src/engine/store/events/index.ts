@@ -1,3 +1,3 @@
 export { createEventLog, type EventLog } from './log.ts'
 export { readEvents, type ReadOptions } from './read.ts'
-export { verifyEvents } from './verify.ts'
+export { hashOfUnwritten, proveEvents, verifyEvents, type ProvenEvents } from './verify.ts'

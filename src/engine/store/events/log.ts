@@ -29,6 +29,7 @@ const important: ReadonlySet<EventType> = new Set([
   'Violated',
   'AgentEnded',
   'DispatchEnded',
+  'LogRepaired',
 ])
 
 const batchDelayMs = 10
@@ -123,16 +124,19 @@ class FileEventLog implements EventLog {
 
 /**
  * Opens the event log of one dispatch for writing, creating it where there is none. A line that a crash tore
- * is moved beside the file; the chain goes on from the last whole one. One writer at a time: its supervisor.
+ * is moved beside the file, and the next event says so; the chain goes on from the last whole one. Where that is
+ * not what was written, the log is refused and stays as it is. One writer at a time: its supervisor.
  */
 export async function createEventLog(path: string): Promise<EventLog> {
   await ensurePrivateDir(dirname(path))
   const { O_APPEND, O_CREAT, O_NOFOLLOW, O_RDWR } = constants
   const file = await open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW, 0o600)
   try {
-    const last = await repairTail(path, file)
+    const { last, torn } = await repairTail(path, file)
     await syncDir(dirname(path))
-    return new FileEventLog(path, file, last)
+    const log = new FileEventLog(path, file, last)
+    if (torn !== null) log.append({ type: 'LogRepaired', ...torn })
+    return log
   } catch (error) {
     await file.close()
     throw error

@@ -1,5 +1,6 @@
 import { open, type FileHandle } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { basename, dirname } from 'node:path'
+import { OrangeryError } from '../../../shared/errors.ts'
 import type { LoggedEvent } from '../../../shared/events.ts'
 import { syncDir } from '../../base/files.ts'
 import { openSealed } from './chain.ts'
@@ -30,38 +31,41 @@ async function lineStart(file: FileHandle, end: number): Promise<number> {
   return 0
 }
 
+type Repaired = {
+  /** Null for an empty log. */
+  readonly last: LoggedEvent | null
+  readonly torn: { readonly bytes: number; readonly moved_to: string } | null
+}
+
 /**
- * Makes the end of the file a whole line again and returns the last event, or null for an empty log. Costs
- * what the last line is long, whatever the file's size. Only what is broken at the very end is moved; a
- * broken line further up is not ours to hide, `verifyEvents` tells of it.
+ * Makes the end of the file a whole line again. Costs what the last line is long, whatever the file's size. Only
+ * what comes after the last newline can be torn, zeros of a power cut included: a writer puts the newline last. A
+ * complete line that is not what was written was changed by somebody, and is not ours to move out of sight.
  */
-export async function repairTail(path: string, file: FileHandle): Promise<LoggedEvent | null> {
+export async function repairTail(path: string, file: FileHandle): Promise<Repaired> {
   const size = (await file.stat()).size
-  let end = size
-  while (end > 0) {
-    const terminated = (await readRange(file, end - 1, end))[0] === newline
-    const textEnd = terminated ? end - 1 : end
-    const start = await lineStart(file, textEnd)
-    const event = openSealed(await readRange(file, start, textEnd))
-    if (event !== null) {
-      if (end < size) await moveTorn(path, file, end, size)
-      // Only the newline was lost: the event itself is whole.
-      if (!terminated) await file.appendFile('\n')
-      if (end < size || !terminated) await file.datasync()
-      return event
-    }
-    end = start
+  const whole = await lineStart(file, size)
+  const last =
+    whole === 0 ? null : openSealed(await readRange(file, await lineStart(file, whole - 1), whole - 1))
+  if (whole > 0 && last === null) {
+    throw new OrangeryError('events.damaged', `${path}: the last line is not what was written`, {
+      kind: 'input',
+      hint: 'Nothing was changed. `orangery dispatch events --verify` says how much of it is proven.',
+    })
   }
-  if (size > 0) {
-    await moveTorn(path, file, 0, size)
-    await file.datasync()
-  }
-  return null
+  if (whole === size) return { last, torn: null }
+  const event = openSealed(await readRange(file, whole, size))
+  // Only the newline was lost: the event itself is whole.
+  if (event !== null) await file.appendFile('\n')
+  const torn = event === null ? await moveTorn(path, file, whole, size) : null
+  await file.datasync()
+  return { last: event ?? last, torn }
 }
 
 /** The torn bytes are safe beside the log before they leave it. */
-async function moveTorn(path: string, file: FileHandle, from: number, to: number): Promise<void> {
-  const torn = await open(`${path}.torn-${Date.now()}`, 'a', 0o600)
+async function moveTorn(path: string, file: FileHandle, from: number, to: number): Promise<Repaired['torn']> {
+  const target = `${path}.torn-${Date.now()}`
+  const torn = await open(target, 'a', 0o600)
   try {
     for (let at = from; at < to; at += step) {
       await torn.appendFile(await readRange(file, at, Math.min(to, at + step)))
@@ -72,4 +76,5 @@ async function moveTorn(path: string, file: FileHandle, from: number, to: number
   }
   await syncDir(dirname(path))
   await file.truncate(from)
+  return { bytes: to - from, moved_to: basename(target) }
 }

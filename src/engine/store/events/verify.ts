@@ -1,43 +1,93 @@
 import { open } from 'node:fs/promises'
-import type { EventProof } from '../../../shared/events.ts'
-import { chainStart, openSealed } from './chain.ts'
+import type { EventBody, EventProof, LoggedEvent } from '../../../shared/events.ts'
+import { chainStart, openSealed, sealEvent } from './chain.ts'
 import { LineReader } from './lines.ts'
 
-/**
- * Proves that a log is what its supervisor wrote: each line's own bytes, their order, none missing between.
- * Cutting lines off the end leaves a chain that is still whole: that is what the hash anchored in the
- * dispatch's row is for (null while it runs).
- */
-export async function verifyEvents(path: string, anchoredHash: string | null): Promise<EventProof> {
+/** How far a log is what its supervisor wrote. */
+export type ProvenEvents = {
+  /** How many from the beginning, and the hash of the last of them. */
+  readonly events: number
+  readonly lastHash: string
+  /** What is wrong with the line after them; null where there is none. */
+  readonly problem: string | null
+  readonly isMissing: boolean
+  /** Bytes after the last whole line: being written just now, or torn. */
+  readonly unfinished: number
+}
+
+/** Reads the events of a log up to the first line that is not what was written; `visit` sees none beyond. */
+export async function proveEvents(
+  path: string,
+  visit: (event: LoggedEvent) => void = () => {},
+): Promise<ProvenEvents> {
   let events = 0
   let lastHash = chainStart
-  const wrong = (problem: string): EventProof => ({ ok: false, events, problem })
+  const upToHere = (problem: string | null, unfinished = 0, isMissing = false): ProvenEvents => ({
+    events,
+    lastHash,
+    problem,
+    isMissing,
+    unfinished,
+  })
   let file
   try {
     file = await open(path, 'r')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-    return anchoredHash === null ? { ok: true, events: 0, problem: null } : wrong('the event log is missing')
+    return upToHere('the event log is missing', 0, true)
   }
   try {
     const reader = new LineReader(file)
     for await (const line of reader.lines()) {
       const number = events + 1
       const event = openSealed(line)
-      if (event === null) return wrong(`line ${number} is not what was written`)
+      if (event === null) return upToHere(`line ${number} is not what was written`)
       if (event.seq !== number)
-        return wrong(`line ${number} carries number ${event.seq}: lines are missing or moved`)
-      if (event.prev !== lastHash) return wrong(`line ${number} does not follow the line before it`)
+        return upToHere(`line ${number} carries number ${event.seq}: lines are missing or moved`)
+      if (event.prev !== lastHash) return upToHere(`line ${number} does not follow the line before it`)
       events = number
       lastHash = event.hash
+      visit(event)
     }
-    // While it runs, the line being written just now is no damage.
-    if (anchoredHash !== null && reader.unfinished > 0) return wrong(`line ${events + 1} is torn`)
+    return upToHere(null, reader.unfinished)
   } finally {
     await file.close()
   }
+}
+
+/**
+ * The hash of an end that is not written, because nothing is added to a damaged log. Anchored in the row it keeps
+ * the log from ever proving whole, also when somebody cuts the damage off.
+ */
+export const hashOfUnwritten = ({ events, lastHash }: ProvenEvents, end: EventBody): string =>
+  sealEvent(events + 1, new Date().toISOString(), lastHash, end).logged.hash
+
+/**
+ * Proves that a log is what its supervisor wrote: each line's own bytes, their order, none missing between.
+ * Cutting lines off the end leaves a chain that is still whole: that is what the hash anchored in the
+ * dispatch's row is for (null while it runs). Where `hasBegun`, there must be a log.
+ */
+export async function verifyEvents(
+  path: string,
+  anchoredHash: string | null,
+  { hasBegun }: { readonly hasBegun: boolean } = { hasBegun: anchoredHash !== null },
+): Promise<EventProof> {
+  const torn: NonNullable<EventProof['torn']> = []
+  const { events, lastHash, problem, isMissing, unfinished } = await proveEvents(path, ({ event }) => {
+    if (event.type === 'LogRepaired') torn.push({ bytes: event.bytes, moved_to: event.moved_to })
+  })
+  const judged = (wrong: string | null): EventProof => ({
+    ok: wrong === null,
+    events,
+    problem: wrong,
+    ...(torn.length > 0 && { torn }),
+  })
+  if (isMissing && anchoredHash === null && !hasBegun) return judged(null)
+  if (problem !== null) return judged(problem)
+  // While it runs, the line being written just now is no damage.
+  if (anchoredHash !== null && unfinished > 0) return judged(`line ${events + 1} is torn`)
   if (anchoredHash !== null && anchoredHash !== lastHash) {
-    return wrong('the log does not end with the event the record names as its last')
+    return judged('the log does not end with the event the record names as its last')
   }
-  return { ok: true, events, problem: null }
+  return judged(null)
 }

@@ -1,0 +1,80 @@
+import { appendFile, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { createEngine } from '../../src/engine/index.ts'
+import { Bench, processesWith, waitUntil } from '../dispatch/harness.ts'
+
+/** Kills the supervisor of an agent that has written a file, lets somebody at its log, and starts anew. */
+async function recovered(bench: Bench, tamper: (log: string) => Promise<void>) {
+  const id = await bench.spawn('echo kept > kept.txt; sleep 8691')
+  await waitUntil(
+    'its work is seen while it runs',
+    async () => (await bench.client.call('dispatch.get', { id })).changeset?.state === 'active',
+    30_000,
+  )
+  const [supervisor] = (await processesWith(bench.dataDir)).map((line) => Number(line.split(' ')[0]))
+  await bench.engine.close()
+  process.kill(supervisor!, 'SIGKILL')
+  await waitUntil('all is gone', async () => (await processesWith('sleep\x008691')).length === 0)
+  const [repo] = await readdir(join(bench.dataDir, 'repos'))
+  const log = join(bench.dataDir, 'repos', repo!, 'invocations', id, 'events.ndjson')
+  await tamper(log)
+  const tampered = await readFile(log).catch(() => null)
+  bench.engine = await createEngine({ dataDir: bench.dataDir, host: 'command-line' })
+  const dispatch = await bench.ended(id)
+  expect(await readFile(log).catch(() => null)).toEqual(tampered)
+  expect((await readdir(join(log, '..'))).filter((name) => name.includes('.torn-'))).toEqual([])
+  // SPEC 5: one that was interrupted goes to review all the same.
+  expect(dispatch.changeset).toMatchObject({ state: 'review', files: 1 })
+  return { dispatch, log, proof: () => bench.client.call('dispatch.verify', { id }) }
+}
+
+test('an end that somebody wrote into the log is not believed, and stays there to be seen', async () => {
+  await using bench = await Bench.create()
+  const forged = {
+    seq: 99,
+    at: '2026-01-28T12:05:00.000Z',
+    prev: 'a'.repeat(64),
+    event: { type: 'DispatchEnded', status: 'completed', error: null },
+    hash: 'b'.repeat(64),
+  }
+  const { dispatch, log, proof } = await recovered(bench, (path) =>
+    appendFile(path, `${JSON.stringify(forged)}\n`),
+  )
+  expect(dispatch).toMatchObject({
+    status: 'interrupted',
+    exit_code: null,
+    error: expect.stringMatching(
+      /^its supervisor vanished; the event log is damaged: line \d+ is not what was written$/,
+    ),
+    sandbox_effective: { declared_equals_actual: { ok: true } },
+  })
+  expect(await proof()).toMatchObject({ ok: false, problem: expect.stringMatching(/not what was written/) })
+  // Nor is it whole for who cuts the damage off again.
+  const lines = (await readFile(log, 'utf8')).trimEnd().split('\n')
+  await writeFile(log, lines.slice(0, -1).join('\n') + '\n')
+  expect(await proof()).toMatchObject({ ok: false, events: lines.length - 1 })
+})
+
+test('what somebody changed in the log does not get into the record, nor anything after it', async () => {
+  await using bench = await Bench.create()
+  const { dispatch, proof } = await recovered(bench, async (path) => {
+    const text = await readFile(path, 'utf8')
+    expect(text).toContain('"driver":"')
+    await writeFile(path, text.replaceAll(/"driver":"[^"]*"/g, '"driver":"forged 1.0"'))
+  })
+  expect(dispatch.status).toBe('interrupted')
+  expect(dispatch.error).toMatch(/the event log is damaged: line 3/)
+  expect(dispatch.sandbox_effective).toMatchObject({ driver: 'none', declared_equals_actual: { ok: false } })
+  expect(await proof()).toMatchObject({ ok: false, events: 2 })
+})
+
+test('a log that is gone is missed, and what the agent wrote goes to review', async () => {
+  await using bench = await Bench.create()
+  const { dispatch, proof } = await recovered(bench, (path) => rm(path))
+  expect(dispatch).toMatchObject({
+    status: 'interrupted',
+    error: 'its supervisor vanished; the event log is missing',
+  })
+  expect(await proof()).toEqual({ ok: false, events: 0, problem: 'the event log is missing' })
+})
