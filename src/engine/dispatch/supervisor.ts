@@ -5,6 +5,7 @@ import { terminalIo } from './agentIo.ts'
 import type { Job } from './job.ts'
 import { startTicks } from './processes.ts'
 import { supervise } from './supervise.ts'
+import { warmTerminal } from './terminal.ts'
 
 /** Where a supervisor works; given when it starts, so that a spare can open everything before it is needed. */
 export type Places = { readonly dataDir: string; readonly configDir: string }
@@ -33,7 +34,12 @@ export async function superviseFromPipe(
   const opening = openParts(places)
   // Who waits for it is told below; a spare that is never needed must not fall over it.
   opening.catch(() => {})
-  opening.then((parts) => parts.host()).catch(() => {})
+  opening
+    .then((parts) => {
+      warmTerminal()
+      return parts.host()
+    })
+    .catch(() => {})
   const line = await readLine(source)
   if (line === null) return
   const { job } = JSON.parse(line) as Order
