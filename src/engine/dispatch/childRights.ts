@@ -1,10 +1,18 @@
 import { realpath } from 'node:fs/promises'
 import { boundaryRank } from '../../shared/boundary.ts'
+import { isTerminal } from '../../shared/dispatch.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { Contract } from '../base/contract.ts'
+import { parentEnded } from '../store/index.ts'
 import { readContract } from './contractFile.ts'
 import type { Parts } from './parts.ts'
+
+/** Whoever ended a parent ended what comes from it. The row's own transaction looks again. */
+export function refuseEnded({ store }: Parts, parentId: DispatchId): void {
+  const { status } = store.dispatches.get(parentId)
+  if (isTerminal(status)) throw parentEnded(parentId, status)
+}
 
 /** What a parent has right now: its contract, and no more than it has been narrowed to since. */
 export async function rightsOf(parts: Parts, parentId: DispatchId): Promise<Contract> {

@@ -47,12 +47,18 @@ export function listenForControl(path: string, handle: ControlHandler): Promise<
   })
 }
 
-/** Asks a supervisor; false where none answers. */
-export async function askSupervisor(path: string, request: ControlRequest): Promise<boolean> {
+/** Asks a supervisor; false where none answers, or not in the time given. */
+export async function askSupervisor(
+  path: string,
+  request: ControlRequest,
+  patienceMs?: number,
+): Promise<boolean> {
   const channel = await connectTo(path)
   if (channel === null) return false
+  let patience: NodeJS.Timeout | undefined
   try {
     const reply = await new Promise<Reply | null>((resolve) => {
+      if (patienceMs !== undefined) patience = setTimeout(() => resolve(null), patienceMs)
       channel.onMessage((text) => resolve(JSON.parse(text) as Reply))
       // It died over the request, which is as good as not being there.
       channel.onClose(() => resolve(null))
@@ -62,6 +68,7 @@ export async function askSupervisor(path: string, request: ControlRequest): Prom
     if ('error' in reply) throw errorFromReport(reply.error)
     return true
   } finally {
+    clearTimeout(patience)
     channel.close()
   }
 }

@@ -11,6 +11,7 @@ import { doctor } from '../sandbox/index.ts'
 import { readEvents, type StoredDispatch } from '../store/index.ts'
 import { boundaryHandlers } from './boundaryHandlers.ts'
 import { askSupervisor, controlPath, type ControlRequest } from './control.ts'
+import { killFamily } from './kill.ts'
 import { landingHandlers, landWhenIdle, waitsFor } from './landings.ts'
 import { captureLate } from './lateCapture.ts'
 import { readOutput } from './output.ts'
@@ -70,24 +71,6 @@ export function createHandlers(
     })
   }
 
-  async function kill(id: DispatchId, by: string): Promise<void> {
-    // Children first: a parent that is gone could not be asked for them any more.
-    await Promise.all(store.dispatches.children(id).map((child) => kill(child, by)))
-    if (hasEnded(id)) return
-    const deadline = Date.now() + killPatienceMs
-    while (!(await askSupervisor(controlPath(runtime, id), { op: 'kill', by }))) {
-      await recover(parts)
-      if (hasEnded(id)) return
-      if (Date.now() > deadline) {
-        throw new OrangeryError('dispatch.cannot_kill', `${id}: its supervisor does not answer`, {
-          kind: 'busy',
-        })
-      }
-      await pause(50)
-    }
-    while (!hasEnded(id) && Date.now() < deadline) await pause(20)
-  }
-
   return {
     ...recordHandlers(parts),
     'host.info': async () => ({
@@ -129,7 +112,7 @@ export function createHandlers(
     'dispatch.get': async ({ id }) => detail(store.dispatches.get(find(id))),
     'dispatch.kill': async ({ id }, { by }) => {
       const found = find(id)
-      await kill(found, by)
+      await killFamily(parts, found, by)
       return { id: found }
     },
     'dispatch.input': async ({ id, data }) => {
@@ -213,7 +196,6 @@ export function createHandlers(
   }
 }
 
-const killPatienceMs = 10_000
 const deathPatienceMs = 1_000
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 

@@ -42,7 +42,7 @@ import { readProxies } from './proxies.ts'
 import { startTicks } from './processes.ts'
 import { resolveAgent } from './provider.ts'
 import { sandboxRequest } from './request.ts'
-import { refuseRootsBeyond, rightsOf } from './childRights.ts'
+import { refuseEnded, refuseRootsBeyond, rightsOf } from './childRights.ts'
 
 type Worked = {
   readonly request: SpawnRequest
@@ -67,6 +67,7 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
   const roots = place.roots.map((root) => resolve(root))
   const { spec, expansions } = await withPresets(parts, written, card, roots)
   const parentId = request.parent === undefined ? null : parts.store.dispatches.resolve(request.parent)
+  if (parentId !== null && turn === null) refuseEnded(parts, parentId)
   const named = spec?.roots ?? roots
   // A root that cannot be read has no config of its own to read; preflight says what is wrong with it.
   const readable = await Promise.all(
@@ -274,7 +275,8 @@ async function record(
       supervisorStartTicks,
     }
     try {
-      parts.store.dispatches.create(row)
+      // A further turn goes on with what there is, as a person asked after the review.
+      parts.store.dispatches.create(row, { parent: job.continues === null ? 'running' : 'any' })
       return id
     } catch (reason) {
       const again = reason instanceof OrangeryError && reason.code === 'dispatch.exists' && fresh

@@ -91,6 +91,24 @@ test('any JSON in, the same bytes out, through every status', () => {
   )
 })
 
+test('a parent that has ended gets no more children, and no row is left of the attempt', () => {
+  const parent = recorded()
+  store.dispatches.markRunning(parent, supervisor)
+  const under = (options?: { parent: 'running' }) => {
+    const child = aDispatch({ parentId: parent })
+    store.dispatches.create(child, options)
+    return child.id
+  }
+  // The control: while it runs it may.
+  const before = under({ parent: 'running' })
+  store.dispatches.finish(parent, anOutcome({ status: 'cancelled' }))
+  expect(() => under({ parent: 'running' })).toThrow(/is cancelled and can have no more children/)
+  expect(store.dispatches.children(parent)).toEqual([before])
+  // A further turn of a child, after a review, is no new child.
+  const turn = under()
+  expect(store.dispatches.children(parent).toSorted()).toEqual([before, turn].toSorted())
+})
+
 test('what happened is written once: whoever comes second is told so and changes nothing', () => {
   const id = recorded()
   store.dispatches.markRunning(id, supervisor)

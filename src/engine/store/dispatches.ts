@@ -1,5 +1,5 @@
 import type { BoundaryLevel } from '../../shared/boundary.ts'
-import type { DispatchRow, DispatchStatus } from '../../shared/dispatch.ts'
+import { isTerminal, type DispatchRow, type DispatchStatus } from '../../shared/dispatch.ts'
 import type { SandboxEffective } from '../../shared/effective.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
@@ -47,17 +47,23 @@ export type Outcome = {
 /** Dispatches as rows of the audit record. What was asked is written once, what happened is written once. */
 export class DispatchRecords {
   readonly #queries: ReturnType<typeof dispatchQueries>
+  readonly #sqlite: StoreDatabase['sqlite']
   readonly #attempt: StoreDatabase['attempt']
   readonly #wrote: (id: string) => void
 
   constructor(database: StoreDatabase, wrote: (id: string) => void) {
     this.#queries = dispatchQueries(database)
+    this.#sqlite = database.sqlite
     this.#attempt = database.attempt
     this.#wrote = wrote
   }
 
-  /** Throws `dispatch.exists` when the id is taken: two dispatches of one second may draw the same four digits. */
-  create(dispatch: NewDispatch): void {
+  /**
+   * Throws `dispatch.exists` when the id is taken: two dispatches of one second may draw the same four digits.
+   * `parent: 'running'` refuses one whose parent has ended, in the transaction that writes the row: nobody who
+   * ended the parent and looks for its children afterwards misses one.
+   */
+  create(dispatch: NewDispatch, { parent = 'any' }: { readonly parent?: 'any' | 'running' } = {}): void {
     const row = {
       ...dispatch,
       supervisorPid: dispatch.supervisorPid ?? null,
@@ -66,9 +72,22 @@ export class DispatchRecords {
       command: JSON.stringify(dispatch.command),
       endedAt: dispatch.status === 'preflight_failed' ? dispatch.createdAt : null,
     }
+    const { parentId } = dispatch
+    const insert = () => this.#queries.insert.run(row)
+    const insertUnder = (id: string) => {
+      const status = this.#queries.status.get({ id })?.status
+      if (status === undefined) throw notFound(id)
+      if (isTerminal(status)) throw parentEnded(id, status)
+      return insert()
+    }
     try {
-      this.#attempt(() => this.#queries.insert.run(row))
+      this.#attempt(() =>
+        parent === 'any' || parentId === null
+          ? insert()
+          : this.#sqlite.transaction(() => insertUnder(parentId)).immediate(),
+      )
     } catch (error) {
+      if (error instanceof OrangeryError) throw error
       if (this.#status(dispatch.id) === undefined) throw error
       throw new OrangeryError('dispatch.exists', `${dispatch.id}: a dispatch of this id exists`, {
         kind: 'busy',
@@ -183,6 +202,17 @@ export class DispatchRecords {
   #status(id: string): DispatchStatus | undefined {
     return this.#attempt(() => this.#queries.status.get({ id }))?.status
   }
+}
+
+export function parentEnded(id: string, status: DispatchStatus): OrangeryError {
+  return new OrangeryError(
+    'dispatch.parent_ended',
+    `parent ${id}: is ${status} and can have no more children`,
+    {
+      kind: 'refused',
+      hint: 'Only a dispatch that still runs has rights to hand on; leave the parent out.',
+    },
+  )
 }
 
 function notFound(reference: string): OrangeryError {

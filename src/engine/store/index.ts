@@ -1,6 +1,7 @@
 export { BoundaryRecords } from './approvals.ts'
 export { openStore, type Store } from './store.ts'
 export type { StoreDatabase } from './database.ts'
+export { parentEnded } from './dispatches.ts'
 export type { DispatchRecords, NewDispatch, Outcome, TerminalStatus } from './dispatches.ts'
 export type { StoredDispatch } from './rows.ts'
 export { createEventLog, hashOfUnwritten, proveEvents, readEvents, verifyEvents } from './events/index.ts'
