@@ -15,10 +15,17 @@ export function notCaptured(error: string | null, reason: unknown): string {
 /** Whether that is the error of a run whose work is not in a changeset yet. */
 export const isNotCaptured = (error: string | null): boolean => error?.includes(sign) === true
 
-/** A disk that was full when the agent ended may have room by now: its work is still where it wrote it. */
+/**
+ * A disk that was full when the agent ended may have room by now, and records that were locked may be free: its
+ * work is still where it wrote it. A changeset seen while it ran is still active then, and not all of it.
+ */
 export async function captureLate(parts: Parts, id: DispatchId): Promise<void> {
   const dispatch = parts.store.dispatches.find(id)
   if (dispatch === undefined || dispatch.repoId === null || !isTerminal(dispatch.status)) return
-  if (dispatch.changeset !== null || !isNotCaptured(dispatch.error)) return
+  if (!isNotCaptured(dispatch.error)) return
+  const isUnfinished = dispatch.changeset?.id === id && dispatch.changeset.state === 'active'
+  // Active again by a later turn it is that agent's, which is still at work.
+  const isBetween = isUnfinished && parts.store.changesets.turns(id).length === 0
+  if (dispatch.changeset !== null && !isBetween) return
   await parts.changesets.capture(await loadWorkspace(parts.layout, dispatch.repoId, id), { final: true })
 }

@@ -19,11 +19,13 @@ type Row = Record<string, string | number | null>
 /** Changesets and everything decided about them. Plain SQL: one statement per sentence of the interface. */
 export class StoredChangesets implements ChangesetRecords {
   readonly #sqlite: Database
+  readonly #attempt: StoreDatabase['attempt']
   readonly #announce: (id: string) => void
   readonly #statements = new Map<string, Statement>()
 
   constructor(database: StoreDatabase, announce: (id: string) => void) {
     this.#sqlite = database.sqlite
+    this.#attempt = database.attempt
     this.#announce = announce
   }
 
@@ -232,9 +234,11 @@ export class StoredChangesets implements ChangesetRecords {
   }
 
   markReviewed(id: DispatchId, by: string, revision: string, at: string): void {
-    this.#sql(
-      'INSERT OR REPLACE INTO changeset_reviews (changeset_id, by, revision, at) VALUES (?, ?, ?, ?)',
-    ).run(id, by, revision, at)
+    this.#attempt(() =>
+      this.#sql(
+        'INSERT OR REPLACE INTO changeset_reviews (changeset_id, by, revision, at) VALUES (?, ?, ?, ?)',
+      ).run(id, by, revision, at),
+    )
   }
 
   applies(id: DispatchId): readonly ApplyRecord[] {
@@ -305,7 +309,7 @@ export class StoredChangesets implements ChangesetRecords {
   }
 
   #write<T>(id: DispatchId, work: () => T): T {
-    const result = this.#sqlite.transaction(work).immediate()
+    const result = this.#attempt(() => this.#sqlite.transaction(work).immediate())
     this.#announce(id)
     return result
   }
