@@ -27,6 +27,33 @@ test('a run that kept to its spec shows both sides and neither difference nor vi
   expect([...fields.values()].filter((field) => field.differs || field.violation !== null)).toEqual([])
 })
 
+test('bounds of the parent that held are shown where nobody asked, and marked where something else was asked', () => {
+  const ceiling = {
+    tools_allowed: ['Read'],
+    tools_denied: ['Bash'],
+    max_turns: 5,
+    on_limit: 'stop',
+    limits: { timeout_s: 60, pids: 9 },
+  }
+  const effective = { tools_used: ['Read', 'Bash'], turns_used: 6, resources: { wall_ms: 1000 }, ceiling }
+  const inherited = compare(null, effective)
+  expect(inherited.get('max_turns')).toMatchObject({
+    requested: null,
+    effective: '6 used; at most 5',
+    violation: '6 turns where 5 were allowed',
+  })
+  expect(inherited.get('limits.timeout_s')).toMatchObject({ requested: null, effective: '1 s; at most 60' })
+  expect(inherited.get('limits.pids')).toMatchObject({ effective: 'at most 9', differs: false })
+  expect(inherited.get('tools_allowed')?.violation).toContain('Bash')
+  expect(inherited.get('tools_denied')?.effective).toBe('used: Bash; denied: Bash')
+  expect(inherited.get('on_limit')?.effective).toBe('stop')
+  const asked = compare({ max_turns: 9, limits: { timeout_s: 61, pids: 9 } }, { turns_used: 1, ceiling })
+  expect(asked.get('max_turns')).toMatchObject({ requested: 'at most 9', differs: true, violation: null })
+  expect(asked.get('limits.timeout_s')).toMatchObject({ requested: '61', differs: true })
+  // The control: what held as it was asked is not marked.
+  expect(asked.get('limits.pids')).toMatchObject({ requested: '9', effective: null, differs: false })
+})
+
 test('a tool that was not allowed, or was denied, is a violation named by its tool', () => {
   const fields = compare(
     { tools_allowed: ['Read'], tools_denied: ['WebFetch'] },

@@ -54,6 +54,8 @@ const same = (field: string, requested: unknown, effective: unknown = null): Com
 export function compareSandbox(dispatch: ComparedDispatch): ComparedField[] {
   const spec = fieldsOf(dispatch.sandbox_spec)
   const effective = fieldsOf(dispatch.sandbox_effective)
+  // What a parent or a policy made of the request; records of earlier releases do not say.
+  const held = fieldsOf(effective['ceiling'])
   const ended = Object.keys(effective).length > 0
   const fields = [
     accessMode(spec, effective, dispatch.sandbox),
@@ -61,14 +63,14 @@ export function compareSandbox(dispatch: ComparedDispatch): ComparedField[] {
     boundary(spec, effective),
     workspace(spec, effective),
     same('driver', null, effective['driver']),
-    toolsAllowed(spec, effective),
-    toolsDenied(spec, effective),
-    counted('max_turns', 'turns', spec['max_turns'], effective['turns_used']),
-    counted('max_commands', 'commands', spec['max_commands'], effective['commands_used']),
+    toolsAllowed(spec, effective, held),
+    toolsDenied(spec, effective, held),
+    counted('max_turns', 'turns', spec, held, effective['turns_used']),
+    counted('max_commands', 'commands', spec, held, effective['commands_used']),
     outputs(spec, effective, ended),
-    ...limits(spec, effective),
+    ...limits(spec, effective, held),
     same('resources', null, resources(effective)),
-    ...plainFields.map((name) => same(name, spec[name])),
+    ...plainFields.map((name) => same(name, spec[name], held[name])),
     ...unknownFields(spec).map((name) => same(name, spec[name])),
   ].filter((field) => field.requested !== null || field.effective !== null)
   return [...fields, ...failedProbes(effective), ...violations(effective)]
@@ -173,40 +175,63 @@ function workspace(spec: Fields, effective: Fields): ComparedField {
   }
 }
 
-function toolsAllowed(spec: Fields, effective: Fields): ComparedField {
-  const allowed = namesOf(spec['tools_allowed'])
+const isSame = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b)
+const joined = (...parts: readonly (string | null)[]): string | null =>
+  parts.filter((part) => part !== null).join('; ') || null
+
+function toolsAllowed(spec: Fields, effective: Fields, held: Fields): ComparedField {
+  const asked = namesOf(spec['tools_allowed'])
+  const allowed = namesOf(held['tools_allowed']) ?? asked
   const used = namesOf(effective['tools_used'])
   const others = allowed === null ? [] : (used ?? []).filter((tool) => !allowed.includes(tool))
+  const isCut = !isSame(asked, allowed)
   return {
     field: 'tools_allowed',
-    requested: show(allowed),
-    effective: used === null ? null : `used: ${show(used)}`,
-    differs: others.length > 0,
+    requested: show(asked),
+    effective: joined(
+      used === null ? null : `used: ${show(used)}`,
+      isCut ? `allowed: ${show(allowed)}` : null,
+    ),
+    differs: others.length > 0 || (asked !== null && isCut),
     violation: others.length > 0 ? `used though not allowed: ${others.join(', ')}` : null,
   }
 }
 
-function toolsDenied(spec: Fields, effective: Fields): ComparedField {
-  const denied = namesOf(spec['tools_denied'])
+function toolsDenied(spec: Fields, effective: Fields, held: Fields): ComparedField {
+  const asked = namesOf(spec['tools_denied'])
+  const denied = namesOf(held['tools_denied']) ?? asked
   const used = (namesOf(effective['tools_used']) ?? []).filter((tool) => denied?.includes(tool))
+  const isCut = !isSame(asked, denied)
   return {
     field: 'tools_denied',
-    requested: show(denied),
-    effective: used.length > 0 ? `used: ${used.join(', ')}` : null,
-    differs: used.length > 0,
+    requested: show(asked),
+    effective: joined(
+      used.length > 0 ? `used: ${used.join(', ')}` : null,
+      isCut ? `denied: ${show(denied)}` : null,
+    ),
+    differs: used.length > 0 || (asked !== null && isCut),
     violation: used.length > 0 ? `used though denied: ${used.join(', ')}` : null,
   }
 }
 
-function counted(field: string, unit: string, most: unknown, used: unknown): ComparedField {
-  const limit = numberOf(most)
+function counted(
+  field: 'max_turns' | 'max_commands',
+  unit: string,
+  spec: Fields,
+  held: Fields,
+  used: unknown,
+): ComparedField {
+  const asked = numberOf(spec[field])
+  const limit = numberOf(held[field]) ?? asked
   const count = numberOf(used)
   const beyond = limit !== null && count !== null && count > limit
+  const isCut = limit !== asked
   return {
     field,
-    requested: limit === null ? null : `at most ${limit}`,
-    effective: count === null ? null : `${count} used`,
-    differs: beyond,
+    // A number that is none to us is still what was asked.
+    requested: asked === null ? show(spec[field]) : `at most ${asked}`,
+    effective: joined(count === null ? null : `${count} used`, isCut ? `at most ${limit}` : null),
+    differs: beyond || (asked !== null && isCut),
     violation: beyond ? `${count} ${unit} where ${limit} were allowed` : null,
   }
 }
@@ -242,8 +267,9 @@ function hostAndCount(entry: unknown): string {
   return typeof connections === 'number' ? `${String(host)} (${connections})` : String(host)
 }
 
-function limits(spec: Fields, effective: Fields): ComparedField[] {
+function limits(spec: Fields, effective: Fields, ceiling: Fields): ComparedField[] {
   const asked = fieldsOf(spec['limits'])
+  const held = fieldsOf(ceiling['limits'])
   const used = fieldsOf(effective['resources'])
   const wall = numberOf(used['wall_ms'])
   const actual: Readonly<Record<string, { readonly value: number | null; readonly unit: string }>> = {
@@ -251,15 +277,19 @@ function limits(spec: Fields, effective: Fields): ComparedField[] {
     memory_mb: { value: numberOf(used['max_rss_mb']), unit: 'MB' },
     disk_mb: { value: numberOf(used['disk_mb']), unit: 'MB' },
   }
-  return Object.keys(asked).map((name) => {
-    const limit = asked[name]
+  return [...new Set([...Object.keys(asked), ...Object.keys(held)])].map((name) => {
+    const limit = held[name] ?? asked[name]
     const { value = null, unit = '' } = actual[name] ?? {}
     const beyond = typeof limit === 'number' && value !== null && value > limit
+    const isCut = typeof limit === 'number' && limit !== asked[name]
     return {
       field: `limits.${name}`,
-      requested: show(limit),
-      effective: value === null ? null : `${Math.round(value * 10) / 10} ${unit}`,
-      differs: beyond,
+      requested: show(asked[name]),
+      effective: joined(
+        value === null ? null : `${Math.round(value * 10) / 10} ${unit}`,
+        isCut ? `at most ${limit}` : null,
+      ),
+      differs: beyond || (asked[name] !== undefined && isCut),
       // Limits are hit on purpose and end a run a little late; a breach the driver is sure of is in `violations`.
       violation: null,
     }

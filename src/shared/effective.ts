@@ -28,6 +28,17 @@ export const networkUseSchema = z.object({
 })
 export type NetworkUse = z.infer<typeof networkUseSchema>
 
+/** Bounds that really held: the request's, or its parent's where it said nothing. Only those there were. */
+const ceilingSchema = z.looseObject({
+  tools_allowed: z.array(z.string()).optional(),
+  tools_denied: z.array(z.string()).optional(),
+  max_turns: z.number().optional(),
+  max_commands: z.number().optional(),
+  on_limit: z.string().optional(),
+  limits: z.record(z.string(), z.unknown()).optional(),
+})
+export type Ceiling = z.infer<typeof ceilingSchema>
+
 /** What really happened; written once, with the terminal status. */
 export const sandboxEffectiveSchema = z.looseObject({
   tools_used: z.array(z.string()),
@@ -38,6 +49,7 @@ export const sandboxEffectiveSchema = z.looseObject({
   level: sandboxLevelSchema,
   driver: z.string(),
   workspace: z.string(),
+  ceiling: ceilingSchema.optional(),
   boundary_history: z.array(boundaryChangeSchema),
   network: networkUseSchema,
   /** Null: nobody measured it, as of an agent whose supervisor vanished. */

@@ -88,3 +88,20 @@ test('what the broker and the sandbox measured goes before what the log suggests
     resources: { wall_ms: 5, cpu_ms: 4, max_rss_mb: 3 },
   })
 })
+
+test('the record says which bounds held, and nothing where there was none', () => {
+  expect(new Observations(contract).effective()).not.toHaveProperty('ceiling')
+  const bound = {
+    ...contract,
+    maxTurns: 0,
+    toolsAllowed: [],
+    limits: { timeout_s: 60 },
+    onLimit: 'stop' as const,
+  }
+  expect(new Observations(bound).effective().ceiling).toEqual({
+    tools_allowed: [],
+    max_turns: 0,
+    on_limit: 'stop',
+    limits: { timeout_s: 60 },
+  })
+})

@@ -1,5 +1,11 @@
 import { accessModeOfBoundary, type BoundaryChange } from '../../shared/boundary.ts'
-import type { DeclaredEqualsActual, NetworkUse, SandboxEffective, Violation } from '../../shared/effective.ts'
+import type {
+  Ceiling,
+  DeclaredEqualsActual,
+  NetworkUse,
+  SandboxEffective,
+  Violation,
+} from '../../shared/effective.ts'
 import { turnBegun, type EventBody } from '../../shared/events.ts'
 import type { Contract } from '../base/contract.ts'
 import { run } from '../base/process.ts'
@@ -7,6 +13,26 @@ import type { SandboxEnd } from '../base/sandbox.ts'
 
 /** Names are the agent's own: more than these would only make the record unreadable. */
 const mostTools = 500
+
+/** Undefined where there was no bound. */
+function ceilingOf({
+  toolsAllowed,
+  toolsDenied,
+  maxTurns,
+  maxCommands,
+  onLimit,
+  limits,
+}: Contract): Ceiling | undefined {
+  const ceiling: Ceiling = {
+    ...(toolsAllowed === null ? {} : { tools_allowed: [...toolsAllowed] }),
+    ...(toolsDenied.length === 0 ? {} : { tools_denied: [...toolsDenied] }),
+    ...(maxTurns === null ? {} : { max_turns: maxTurns }),
+    ...(maxCommands === null ? {} : { max_commands: maxCommands }),
+    ...(onLimit === 'record' ? {} : { on_limit: onLimit }),
+    ...(Object.keys(limits).length === 0 ? {} : { limits }),
+  }
+  return Object.keys(ceiling).length === 0 ? undefined : ceiling
+}
 
 /** Gathers what really happened from the events of one dispatch, so that the log and the record agree. */
 export class Observations {
@@ -122,6 +148,7 @@ export class Observations {
 
   effective(): SandboxEffective {
     const boundary = this.#history.at(-1)?.to ?? this.#contract.boundary
+    const ceiling = ceilingOf(this.#contract)
     return {
       tools_used: [...this.#tools],
       access_mode: accessModeOfBoundary[boundary],
@@ -131,6 +158,7 @@ export class Observations {
       level: this.#contract.level,
       driver: this.driver,
       workspace: this.#contract.strategy,
+      ...(ceiling === undefined ? {} : { ceiling }),
       boundary_history: this.#history,
       network: this.network ?? this.#networkOfLog(),
       resources: {
