@@ -122,6 +122,8 @@ export const api = {
     z.array(dispatchRowSchema),
   ),
   'dispatch.get': procedure(reference, dispatchDetailSchema),
+  /** The sandbox spec as it was given, byte for byte; null where none was. */
+  'dispatch.spec': procedure(reference, z.object({ text: z.string().nullable() })),
   'dispatch.kill': procedure(reference, byId),
   'dispatch.input': procedure(reference.extend({ data: z.string() }), nothing),
   'dispatch.resize': procedure(

@@ -4,6 +4,7 @@ import type { LoggedEvent } from '../../shared/events.ts'
 import { parseSandboxSpec } from '../../shared/spec.ts'
 import { withClient } from '../connect.ts'
 import { printError } from '../failure.ts'
+import { detailJson, withExactNumbers } from '../exactSpec.ts'
 import { tellPresets } from '../outputs.ts'
 import { addSpawnOptions, spawnInput, type SpawnOptions } from '../spawnOptions.ts'
 import { print, printJson, printJsonLine } from '../terminal/print.ts'
@@ -29,7 +30,7 @@ async function spawnDispatch(command: readonly string[], options: SpawnOptions &
     if (!options.wait) return options.json ? printJson({ id }) : print(id)
     if (!options.json) print(id)
     const detail = await waitUntilEnded(client, id)
-    if (options.json) printJson(detail)
+    if (options.json) print(await detailJson(client, detail))
     process.exitCode = exitCodeOf(detail)
   })
 }
@@ -50,9 +51,11 @@ async function listDispatches(options: Json & { limit: string; tree?: boolean })
 }
 
 async function showStatus(id: string, options: Json) {
-  const detail = await withClient((client) => client.call('dispatch.get', { id }))
-  if (options.json) printJson(detail)
-  else print(renderDetail(detail))
+  await withClient(async (client) => {
+    const detail = await client.call('dispatch.get', { id })
+    if (options.json) print(await detailJson(client, detail))
+    else print(renderDetail(await withExactNumbers(client, detail)))
+  })
 }
 
 async function proveEvents(id: string, options: Json) {
@@ -94,7 +97,7 @@ async function showEvents(id: string, options: Json & { follow?: boolean; verify
 async function waitForDispatch(id: string, options: Json) {
   await withClient(async (client) => {
     const detail = await waitUntilEnded(client, id)
-    if (options.json) printJson(detail)
+    if (options.json) print(await detailJson(client, detail))
     process.exitCode = exitCodeOf(detail)
   })
 }
@@ -102,7 +105,7 @@ async function waitForDispatch(id: string, options: Json) {
 async function openShell(id: string, options: Json) {
   await withClient(async (client) => {
     const detail = await attach(client, id)
-    if (options.json) printJson(detail)
+    if (options.json) print(await detailJson(client, detail))
     if (isTerminal(detail.status)) process.exitCode = exitCodeOf(detail)
   })
 }

@@ -7,6 +7,7 @@ import { stayWithoutReaders } from '../terminal/streams.ts'
 import { plural } from '../terminal/words.ts'
 import { printNotes } from './archive.ts'
 import { openEngine } from '../connect.ts'
+import { detailJson } from '../exactSpec.ts'
 import { tellDenials, tellPresets } from '../outputs.ts'
 import { warnOf } from '../warnings.ts'
 import { addSpawnOptions, spawnInput, type SpawnOptions } from '../spawnOptions.ts'
@@ -26,21 +27,22 @@ async function runCommand(command: readonly string[], options: RunOptions): Prom
   })
   process.exitCode = exitCode
   const detail = await engine.client.call('dispatch.get', { id })
-  if (options.summary !== undefined) writeSummary(options.summary, detail)
+  if (options.summary !== undefined)
+    writeSummary(options.summary, id, await detailJson(engine.client, detail))
   if (error !== null) printError(`run: ${error}`, `orangery dispatch status ${id}`)
   if (options.quiet === true) return
   tellDenials(detail)
   tellOfChangeset(detail)
 }
 
-function writeSummary(file: string, detail: DispatchDetail): void {
+function writeSummary(file: string, id: string, json: string): void {
   try {
-    writeFileSync(file, `${JSON.stringify(detail, null, 2)}\n`)
+    writeFileSync(file, `${json}\n`)
   } catch (error) {
     const why = (error as NodeJS.ErrnoException).code ?? 'cannot be written'
     throw new OrangeryError('cli.summary_file', `--summary ${file}: ${why}`, {
       kind: 'cannot_create',
-      hint: `The dispatch itself is recorded: orangery dispatch status ${detail.id}`,
+      hint: `The dispatch itself is recorded: orangery dispatch status ${id}`,
     })
   }
 }

@@ -3,7 +3,7 @@ import type { DispatchDiskUse } from '../../shared/disk.ts'
 import { diskUseOfAll, verifyEvents } from '../store/index.ts'
 import type { Parts } from './parts.ts'
 
-type RecordHandlers = Pick<Handlers, 'dispatch.verify' | 'disk.use' | 'disk.keep_logs'>
+type RecordHandlers = Pick<Handlers, 'dispatch.spec' | 'dispatch.verify' | 'disk.use' | 'disk.keep_logs'>
 
 /** What the records say about themselves: proof and cost. */
 export function recordHandlers({ store, layout }: Parts): RecordHandlers {
@@ -15,6 +15,9 @@ export function recordHandlers({ store, layout }: Parts): RecordHandlers {
   }
 
   return {
+    'dispatch.spec': async ({ id }) => ({
+      text: store.dispatches.get(store.dispatches.resolve(id)).sandboxSpecText,
+    }),
     'dispatch.verify': async ({ id: reference }) => {
       const { id, repoId, lastEventHash, started_at } = store.dispatches.get(
         store.dispatches.resolve(reference),

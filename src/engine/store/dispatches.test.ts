@@ -7,6 +7,7 @@ import {
   isTerminal,
 } from '../../shared/dispatch.ts'
 import type { DispatchId } from '../../shared/ids.ts'
+import { parseSandboxSpec } from '../../shared/spec.ts'
 import { DispatchRecords } from './dispatches.ts'
 import { openStore, type Store } from './index.ts'
 import { aDispatch, anEffective, anOutcome, scratchFolder } from './testing.ts'
@@ -89,6 +90,48 @@ test('any JSON in, the same bytes out, through every status', () => {
     }),
     { numRuns: 60 },
   )
+})
+
+test('any spec that is taken is kept byte for byte, what is not known of it unchanged; any other is bad input', () => {
+  const known = fc.record(
+    {
+      access_mode: fc.constantFrom('read-only', 'workspace-write', 'rw', 7),
+      max_turns: fc.oneof(fc.nat(), fc.double(), fc.string()),
+      limits: fc.dictionary(fc.constantFrom('cpus', 'timeout_s', 'later'), fc.jsonValue()),
+    },
+    { requiredKeys: [] },
+  )
+  const unknown = fc.dictionary(fc.string(), fc.jsonValue())
+  const objects = fc.tuple(fc.oneof(unknown, known), unknown).map(([some, more]) => ({ ...more, ...some }))
+  const texts = fc.oneof(
+    { weight: 4, arbitrary: objects.map((object) => JSON.stringify(object)) },
+    fc.json(),
+    fc.string(),
+  )
+  let taken = 0
+  let refused = 0
+  fc.assert(
+    fc.property(texts, fc.constantFrom('', ' ', '\r\n\t'), (json, space) => {
+      const text = `${space}${json}${space}`
+      let spec: Readonly<Record<string, unknown>>
+      try {
+        spec = parseSandboxSpec(text)
+      } catch (error) {
+        refused++
+        expect(error).toMatchObject({ kind: 'input', exitCode: 65 })
+        return
+      }
+      const createdAt = new Date(Date.UTC(2027, 0, 1) + taken++ * 1000)
+      const id = `${createdAt.toISOString().replaceAll(/\D/g, '').slice(0, 14)}-0000` as DispatchId
+      recorded({ id, sandboxSpec: text })
+      expect(store.dispatches.get(id).sandboxSpecText).toBe(text)
+      const given = JSON.parse(text) as Record<string, unknown>
+      for (const key of Object.keys(given)) expect(spec[key], key).toEqual(given[key])
+    }),
+    { numRuns: 150 },
+  )
+  // Otherwise everything was one or the other and nothing was proven.
+  expect(Math.min(taken, refused)).toBeGreaterThan(5)
 })
 
 test('a parent that has ended gets no more children, and no row is left of the attempt', () => {
