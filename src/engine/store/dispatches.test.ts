@@ -126,7 +126,9 @@ test('any spec that is taken is kept byte for byte, what is not known of it unch
       recorded({ id, sandboxSpec: text })
       expect(store.dispatches.get(id).sandboxSpecText).toBe(text)
       const given = JSON.parse(text) as Record<string, unknown>
-      for (const key of Object.keys(given)) expect(spec[key], key).toEqual(given[key])
+      // Nobody acts on a prototype: of what drivers read it is left out, in the text it stays.
+      const keys = Object.keys(given).filter((key) => key !== '__proto__')
+      for (const key of keys) expect(spec[key], key).toEqual(given[key])
     }),
     { numRuns: 150 },
   )
