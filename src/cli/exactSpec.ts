@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Client } from '../shared/api.ts'
 import type { DispatchDetail } from '../shared/dispatch.ts'
+import { limitsSchema, sandboxSpecSchema } from '../shared/spec.ts'
 
 /** ES2026, in Node 24: a number that is printed as it was written. */
 type ExactJson = {
@@ -37,21 +38,38 @@ export async function detailJson(client: Client, detail: DispatchDetail): Promis
   return around.replace(JSON.stringify(place), () => text.trim())
 }
 
-/** Numbers we compare with what happened; all others are only shown. */
-const compared = new Set('max_turns max_commands level cpus memory_mb pids disk_mb timeout_s'.split(' '))
+type Fields = Readonly<Record<string, unknown>>
+const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Fields we know are compared with what happened, as the numbers they are; all others are only shown. */
+function exactWhereUnknown(plain: unknown, exact: unknown, known: Fields): unknown {
+  if (!isFields(plain) || !isFields(exact)) return plain
+  return Object.fromEntries(
+    Object.entries(plain).map(([name, value]) => [name, Object.hasOwn(known, name) ? value : exact[name]]),
+  )
+}
+
+/** Null where it is nested too deeply to be walked. */
+function parseExactly(text: string): unknown {
+  try {
+    return exactJson.parse(text, (_key, value, { source }) =>
+      typeof value === 'number' && source !== undefined ? exactJson.rawJSON(source) : value,
+    )
+  } catch {
+    return null
+  }
+}
 
 /** The same for people: numbers that would be shown as others are shown as they were written. */
 export async function withExactNumbers(client: Client, detail: DispatchDetail): Promise<DispatchDetail> {
   const text = await specText(client, detail)
-  if (text === null) return detail
-  try {
-    const spec = exactJson.parse(text, (key, value, { source }) =>
-      typeof value !== 'number' || source === undefined || (compared.has(key) && Number.isFinite(value))
-        ? value
-        : exactJson.rawJSON(source),
-    )
+  if (text === null || !isJson(text)) return detail
+  const plain: unknown = JSON.parse(text)
+  const exact = parseExactly(text)
+  const spec = exactWhereUnknown(plain, exact, sandboxSpecSchema.shape)
+  if (!isFields(spec) || !isFields(exact) || spec['limits'] === undefined)
     return { ...detail, sandbox_spec: spec }
-  } catch {
-    return detail
-  }
+  const limits = exactWhereUnknown(spec['limits'], exact['limits'], limitsSchema.shape)
+  return { ...detail, sandbox_spec: { ...spec, limits } }
 }

@@ -36,11 +36,19 @@ test('status for people leaves no number out and shows each as it was written', 
   expect(stdout).toMatch(/^ {2}limits\.timeout_s\s+60/m)
 })
 
-test('what another program left as a spec and is no JSON is shown as the text it is', async () => {
+test('what another program left as a spec is shown, whatever it is', async () => {
   using place = new Place()
   const id = await recorded(place, 'workspace-write')
   const { stdout } = await place.orangery('dispatch', 'status', id, '--json')
   expect(JSON.parse(stdout)).toMatchObject({ sandbox_spec: 'workspace-write' })
+  const odd = await recorded(
+    place,
+    '{"tools_allowed":[1e400],"outputs":{"allow":[1.0]},"limits":{"gpus":1e400}}',
+  )
+  const shown = await place.orangery('dispatch', 'status', odd)
+  expect(shown.stderr).toBe('')
+  expect(shown.stdout).toMatch(/^ {2}tools_allowed\s+Infinity/m)
+  expect(shown.stdout).toMatch(/^ {2}limits\.gpus\s+1e400/m)
 })
 
 test('a spec on the command line that is not UTF-8 is bad input; the character that stands for such is not', async () => {

@@ -21,11 +21,12 @@ export async function killFamily(parts: Parts, id: DispatchId, by: string): Prom
   const results: PromiseSettledResult<void>[] = []
   const reach = async (each: DispatchId): Promise<void> => {
     reached.add(each)
-    const below = dispatches.children(each)
+    // Rows of other programs may name each other as parents.
+    const further = () => dispatches.children(each).filter((child) => !reached.has(child))
+    const below = further()
     results.push(...(await Promise.allSettled([killOne(parts, each, by), ...below.map(reach)])))
     // Its end is written, so that no more can be added: those spawned while we asked are the last.
-    const late = dispatches.children(each).filter((child) => !reached.has(child))
-    results.push(...(await Promise.allSettled(late.map(reach))))
+    results.push(...(await Promise.allSettled(further().map(reach))))
   }
   await reach(id)
   const failed = results.find((result) => result.status === 'rejected')
