@@ -125,8 +125,7 @@ async function examine(parts: Parts, { contract, job, invocation, outputChecks }
   const reachable = await Promise.all(contract.roots.map((root) => checkReachable(root)))
   const report = await runChecks({
     outputs: async () => outputChecks,
-    notes: async () =>
-      job.notes.map((detail) => ({ name: 'workspace.left_out', ok: true, detail, fix: null })),
+    notes: async () => job.notes.map((detail) => ({ name: 'left out', ok: true, detail, fix: null })),
     roots: async () => {
       if (reachable.some((result) => !result.ok)) return reachable
       project = await identifyProject(contract.roots)
