@@ -7,23 +7,33 @@ import { NotHere, type Row } from './row.ts'
 import { renderTable } from './table.ts'
 import { removeTrees } from './trees.ts'
 
-const { values } = parseArgs({
-  options: {
-    only: { type: 'string', short: 'o' },
-    samples: { type: 'string', short: 'n' },
-    json: { type: 'boolean' },
-    help: { type: 'boolean', short: 'h' },
-  },
-})
-
-const help = `Usage: npm run bench -- [--only TEXT] [--samples N] [--json]
+const help = `Usage: npm run bench -- [--only TEXT] [--samples N] [--json] | --list
 
 Measures every row of bench/rows against its peers in the same run, prints a table and writes
 bench/results/latest.json. Ends with 1 when a limit does not hold.
 
   --only TEXT    only rows whose file or name contains TEXT
   --samples N    this many samples of each, instead of what the row says
+  --list         only the names of the rows
   --json         the results as JSON on stdout, the table on stderr`
+
+function readOptions() {
+  try {
+    return parseArgs({
+      options: {
+        only: { type: 'string', short: 'o' },
+        samples: { type: 'string', short: 'n' },
+        list: { type: 'boolean' },
+        json: { type: 'boolean' },
+        help: { type: 'boolean', short: 'h' },
+      },
+    }).values
+  } catch (error) {
+    console.error(`bench: ${error instanceof Error ? error.message.split('. ')[0] : String(error)}\n${help}`)
+    process.exit(64)
+  }
+}
+const values = readOptions()
 
 async function loadRows(): Promise<{ file: string; row: Row }[]> {
   const folder = join(import.meta.dirname, 'rows')
@@ -59,6 +69,10 @@ async function main(): Promise<number> {
   const chosen = (await loadRows()).filter(
     ({ file, row }) => values.only === undefined || `${file} ${row.name}`.includes(values.only),
   )
+  if (values.list) {
+    for (const { file, row } of chosen) console.log(`${file.padEnd(14)} ${row.name}`)
+    return 0
+  }
   try {
     for (const { row } of chosen) {
       const result = await measureOrTell(row)

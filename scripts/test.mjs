@@ -12,6 +12,10 @@ import { ensureSystemPackages } from './workshop/system.mjs'
 
 function chosenStages(args) {
   const at = args.indexOf('--only')
+  const others = at === -1 ? args : args.toSpliced(at, 2)
+  const odd = others.find((arg) => arg !== '--quick')
+  if (odd !== undefined)
+    throw new SetupError(`test: unknown option "${odd}"`, 'Options are --quick and --only STAGE,….')
   if (at === -1) return args.includes('--quick') ? stages.filter((stage) => !stage.long) : stages
   const names = (args[at + 1] ?? '').split(',')
   const unknown = names.filter((name) => !stages.some((stage) => stage.name === name))

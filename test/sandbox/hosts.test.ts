@@ -92,6 +92,11 @@ describe('a refusal of user namespaces is explained', () => {
   test.each([
     ['by AppArmor', { apparmor: '1\n' }, 'sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0'],
     ["by Debian's switch", { clone: '0\n' }, 'sudo sysctl -w kernel.unprivileged_userns_clone=1'],
+    [
+      'by a limit around us',
+      { inside: 'Docker', said: 'unshare failed: No space left on device' },
+      'sudo sysctl -w user.max_user_namespaces=15000',
+    ],
     ['by the container around us', { inside: 'Docker' }, 'docker run --security-opt seccomp=unconfined'],
     ['by the kernel', {}, 'CONFIG_USER_NS'],
   ])('%s', (_, changes, fix) => {

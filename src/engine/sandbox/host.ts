@@ -137,6 +137,14 @@ export function explainRefusal({ most, clone, apparmor, inside, said }: RefusalS
       fix: 'sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0',
     }
   }
+  // The kernel's word for "no more of them": a limit of this user or of a namespace around us, and no full disk.
+  if (said.includes('No space left')) {
+    return {
+      ok: false,
+      why: 'the limit of user namespaces is reached (user.max_user_namespaces, here or in what runs around us)',
+      fix: 'sudo sysctl -w user.max_user_namespaces=15000',
+    }
+  }
   if (inside !== null) {
     return {
       ok: false,

@@ -7,7 +7,6 @@ import { Choice, OneOf } from '../design/Choice.tsx'
 import { Dialog } from '../design/Dialog.tsx'
 import { Reading } from '../design/Section.tsx'
 import { showToast } from '../design/toasts.ts'
-import { Counts } from '../dispatches/Badges.tsx'
 import type { WorktreePlace } from '../dispatches/useWorktree.ts'
 import { Plain } from '../text/Plain.tsx'
 import { CommitFields, commitOf, type CommitDraft } from './CommitFields.tsx'
@@ -147,7 +146,6 @@ export function ApplyDialog({ changeset, worktree, commits, onClose, onUndo }: A
       }
       footer={
         <>
-          <Counts insertions={changeset.insertions} deletions={changeset.deletions} />
           <span className="min-w-0 flex-1 truncate text-small text-ink-faint">{whyNot}</span>
           <Button look="quiet" onClick={onClose}>
             Cancel
