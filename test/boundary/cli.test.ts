@@ -174,12 +174,12 @@ test('commands that a boundary denies are refused at the start, inside by name, 
 })
 
 test('an agent that waits for a person is not taken for one that gives no sign of life', async () => {
-  await configure({ agentInactivityTimeout: 2 })
+  await configure({ agentInactivityTimeout: 5 })
   const script = 'orangery-ask readwrite --wait 300 >answer 2>&1 || true; echo "told"; sleep 600'
   const id = await ok('dispatch', 'spawn', '--boundary', 'readonly', '--', 'sh', '-c', `cd /tmp; ${script}`)
   await inbox()
-  // Three times its patience, in silence.
-  await sleep(6_000)
+  // Twice its patience, in silence.
+  await sleep(11_000)
   await ok('boundary', 'approve', id)
   expect((await place.orangery('dispatch', 'wait', id)).code).toBe(124)
   // It was there to be told; afterwards its silence was its own.

@@ -133,10 +133,10 @@ export function lookAtClock(
   nowMs: number,
   waitsForPerson: () => boolean = () => false,
 ): { readonly state: GuardState; readonly findings: readonly Finding[] } {
-  if (rules.inactivityMs === 0 || nowMs - before.lastSignMs < rules.inactivityMs) {
-    return { state: before, findings: [] }
-  }
+  if (rules.inactivityMs === 0) return { state: before, findings: [] }
+  // At every look, so that whoever was answered has his whole time again.
   if (waitsForPerson()) return { state: { ...before, lastSignMs: nowMs }, findings: [] }
+  if (nowMs - before.lastSignMs < rules.inactivityMs) return { state: before, findings: [] }
   const detail = `no sign of life for ${rules.inactivityMs / 1000} s`
   return once(before, [{ kind: 'inactivity', detail, stop: true }])
 }
