@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { canRunAs, patienceMs, runSuiteAs, type Who } from './runAs.ts'
+import { canRunAs, patienceMs, judgeSuiteAs, type Who } from './runAs.ts'
 import { suite } from './suite.ts'
 import { elsewhere } from './table.ts'
 
@@ -17,11 +17,10 @@ test.for(['root', 'ordinary user'] as const)(
   { timeout: patienceMs + 60_000 },
   async (who, { skip }) => {
     if (!(await canRunAs(who))) skip(`cannot become ${who} here, or it cannot read this checkout`)
-    const judgements = await runSuiteAs(who)
+    const judgements = await judgeSuiteAs(who)
     expect(judgements.map(({ id }) => id)).toEqual(suite.map(({ id }) => id))
-    expect(judgements.filter(({ verdict }) => verdict === 'BREAKOUT' || verdict === 'INCONCLUSIVE')).toEqual(
-      [],
-    )
+    const wrong = judgements.filter(({ verdict }) => verdict === 'BREAKOUT' || verdict === 'INCONCLUSIVE')
+    expect(wrong.map(({ id, verdict, why }) => `${id}: ${verdict}: ${why}`)).toEqual([])
     for (const { id, verdict } of judgements) {
       const written = verdict === 'NOT_APPLICABLE' ? '—' : verdict
       expect(await tableVerdict(id, who), `docs/escape-table.md on ${id}`).toBe(written)
