@@ -2,7 +2,7 @@ import { readdir, stat } from 'node:fs/promises'
 import { homedir, platform } from 'node:os'
 import { resolve } from 'node:path'
 import type { Handlers } from '../../shared/api.ts'
-import { isTerminal } from '../../shared/dispatch.ts'
+import { isTerminal, type DispatchStatus } from '../../shared/dispatch.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { Orphan } from '../../shared/invocation.ts'
@@ -57,12 +57,17 @@ export function createHandlers(
   const hasEnded = (id: DispatchId) => isTerminal(store.dispatches.get(id).status)
 
   async function ask(id: DispatchId, request: ControlRequest): Promise<void> {
-    if (await askSupervisor(controlPath(runtime, id), request)) return
-    // A supervisor that was just killed takes a moment to be gone.
-    const deadline = Date.now() + deathPatienceMs
+    // One that starts takes its time to listen, and one that was just killed takes a moment to be gone.
+    let before: DispatchStatus | null = null
+    let deadline = 0
     do {
+      if (await askSupervisor(controlPath(runtime, id), request)) return
       await recover(parts)
-      if (hasEnded(id)) break
+      const { status } = store.dispatches.get(id)
+      if (isTerminal(status)) break
+      if (status !== before)
+        deadline = Date.now() + (status === 'starting' ? startPatienceMs : deathPatienceMs)
+      before = status
       await pause(50)
     } while (Date.now() < deadline)
     throw new OrangeryError('dispatch.not_running', `${id}: is ${store.dispatches.get(id).status}`, {
@@ -197,6 +202,7 @@ export function createHandlers(
 }
 
 const deathPatienceMs = 1_000
+const startPatienceMs = 30_000
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
 /** What people may see of a stored dispatch. */
