@@ -5,6 +5,7 @@ import type { Workspace } from '../base/workspace.ts'
 import { openDoor, type Door } from '../door/index.ts'
 import { capabilitiesOf, type EffectiveConfig } from '../policy/index.ts'
 import type { Job } from './job.ts'
+import { version } from './version.ts'
 
 export const doorFolder = (workspaceDir: string): string => join(workspaceDir, 'door')
 
@@ -19,7 +20,7 @@ export async function doorFor(
   if (level === 0) return null
   try {
     const anyLevel = boundaryLevels.flatMap((each) => capabilitiesOf(each, config).commands.deny)
-    const door = await openDoor(doorFolder(workspace.dir), anyLevel)
+    const door = await openDoor(doorFolder(workspace.dir), { commands: anyLevel, version })
     await door.deny(capabilitiesOf(boundary, config).commands.deny)
     return door
   } catch (error) {

@@ -3,7 +3,7 @@ import type { BoundaryRequest } from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
 import type { NetworkPolicy } from '../base/contract.ts'
 import { proxyPort, type RunningSandbox } from '../base/sandbox.ts'
-import type { Answered, Asked } from '../door/index.ts'
+import type { Answered, Asked, Listener, Shown, Waiting } from '../door/index.ts'
 import { proxyEnvironment, type Authority } from '../egress/index.ts'
 import {
   Boundaries,
@@ -35,11 +35,14 @@ export function networkEnvironment(job: Pick<Job, 'contract' | 'card'>): Record<
   return listensForHosts(job) || job.contract.boundary === 'full' ? proxyEnvironment(proxyPort) : {}
 }
 
+/** An agent that sees its last requests sees enough. */
+const mostShown = 20
+
 /**
  * Keeps a running sandbox at the boundary the records say: files and network follow, live. Whoever asks for a
  * change only says "look again", so that nobody can widen a sandbox past what is on record.
  */
-export class LiveBoundary implements AsyncDisposable {
+export class LiveBoundary implements AsyncDisposable, Listener {
   readonly #parts: Parts
   readonly #job: Job
   readonly #sandbox: RunningSandbox
@@ -131,17 +134,35 @@ export class LiveBoundary implements AsyncDisposable {
   }
 
   /** A question from inside the sandbox. The answer is for the agent to read. */
-  async ask({ to, hosts, reason, waitMs }: Asked): Promise<Answered> {
+  async ask({ to, hosts, reason, waitMs }: Asked, waiting: Waiting): Promise<Answered> {
     const { id, card } = this.#job
     const why = reason === '' ? 'it gave no reason' : reason
     const filed = await this.#boundaries.request(id, { to, hosts, source: 'agent', by: card.id, why })
     const waits = filed.status === 'open' && waitMs > 0
-    const { status, answer } = waits ? await this.#answerTo(filed.id, waitMs) : filed
+    if (waits) waiting.began()
+    const { status, answer } = waits ? await this.#answerTo(filed.id, waitMs, waiting.signal) : filed
     const said = answer?.message ?? ''
     if (status === 'approved') return { status, message: said === '' ? `${to} is granted` : said }
     if (status === 'open') return { status, message: 'a person was asked and has not answered yet' }
     if (status === 'denied') return { status, message: said === '' ? 'a person said no' : said }
     return { status: 'denied', message: 'nobody answered in time' }
+  }
+
+  /** The same, for the agent to see where it stands. */
+  show(): Shown {
+    const { level, hosts, requests } = this.#boundaries.show(this.#job.id)
+    const now = level ?? this.#level
+    return {
+      level: now,
+      files: filesAt(now) === 'ro' ? 'read-only' : 'writable',
+      hosts,
+      requests: requests.slice(-mostShown).map(({ to, hosts: wished, status, answer }) => ({
+        to,
+        hosts: wished,
+        status,
+        message: answer?.message ?? '',
+      })),
+    }
   }
 
   /** Makes the sandbox what the records say, one change at a time. */
@@ -216,8 +237,9 @@ export class LiveBoundary implements AsyncDisposable {
   }
 
   /** Waits for a person. Once it is a yes, it has taken effect. */
-  async #answerTo(request: string, ms: number): Promise<BoundaryRequest> {
-    const signal = AbortSignal.any([AbortSignal.timeout(ms), this.#ending.signal])
+  async #answerTo(request: string, ms: number, enough?: AbortSignal): Promise<BoundaryRequest> {
+    const ends = [AbortSignal.timeout(ms), this.#ending.signal, ...(enough === undefined ? [] : [enough])]
+    const signal = AbortSignal.any(ends)
     const answered = await this.#boundaries.waitFor(this.#job.id, request, signal)
     // Whoever approved also tells us to look, but who waits here need not wait for that.
     if (answered.status === 'approved') await this.follow(answered.answer?.by ?? '', answered.why)

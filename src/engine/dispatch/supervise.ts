@@ -213,7 +213,7 @@ async function runAgent(
   const authority = trust?.authority ?? null
   await using boundary = new LiveBoundary(parts, job, sandbox, note, seen, authority, changed)
   await boundary.start()
-  door?.listen((asked) => boundary.ask(asked))
+  door?.listen(boundary)
   watch(guards)
   let cancelledBy: string | null = null
   const end = (by: string) => {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { run } from '../base/process.ts'
-import { openDoor, type Answered, type Asked } from './index.ts'
+import { openDoor, type Answered, type Asked, type Shown } from './index.ts'
 import { readWish } from './wish.ts'
 
 let scope: AsyncDisposableStack
@@ -16,7 +16,10 @@ beforeEach(async () => {
 })
 afterEach(() => scope.disposeAsync())
 
-const opened = async (commands: readonly string[] = []) => scope.use(await openDoor(folder, commands, folder))
+const opened = async (commands: readonly string[] = []) =>
+  scope.use(await openDoor(folder, { commands, version: '1.2.3', shownAt: folder }))
+const shown: Shown = { level: 'readonly', files: 'read-only', hosts: [], requests: [] }
+const hears = (ask: (asked: Asked) => Promise<Answered>) => ({ ask, show: () => shown })
 const ask = (...args: string[]) => run('sh', [join(folder, 'bin', 'orangery-ask'), ...args])
 const shell = (script: string) =>
   run('sh', ['-c', script], { env: { PATH: `${folder}/commands:/usr/bin:/bin`, DOOR: folder } })
@@ -29,10 +32,12 @@ test('a question reaches the listener as it was asked, and the answer ends the a
     { status: 'denied', message: 'use "the" mirror' },
     { status: 'open', message: 'later' },
   ]
-  door.listen(async (asked) => {
-    heard.push(asked)
-    return answers[heard.length - 1]!
-  })
+  door.listen(
+    hears(async (asked) => {
+      heard.push(asked)
+      return answers[heard.length - 1]!
+    }),
+  )
   const reason = `it's "needed" \\ here, ü\nand\tthere`
   const first = await ask('network', '--host', 'a.test:443', '--host', 'b.test', '--reason', reason)
   expect(first).toMatchObject({ code: 0, stdout: Buffer.from('approved: go on\n') })
@@ -50,9 +55,16 @@ test('a question reaches the listener as it was asked, and the answer ends the a
   expect(heard[2]).toMatchObject({ waitMs: 7000 })
 })
 
+test('who asks what it has is shown it', async () => {
+  const door = await opened()
+  door.listen(hears(() => Promise.reject(new Error('nothing was asked'))))
+  const { code, stdout } = await ask('show')
+  expect({ code, shown: JSON.parse(stdout.toString()) as unknown }).toEqual({ code: 0, shown })
+})
+
 test('a listener that fails is an answer, and noise in the pipe none', async () => {
   const door = await opened()
-  door.listen(() => Promise.reject(new Error('too many at once')))
+  door.listen(hears(() => Promise.reject(new Error('too many at once'))))
   await shell('printf "rubbish" >"$DOOR/ask"; printf "{\\"token\\":\\"../../up\\"}\\n" >"$DOOR/ask"')
   expect(await ask('full')).toMatchObject({
     code: 65,
@@ -67,10 +79,12 @@ test('a listener that fails is an answer, and noise in the pipe none', async () 
 test('a flood of questions is not passed on', async () => {
   const door = await opened()
   let heard = 0
-  door.listen(async () => {
-    heard++
-    return { status: 'open', message: '' }
-  })
+  door.listen(
+    hears(async () => {
+      heard++
+      return { status: 'open', message: '' }
+    }),
+  )
   const line = (index: number) =>
     `{"token":"${String(index).padStart(8, '0')}","to":"full","hosts":[],"reason":"","wait_s":0}\n`
   await writeFile(join(folder, 'ask'), Array.from({ length: 500 }, (_, index) => line(index)).join(''))
@@ -108,7 +122,7 @@ test('a call that the boundary denies is refused by name, until it does no longe
 
 test('closing leaves nothing behind', async () => {
   const door = await opened()
-  door.listen(async () => ({ status: 'open', message: '' }))
+  door.listen(hears(async () => ({ status: 'open', message: '' })))
   await door[Symbol.asyncDispose]()
   await expect(readdir(folder)).rejects.toMatchObject({ code: 'ENOENT' })
 })

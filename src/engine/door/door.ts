@@ -3,24 +3,13 @@ import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import type { BoundaryLevel } from '../../shared/boundary.ts'
-import { OrangeryError } from '../../shared/errors.ts'
-import { run } from '../base/process.ts'
 import { doorPath } from '../base/sandbox.ts'
-import { askScript, commandScript } from './scripts.ts'
+import type { Answered, Asked, Listener, Waiting } from './asking.ts'
+import { McpServer } from './mcp.ts'
+import { makePipes } from './pipes.ts'
+import { askScript, commandScript, mcpConfig } from './scripts.ts'
+import { Session } from './session.ts'
 import { longestLine, readWish, type Wish } from './wish.ts'
-
-export type Asked = {
-  readonly to: BoundaryLevel
-  readonly hosts: readonly string[]
-  readonly reason: string
-  readonly waitMs: number
-}
-export type Answered = {
-  readonly status: 'approved' | 'denied' | 'open' | 'refused'
-  readonly message: string
-}
-type Listener = (asked: Asked) => Promise<Answered>
 
 const exitCodes: Readonly<Record<Answered['status'], number>> = {
   approved: 0,
@@ -31,6 +20,8 @@ const exitCodes: Readonly<Record<Answered['status'], number>> = {
 /** More than this within a minute is not even passed on: asking must not be a way to keep us busy. */
 const mostAsked = 30
 const mostWaiting = 20
+const mostSessions = 8
+const tooMany = 'too many questions: wait a minute'
 const answersKept = 60
 const minuteMs = 60_000
 /** An agent that pours more than this into the pipe within a second waits for the next one. */
@@ -46,14 +37,18 @@ export class Door implements AsyncDisposable {
   /** Whether calls of some programs go through a script of ours. */
   readonly guardsCommands: boolean
   readonly #pipe: Socket
+  readonly #version: string
+  readonly #ending = new AbortController()
+  readonly #sessions = new Map<string, Promise<Session>>()
   readonly #asked: number[] = []
   readonly #answers: string[] = []
   #waiting = 0
   #deniedText = ''
   #writing: Promise<unknown> = Promise.resolve()
 
-  constructor(folder: string, descriptor: number, guardsCommands: boolean) {
+  constructor(folder: string, descriptor: number, version: string, guardsCommands: boolean) {
     this.folder = folder
+    this.#version = version
     this.guardsCommands = guardsCommands
     this.#pipe = new Socket({ fd: descriptor, readable: true, writable: false })
     // A pipe that broke is a door that stays shut; the dispatch goes on.
@@ -90,43 +85,97 @@ export class Door implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#ending.abort()
     this.#pipe.destroy()
+    const sessions = await Promise.allSettled(this.#sessions.values())
+    for (const session of sessions)
+      if (session.status === 'fulfilled') await session.value[Symbol.asyncDispose]()
     await this.#writing.catch(() => {})
     await rm(this.folder, { recursive: true, force: true })
   }
 
   #hear(line: string, listener: Listener): void {
     const heard = readWish(line)
-    if (heard.kind === 'noise') return
+    // Beyond it not even an answer is written: that too would be work.
+    if (heard.kind === 'noise' || !this.#mayAsk()) return
+    if (heard.kind === 'unclear') this.#answer(heard.token, { status: 'refused', message: heard.why })
+    else if (heard.kind === 'wish') void this.#pass(heard.wish, listener)
+    else if (heard.kind === 'show') this.#show(heard.token, listener)
+    else void this.#talk(heard.token, listener)
+  }
+
+  #mayAsk(): boolean {
     const now = Date.now()
     while (this.#asked.length > 0 && now - (this.#asked[0] as number) > minuteMs) this.#asked.shift()
-    // Beyond it not even an answer is written: that too would be work.
-    if (this.#asked.length >= mostAsked) return
+    if (this.#asked.length >= mostAsked) return false
     this.#asked.push(now)
-    if (heard.kind === 'unclear') this.#answer(heard.token, { status: 'refused', message: heard.why })
-    else void this.#pass(heard.wish, listener)
+    return true
   }
 
   async #pass({ token, to, hosts, reason, wait_s: seconds }: Wish, listener: Listener): Promise<void> {
+    const waiting: Waiting = { signal: this.#ending.signal, began: () => {} }
+    try {
+      this.#answer(token, await this.#ask({ to, hosts, reason, waitMs: seconds * 1000 }, listener, waiting))
+    } catch (error) {
+      this.#answer(token, { status: 'refused', message: messageOf(error) })
+    }
+  }
+
+  async #ask(asked: Asked, listener: Listener, waiting: Waiting): Promise<Answered> {
     const mayWait = this.#waiting < mostWaiting
     this.#waiting++
     try {
-      const waitMs = mayWait ? seconds * 1000 : 0
-      this.#answer(token, await listener({ to, hosts, reason, waitMs }))
-    } catch (error) {
-      this.#answer(token, {
-        status: 'refused',
-        message: error instanceof Error ? error.message : String(error),
-      })
+      return await listener.ask({ ...asked, waitMs: mayWait ? asked.waitMs : 0 }, waiting)
     } finally {
       this.#waiting--
     }
   }
 
+  #show(token: string, listener: Listener): void {
+    try {
+      this.#write(token, `0\n${JSON.stringify(listener.show())}\n`)
+    } catch (error) {
+      this.#answer(token, { status: 'refused', message: messageOf(error) })
+    }
+  }
+
+  /** Opens a pair of pipes over which somebody inside speaks MCP with us. */
+  async #talk(token: string, listener: Listener): Promise<void> {
+    if (this.#sessions.size >= mostSessions || this.#sessions.has(token)) {
+      return this.#answer(token, { status: 'refused', message: 'too many MCP servers at once' })
+    }
+    const limited: Listener = {
+      ask: async (asked, waiting) =>
+        this.#mayAsk() ? this.#ask(asked, listener, waiting) : { status: 'refused', message: tooMany },
+      show: () => {
+        if (!this.#mayAsk()) throw new Error(tooMany)
+        return listener.show()
+      },
+    }
+    const opening = Session.open(
+      join(this.folder, 'sessions'),
+      token,
+      (send) => new McpServer(limited, this.#version, send),
+      () => this.#sessions.delete(token),
+    )
+    this.#sessions.set(token, opening)
+    try {
+      await opening
+      this.#write(token, `0\n`)
+    } catch (error) {
+      this.#sessions.delete(token)
+      this.#answer(token, { status: 'refused', message: messageOf(error) })
+    }
+  }
+
   #answer(token: string, { status, message }: Answered): void {
+    this.#write(token, `${exitCodes[status]}\n${status}: ${message}\n`)
+  }
+
+  #write(token: string, text: string): void {
     const folder = join(this.folder, 'answers')
     void this.#inTurn(async () => {
-      await replace(join(folder, token), `${exitCodes[status]}\n${status}: ${message}\n`, 0o644)
+      await replace(join(folder, token), text, 0o644)
       this.#answers.push(token)
       const surplus = this.#answers.splice(0, Math.max(0, this.#answers.length - answersKept))
       await Promise.all(surplus.map((name) => rm(join(folder, name), { force: true })))
@@ -145,11 +194,20 @@ async function replace(path: string, text: string, mode: number): Promise<void> 
   await rename(`${path}.new`, path)
 }
 
-/** Makes the folder that is shown inside. `commands` are all that some boundary may refuse. */
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+type DoorOptions = {
+  /** All that some boundary may refuse. */
+  readonly commands: readonly string[]
+  readonly version: string
+  /** Where the folder is seen inside. */
+  readonly shownAt?: string
+}
+
+/** Makes the folder that is shown inside. */
 export async function openDoor(
   folder: string,
-  commands: readonly string[],
-  shownAt: string = doorPath,
+  { commands, version, shownAt = doorPath }: DoorOptions,
 ): Promise<Door> {
   await makeAfresh(folder)
   const pipe = join(folder, 'ask')
@@ -160,21 +218,18 @@ export async function openDoor(
       await writeFile(join(folder, kind, name), text, { mode: 0o755 })
   }
   // Side by side: an agent waits for this.
-  const [made] = await Promise.all([
-    run('mkfifo', ['-m', '600', pipe]),
+  await Promise.all([
+    makePipes(pipe),
     mkdir(join(folder, 'answers'), { mode: 0o755 }),
+    mkdir(join(folder, 'sessions'), { mode: 0o755 }),
     programs('bin', { 'orangery-ask': askScript(shownAt) }),
     programs('commands', Object.fromEntries(names.map((name) => [name, commandScript(shownAt)]))),
     writeFile(join(folder, 'denied'), '', { mode: 0o644 }),
+    writeFile(join(folder, 'mcp.json'), mcpConfig(shownAt), { mode: 0o644 }),
   ])
-  if (made.code !== 0) {
-    throw new OrangeryError('door.no_pipe', `mkfifo: ${made.stderr.toString().trim()}`, {
-      kind: 'cannot_create',
-    })
-  }
   // For both, so that it never ends: askers come and go.
   const descriptor = await promisify(open)(pipe, constants.O_RDWR | constants.O_NONBLOCK)
-  return new Door(folder, descriptor, names.length > 0)
+  return new Door(folder, descriptor, version, names.length > 0)
 }
 
 /** One that a killed supervisor left may be there still. */

@@ -1,1 +1,2 @@
-export { openDoor, type Asked, type Answered, type Door } from './door.ts'
+export { openDoor, type Door } from './door.ts'
+export type { Answered, Asked, Listener, Shown, Waiting } from './asking.ts'

@@ -4,23 +4,30 @@ import { boundaryLevelSchema } from '../../shared/boundary.ts'
 /** A line longer than this would not come through a pipe in one piece. */
 export const longestLine = 4096
 
-/** What somebody inside asks for. Everything in it is an agent's word and nothing more. */
-export const wishSchema = z.object({
-  /** Names the answer; the asker's own choice. */
-  token: z.string().regex(/^[a-z0-9]{8,32}$/),
+/** Names the answer; the asker's own choice. */
+const token = z.string().regex(/^[a-z0-9]{8,32}$/)
+
+/** What a wish says, whichever way it comes. Everything in it is an agent's word and nothing more. */
+export const wishFields = {
   to: boundaryLevelSchema,
   hosts: z.array(z.string().max(260)).max(20),
-  // It is read by a person, in a terminal too. (escape: terminal-injection)
-  reason: z
-    .string()
-    .max(500)
-    .transform((text) => text.replaceAll(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, ' ').trim()),
+  reason: z.string().max(500),
   wait_s: z.number().int().min(0).max(3600),
-})
+}
+
+/** It is read by a person, in a terminal too. (escape: terminal-injection) */
+export const plainReason = (text: string): string =>
+  text.replaceAll(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, ' ').trim()
+
+const wishSchema = z.object({ token, ...wishFields, reason: wishFields.reason.transform(plainReason) })
 export type Wish = z.infer<typeof wishSchema>
+
+/** Other things than a wish that can be said: let me see, and let us talk longer. */
+const callSchema = z.object({ token, call: z.enum(['show', 'mcp']) })
 
 export type Heard =
   | { readonly kind: 'wish'; readonly wish: Wish }
+  | { readonly kind: 'show' | 'mcp'; readonly token: string }
   /** Who asked can at least be told so. */
   | { readonly kind: 'unclear'; readonly token: string; readonly why: string }
   | { readonly kind: 'noise' }
@@ -32,14 +39,16 @@ export function readWish(line: string): Heard {
   } catch {
     return { kind: 'noise' }
   }
+  const call = callSchema.safeParse(said)
+  if (call.success) return { kind: call.data.call, token: call.data.token }
   const wish = wishSchema.safeParse(said)
   if (wish.success) return { kind: 'wish', wish: wish.data }
-  const token = wishSchema.pick({ token: true }).safeParse(said)
-  if (!token.success) return { kind: 'noise' }
+  const named = z.object({ token }).safeParse(said)
+  if (!named.success) return { kind: 'noise' }
   const [issue] = wish.error.issues
   return {
     kind: 'unclear',
-    token: token.data.token,
+    token: named.data.token,
     why: `${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'not understood'}`,
   }
 }

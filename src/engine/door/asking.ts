@@ -1,0 +1,42 @@
+import type { BoundaryLevel } from '../../shared/boundary.ts'
+import type { RequestStatus } from '../../shared/escalation.ts'
+
+/** What somebody inside asks for. */
+export type Asked = {
+  readonly to: BoundaryLevel
+  readonly hosts: readonly string[]
+  readonly reason: string
+  readonly waitMs: number
+}
+export type Answered = {
+  readonly status: 'approved' | 'denied' | 'open' | 'refused'
+  readonly message: string
+}
+
+/** How an asker waits. */
+export type Waiting = {
+  /** Aborted when the asker no longer wants to know. What it asked stays with the person. */
+  readonly signal: AbortSignal
+  /** Called once a person is asked and the answer will take its time. */
+  readonly began: () => void
+}
+
+/** What an agent may know of its own boundary. */
+export type Shown = {
+  readonly level: BoundaryLevel
+  readonly files: 'read-only' | 'writable'
+  /** Hosts that were granted while it runs. */
+  readonly hosts: readonly string[]
+  readonly requests: readonly {
+    readonly to: BoundaryLevel
+    readonly hosts: readonly string[]
+    readonly status: RequestStatus
+    readonly message: string
+  }[]
+}
+
+/** Who hears what is said at the door. */
+export type Listener = {
+  readonly ask: (asked: Asked, waiting: Waiting) => Promise<Answered>
+  readonly show: () => Shown
+}
