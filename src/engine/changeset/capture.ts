@@ -13,7 +13,8 @@ import { unlessMissing, type Disk, type DiskStat } from './disk.ts'
 import { entryKey, sameSide, type Entry, type Manifest, type Side } from './manifest.ts'
 import { ensureRepository } from './objects.ts'
 import { PackWriter } from './packWriter.ts'
-import { Pace, QuickTree } from './quickTree.ts'
+import { Pace } from './pace.ts'
+import { QuickTree } from './quickTree.ts'
 import { writeRootTrees } from './rebase.ts'
 import {
   baseOwner,

@@ -1,70 +1,114 @@
 import { randomBytes } from 'node:crypto'
-import { constants } from 'node:fs'
 import {
-  chmod,
-  link,
-  lstat,
-  mkdir,
-  open,
-  readdir,
-  readlink,
-  rename,
-  rmdir,
-  symlink,
-  unlink,
-  type FileHandle,
-} from 'node:fs/promises'
+  chmodSync,
+  closeSync,
+  constants,
+  fchmodSync,
+  fchownSync,
+  fstatSync,
+  fsync,
+  ftruncateSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  read,
+  readlinkSync,
+  readSync,
+  renameSync,
+  rmdirSync,
+  symlinkSync,
+  unlinkSync,
+  write,
+  writeSync,
+} from 'node:fs'
+import { readdir, unlink } from 'node:fs/promises'
 import { platform } from 'node:os'
 import { dirname } from 'node:path'
+import { promisify } from 'node:util'
 import { run } from '../base/process.ts'
+import { Pace } from './pace.ts'
 
 // O_PATH, which Node does not name: a reference to the folder itself, without the right to read it.
 const pathFlags = 0o10000000 | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
 type PathBytes = Buffer | string
+/** An open file, by its number: a `FileHandle` costs as much as the call it is for. */
+export type Descriptor = number
+
+const [readLater, writeLater, syncLater] = [promisify(read), promisify(write), promisify(fsync)]
+/** Up to here a call is over sooner than a thread has heard of it. */
+const smallTransfer = 64 * 1024
+const quickToRemove = 1024 * 1024
+
+const pace = new Pace()
+/** A call that only touches names and attributes takes microseconds: it is made at once, in slices. */
+const quickly =
+  <Args extends unknown[], Result>(call: (...args: Args) => Result) =>
+  async (...args: Args): Promise<Result> => {
+    await pace.breathe()
+    return call(...args)
+  }
 
 /**
  * Every file-system operation of capture, apply and undo goes through here, so that the fault suite can stop,
  * fail or kill at each of them. Nothing else: no policy, no retries.
  */
 const operations = {
-  open: (path: PathBytes, flags: number, mode?: number): Promise<FileHandle> => open(path, flags, mode),
-  close: (handle: FileHandle): Promise<void> => handle.close(),
-  read: async (handle: FileHandle, buffer: Uint8Array): Promise<number> =>
-    (await handle.read(buffer, 0, buffer.length, null)).bytesRead,
-  write: async (handle: FileHandle, data: Uint8Array, position: number | null): Promise<void> => {
+  open: quickly((path: PathBytes, flags: number, mode?: number): Descriptor => openSync(path, flags, mode)),
+  close: quickly((file: Descriptor): void => closeSync(file)),
+  read: async (file: Descriptor, buffer: Uint8Array): Promise<number> => {
+    await pace.breathe()
+    if (buffer.length <= smallTransfer) return readSync(file, buffer, 0, buffer.length, null)
+    return (await readLater(file, buffer, 0, buffer.length, null)).bytesRead
+  },
+  write: async (file: Descriptor, data: Uint8Array, position: number | null): Promise<void> => {
+    await pace.breathe()
     let done = 0
     while (done < data.length) {
       const at = position === null ? null : position + done
-      done += (await handle.write(data, done, data.length - done, at)).bytesWritten
+      const left = data.length - done
+      done +=
+        left <= smallTransfer
+          ? writeSync(file, data, done, left, at)
+          : (await writeLater(file, data, done, left, at)).bytesWritten
     }
   },
-  truncate: (handle: FileHandle, size: number): Promise<void> => handle.truncate(size),
-  sync: (handle: FileHandle): Promise<void> => handle.sync(),
-  chmod: (handle: FileHandle, mode: number): Promise<void> => handle.chmod(mode),
-  chown: (handle: FileHandle, uid: number, gid: number): Promise<void> => handle.chown(uid, gid),
+  truncate: quickly((file: Descriptor, size: number): void => ftruncateSync(file, size)),
+  sync: (file: Descriptor): Promise<void> => syncLater(file),
+  chmod: quickly((file: Descriptor, mode: number): void => fchmodSync(file, mode)),
+  chown: quickly((file: Descriptor, uid: number, gid: number): void => fchownSync(file, uid, gid)),
   /** Also works on a folder we may not even open; never follows a link. */
-  chmodFolder: async (path: PathBytes, mode: number): Promise<void> => {
-    if (platform() !== 'linux') return chmod(path, mode)
-    const handle = await open(path, pathFlags)
+  chmodFolder: quickly((path: PathBytes, mode: number): void => {
+    if (platform() !== 'linux') return chmodSync(path, mode)
+    const folder = openSync(path, pathFlags)
     try {
-      await chmod(`/proc/self/fd/${handle.fd}`, mode)
+      chmodSync(`/proc/self/fd/${folder}`, mode)
     } finally {
-      await handle.close()
+      closeSync(folder)
     }
-  },
-  stat: (handle: FileHandle) => handle.stat({ bigint: true }),
-  lstat: (path: PathBytes) => lstat(path, { bigint: true }),
+  }),
+  stat: quickly((file: Descriptor) => fstatSync(file, { bigint: true })),
+  lstat: quickly((path: PathBytes) => lstatSync(path, { bigint: true })),
   list: (path: PathBytes): Promise<Buffer[]> => readdir(path, { encoding: 'buffer' }),
-  readlink: (path: PathBytes): Promise<Buffer> => readlink(path, { encoding: 'buffer' }),
-  mkdir: async (path: PathBytes, mode: number): Promise<void> => {
-    await mkdir(path, { mode })
+  readlink: quickly((path: PathBytes): Buffer => readlinkSync(path, { encoding: 'buffer' })),
+  mkdir: quickly((path: PathBytes, mode: number): void => void mkdirSync(path, { mode })),
+  rename: quickly((from: PathBytes, to: PathBytes): void => renameSync(from, to)),
+  link: quickly((existing: PathBytes, path: PathBytes): void => linkSync(existing, path)),
+  symlink: quickly((target: PathBytes, path: PathBytes): void => symlinkSync(target, path)),
+  /** Giving back the room of a large file takes the system a second per gigabyte. */
+  unlink: async (path: PathBytes): Promise<void> => {
+    await pace.breathe()
+    if (lstatSync(path).size > quickToRemove) await unlink(path)
+    else unlinkSync(path)
   },
-  rename: (from: PathBytes, to: PathBytes): Promise<void> => rename(from, to),
-  link: (existing: PathBytes, path: PathBytes): Promise<void> => link(existing, path),
-  symlink: (target: PathBytes, path: PathBytes): Promise<void> => symlink(target, path),
-  unlink: (path: PathBytes): Promise<void> => unlink(path),
-  rmdir: (path: PathBytes): Promise<void> => rmdir(path),
+  /** In whatever order: giving back room is waiting, and others can wait meanwhile. */
+  unlinkAll: async (paths: readonly PathBytes[]): Promise<void> => {
+    // Each one is waited for: a path by descriptor must not outlive the folder it goes through.
+    const ended = await Promise.allSettled(paths.map((path) => unlink(path)))
+    for (const each of ended) if (each.status === 'rejected') throw each.reason
+  },
+  rmdir: quickly((path: PathBytes): void => rmdirSync(path)),
   /** Everything written to a file system, in one go instead of file by file; false where there is no such call. */
   flush: async (path: string): Promise<boolean> =>
     platform() === 'linux' && (await run('sync', ['-f', path])).code === 0,
@@ -88,13 +132,18 @@ export function watchedDisk(
         await before(name, count)
       } catch (error) {
         // A descriptor is not the disk's: a dead process would have lost it too.
-        if (name === 'close') await (args[0] as FileHandle).close()
+        if (name === 'close') closeSync(args[0] as Descriptor)
         throw error
       }
       return (operation as (...args: unknown[]) => Promise<unknown>)(...args)
     },
   ])
-  return Object.fromEntries(watched) as Disk
+  const made = Object.fromEntries(watched) as Disk
+  // One by one, so that it can stop between any two.
+  const unlinkAll: Disk['unlinkAll'] = async (paths) => {
+    for (const path of paths) await made.unlink(path)
+  }
+  return { ...made, unlinkAll }
 }
 
 export const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK

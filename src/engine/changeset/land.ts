@@ -41,6 +41,11 @@ export class Landing implements AsyncDisposable {
     for (const tree of this.#trees.values()) {
       await tree.within(rootPath, (root) => this.#disk.mkdir(root.at(this.#staging), 0o700))
     }
+    blobs.askAhead(
+      this.operations.flatMap(({ kind, after }) =>
+        kind === 'put' && after !== null && 'oid' in after ? [after.oid] : [],
+      ),
+    )
     for (const [index, operation] of this.operations.entries()) {
       if (operation.kind === 'put') await this.#stageOne(operation, index, blobs)
     }
@@ -107,9 +112,9 @@ export class Landing implements AsyncDisposable {
     for (const tree of this.#trees.values()) {
       const names = await unlessMissing(tree.list(this.#staging))
       if (names === null) continue
-      await tree.within(this.#staging, async (staging) => {
-        for (const name of names) await this.#disk.unlink(staging.at(name.toString('latin1')))
-      })
+      await tree.within(this.#staging, (staging) =>
+        this.#disk.unlinkAll(names.map((name) => staging.at(name.toString('latin1')))),
+      )
       await tree.within(rootPath, (root) => this.#disk.rmdir(root.at(this.#staging)))
       await tree.forget(this.#staging)
     }

@@ -78,6 +78,7 @@ export class BlobReader implements AsyncDisposable {
   /** Started by the first question: often there is none. */
   #git: { readonly child: ChildProcess; readonly chunks: AsyncIterator<Buffer> } | undefined
   #rest: Buffer = Buffer.alloc(0)
+  #asked = 0
 
   constructor(gitDir: string) {
     this.#gitDir = gitDir
@@ -93,12 +94,20 @@ export class BlobReader implements AsyncDisposable {
     return { child, chunks: (child.stdout as AsyncIterable<Buffer>)[Symbol.asyncIterator]() }
   }
 
-  async *stream(oid: string): AsyncIterable<Buffer> {
+  /** Asks for what will be read next, in this order: git does not have to wait for us nor we for git. */
+  askAhead(oids: readonly string[]): void {
+    if (oids.length === 0) return
     this.#git ??= this.#start()
-    this.#git.child.stdin?.write(`${oid}\n`)
+    this.#git.child.stdin?.write(`${oids.join('\n')}\n`)
+    this.#asked += oids.length
+  }
+
+  async *stream(oid: string): AsyncIterable<Buffer> {
+    if (this.#asked === 0) this.askAhead([oid])
+    this.#asked -= 1
     const header = await this.#line()
     const match = /^([0-9a-f]{40}) blob (\d+)$/.exec(header)
-    if (match === null) throw missingBlob(oid, header)
+    if (match === null || match[1] !== oid) throw missingBlob(oid, header)
     let left = Number(match[2])
     while (left > 0) {
       const chunk = await this.#next()

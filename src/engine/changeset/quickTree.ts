@@ -1,26 +1,11 @@
 import { closeSync, fstatSync, lstatSync, openSync, readdirSync, readlinkSync, readSync } from 'node:fs'
 import { platform } from 'node:os'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { nameOf, parentOf, rootPath, toBytes, type BytePath } from './bytePath.ts'
 import { errorCode, folderFlags, readFlags, type DiskStat } from './disk.ts'
 
 const mostOpenFolders = 64
-const sliceMs = 6
 /** The system takes paths of 4096 bytes, the root's own included. */
 const longestPath = 2048
-
-/**
- * Gives the event loop its turn after each few milliseconds of work. A walk makes thousands of calls of a few
- * microseconds each; handing every one to the thread pool would cost ten times the calls themselves.
- */
-export class Pace {
-  #since = performance.now()
-  async breathe(): Promise<void> {
-    if (performance.now() - this.#since < sliceMs) return
-    await nextTurn()
-    this.#since = performance.now()
-  }
-}
 
 /** A tree read by descriptor like `Tree`, in slices of direct calls instead of one promise per call. Reads only. */
 export class QuickTree implements Disposable {

@@ -3,7 +3,8 @@ import { run } from '../base/process.ts'
 import type { Workspace, WorkspaceRoot } from '../base/workspace.ts'
 import { joinPath, nameOf, parentOf, rootPath, type BytePath } from './bytePath.ts'
 import { errorCode, type Disk, type DiskStat } from './disk.ts'
-import { isMissing, Pace, QuickTree } from './quickTree.ts'
+import { Pace } from './pace.ts'
+import { isMissing, QuickTree } from './quickTree.ts'
 import { Tree } from './tree.ts'
 
 /** A path that may have changed: what the agent left there and what the original has. Null: nothing. */

@@ -1,18 +1,18 @@
 import { platform } from 'node:os'
-import type { FileHandle } from 'node:fs/promises'
+import { closeSync } from 'node:fs'
 import { nameOf, parentOf, rootPath, toBytes, type BytePath } from './bytePath.ts'
-import { folderFlags, realDisk, unlessMissing, type Disk, type DiskStat } from './disk.ts'
+import { folderFlags, realDisk, unlessMissing, type Descriptor, type Disk, type DiskStat } from './disk.ts'
 
 /** An open folder. What lies in it is named through the descriptor, so that nobody can swap a parent under us. */
 export class Folder {
-  readonly handle: FileHandle
+  readonly handle: Descriptor
   readonly #prefix: Buffer
 
-  constructor(handle: FileHandle, path: Buffer) {
+  constructor(handle: Descriptor, path: Buffer) {
     this.handle = handle
     // macOS has no such names; there the path was walked name by name and the swap window is documented.
     this.#prefix =
-      platform() === 'linux' ? Buffer.from(`/proc/self/fd/${handle.fd}/`) : Buffer.concat([path, slash])
+      platform() === 'linux' ? Buffer.from(`/proc/self/fd/${handle}/`) : Buffer.concat([path, slash])
   }
   /** Where `name` lies, for one system call that does not follow a final symlink. */
   at(name: string): Buffer {
@@ -59,7 +59,7 @@ export class Tree implements AsyncDisposable {
     return this.within(path, (folder) => this.disk.list(folder.at('.')))
   }
 
-  openFile(path: BytePath, flags: number, mode?: number): Promise<FileHandle> {
+  openFile(path: BytePath, flags: number, mode?: number): Promise<Descriptor> {
     return this.within(parentOf(path), (folder) => this.disk.open(folder.at(nameOf(path)), flags, mode))
   }
 
@@ -78,7 +78,7 @@ export class Tree implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     const open = [...this.#open.values()]
     this.#open.clear()
-    await Promise.all(open.map((slot) => slot.folder.then((each) => each.handle.close()).catch(() => {})))
+    await Promise.all(open.map((slot) => slot.folder.then((each) => closeSync(each.handle)).catch(() => {})))
   }
 
   #slot(path: BytePath): Slot {

@@ -39,9 +39,10 @@ export async function undoChangeset(
   const gitDir = context.layout.objects(record.repoId)
   const touched = new Set(done.bases.map(([key]) => key))
   const returning = done.previous.entries.filter((entry) => touched.has(entryKey(entry)))
+  const entries = new Map(returning.map((entry) => [entryKey(entry), entry]))
   const before = new Map(
     done.bases_before.map(([key, base]): [string, Base] => {
-      const entry = returning.find((each) => entryKey(each) === key)
+      const entry = entries.get(key)
       return [key, base ?? { side: entry?.base ?? null, certain: entry?.certain ?? true }]
     }),
   )
@@ -81,8 +82,11 @@ async function planUndo(context: ApplyContext, done: Journal): Promise<Step[]> {
     await using tree = new Tree(root, context.disk)
     if ((await tree.lstat(path))?.isDirectory() === true) await locked.open(root, path)
   }
+  await using trees = new AsyncDisposableStack()
+  const byRoot = new Map<string, Tree>()
   for (const { first, last } of ends.values()) {
-    await using tree = new Tree(first.root, context.disk)
+    const tree = byRoot.get(first.root) ?? trees.use(new Tree(first.root, context.disk))
+    byRoot.set(first.root, tree)
     const { root, path } = first
     const local = await tree.lstat(path)
     const moved = !(await isAt(tree, path, last.after)) || hasOtherMode(local?.mode, last.after)
