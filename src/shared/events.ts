@@ -57,7 +57,8 @@ export const eventBodySchema = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('EgressDecided'),
     host: z.string(),
-    port: z.number(),
+    /** Null where a program asked for the host's address, got none, and so never named a port. */
+    port: z.number().nullable(),
     allowed: z.boolean(),
     why: z.string(),
     /** How often, where equal decisions followed each other too quickly to be told one by one. */

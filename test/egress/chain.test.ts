@@ -73,7 +73,7 @@ test('a run reaches the host it was allowed, by proxy and without, and no other;
     sandbox_effective: { network: unknown }
   }
   // Programs that show only a number leave it to us to say what it was.
-  expect(ran.stderr).toContain('other.example was not reached: not in the list of allowed hosts')
+  expect(ran.stderr).toMatch(/other.example was not reached.*: not in the list of allowed hosts/)
   expect(ran.stderr).toContain('hint: --allow-host other.example')
   expect(effective.network).toMatchObject({
     allowed: [{ host: 'test.example', connections: 2 }],
@@ -83,8 +83,14 @@ test('a run reaches the host it was allowed, by proxy and without, and no other;
   const decided = (JSON.parse(events.stdout) as { event: { type: string } }[])
     .map(({ event }) => event)
     .filter(({ type }) => type === 'EgressDecided')
-  expect(decided).toHaveLength(4)
-  expect(decided[0]).toMatchObject({ host: 'test.example', port: 80, allowed: true })
+  // Equal ones that follow each other quickly may be told together.
+  for (const expected of [
+    { host: 'test.example', port: 80, allowed: true },
+    { host: 'other.example', port: 80, allowed: false },
+    { host: 'other.example', port: null, allowed: false },
+    { host: '127.0.0.1', port, allowed: false },
+  ])
+    expect(decided).toContainEqual(expect.objectContaining(expected))
 })
 
 test('without a word about the network nothing gets out (control: the same command with the host allowed)', async () => {

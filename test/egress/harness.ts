@@ -3,7 +3,7 @@ import type { Readable, Writable } from 'node:stream'
 import { once } from 'node:events'
 import { mkdtemp, open, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { proxyPort } from '../../src/engine/base/sandbox.ts'
+import { nameServer, proxyPort } from '../../src/engine/base/sandbox.ts'
 import {
   aliasesFor,
   hostsFile,
@@ -50,6 +50,8 @@ export async function makeCell(
   const decisions: Decided[] = []
   const policy = parseOutputs(outputs)
   await writeFile(hosts, hostsFile(aliasesFor(policy)))
+  const nameServers = join(dir, 'resolv.conf')
+  await writeFile(nameServers, `nameserver ${nameServer}\nsearch .\noptions timeout:30 attempts:1\n`)
   const broker = await startBroker({
     ...options,
     socketPath,
@@ -66,8 +68,9 @@ export async function makeCell(
       '--kill-child=KILL',
       'sh',
       '-c',
-      'ip link set lo up && mount --bind "$0" /etc/hosts && echo ready && exec cat',
+      'ip link set lo up && mount --bind "$0" /etc/hosts && mount --bind "$1" /etc/resolv.conf && echo ready && exec cat',
       hosts,
+      nameServers,
     ],
     { stdio: ['pipe', 'pipe', 'inherit'] },
   )

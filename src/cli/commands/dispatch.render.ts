@@ -86,7 +86,7 @@ const describers: { [T in EventBody['type']]?: (event: Extract<EventBody, { type
   BoundaryDenied: ({ by, why }) => `by ${by}: ${why}`,
   BoundaryEscalated: ({ from, to, by, why }) => `${from ?? '-'} → ${to} by ${by}: ${why}`,
   EgressDecided: ({ host, port, allowed, why }) =>
-    `${host}:${port} ${allowed ? 'allowed' : 'denied'}: ${why}`,
+    `${port === null ? host : `${host}:${port}`} ${allowed ? 'allowed' : 'denied'}: ${why}`,
   Violated: ({ violation }) =>
     `${violation.kind}: ${violation.detail}${violation.certain ? '' : ' (likely)'}`,
   ChangesetCaptured: ({ files }) => plural(files, 'change'),

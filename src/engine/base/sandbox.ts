@@ -11,6 +11,13 @@ export type HostAlias = { readonly host: string; readonly address: string; reado
 /** Where the relay's proxy listens inside, on the sandbox's own loopback; what proxy variables name. */
 export const proxyPort = 17_083
 
+/** What the machine is called inside. */
+export const ownName = 'orangery'
+
+/** Where the relay answers questions for names, as the sandbox's `resolv.conf` says. */
+export const nameServer = '127.0.0.53'
+export const namePort = 53
+
 /** Where the agent finds what it can ask through; see the station `door`. */
 export const doorPath = '/run/orangery/door'
 

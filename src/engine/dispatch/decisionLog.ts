@@ -2,7 +2,7 @@ import type { EventBody } from '../../shared/events.ts'
 
 type Decision = {
   readonly host: string
-  readonly port: number
+  readonly port: number | null
   readonly allowed: boolean
   readonly why: string
 }

@@ -78,7 +78,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     this.#level = job.contract.boundary
     const { id, credentials, proxies } = job
     const { runtime } = parts
-    const beforeDenial = (host: string, port: number) => this.#beforeDenial(host, port)
+    const beforeDenial = (host: string, port: number | null) => this.#beforeDenial(host, port)
     this.#network = new Network({ id, runtime, sandbox, note, credentials, authority, proxies, beforeDenial })
     this.#boundaries = new Boundaries({
       records: parts.store.boundaries,
@@ -214,7 +214,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   }
 
   /** The broker holds the connection meanwhile: a saved approval opens it, a person may, if the config gives time. */
-  #beforeDenial(host: string, port: number): Promise<void> {
+  #beforeDenial(host: string, port: number | null): Promise<void> {
     const key = `${host}:${port}`
     const known = this.#asking.get(key)
     if (known !== undefined) return known
@@ -223,7 +223,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     return asking
   }
 
-  async #ask(host: string, port: number): Promise<void> {
+  async #ask(host: string, port: number | null): Promise<void> {
     const { id } = this.#job
     try {
       const request = await this.#boundaries.denied(id, { kind: 'host', host, port })

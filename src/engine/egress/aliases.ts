@@ -6,31 +6,43 @@ import { decide, type EgressPolicy, type Rule } from './policy.ts'
 /** Where a rule says no port: what plain `connect()` programs use most (ssh, http, https, git). */
 const usualPorts = [22, 80, 443, 9418] as const
 
+const namedRules = ({ allow, pins }: EgressPolicy): readonly Rule[] => [
+  ...allow,
+  ...pins.flatMap(({ from }) => ('cidr' in from ? [] : [from])),
+]
+
+/** The ports at which a program that knows nothing but a name and a port may reach a host. */
+export function portsOf(policy: EgressPolicy, host: string): number[] {
+  const rules = namedRules(policy).filter((rule) =>
+    rule.wildcard ? host.endsWith(`.${rule.host}`) : host === rule.host,
+  )
+  const ports = new Set<number>(rules.flatMap(({ port }) => (port === null ? [] : [port])))
+  if (policy.mode === 'open' || rules.some(({ port }) => port === null))
+    usualPorts.forEach((p) => ports.add(p))
+  return [...ports].filter((port) => decide(policy, { host, port }).allowed).sort((a, b) => a - b)
+}
+
 /**
  * Every allowed exact host gets a loopback address of its own, on which the relay listens. The address comes
  * from the name, so it stays the same while rules come and go: a program that cached it is never led elsewhere.
  */
 export function aliasesFor(policy: EgressPolicy): HostAlias[] {
-  const ports = new Map<string, Set<number>>()
-  const pinned = policy.pins.flatMap(({ from }) => ('cidr' in from ? [] : [from]))
-  for (const rule of [...policy.allow, ...pinned] satisfies Rule[]) {
-    if (rule.wildcard || isIP(rule.host) !== 0) continue
-    for (const port of rule.port === null ? usualPorts : [rule.port]) {
-      if (!decide(policy, { host: rule.host, port }).allowed) continue
-      const known = ports.get(rule.host) ?? new Set<number>()
-      ports.set(rule.host, known.add(port))
-    }
-  }
+  const exact = namedRules(policy).filter(({ wildcard, host }) => !wildcard && isIP(host) === 0)
+  const hosts = new Map(
+    [...new Set(exact.map(({ host }) => host))].sort().map((host) => [host, portsOf(policy, host)]),
+  )
   const taken = new Set<string>()
-  return [...ports.keys()].sort().map((host) => {
-    const address = addressOf(host, taken)
-    taken.add(address)
-    return { host, address, ports: [...(ports.get(host) ?? [])].sort((a, b) => a - b) }
-  })
+  return [...hosts]
+    .filter(([, ports]) => ports.length > 0)
+    .map(([host, ports]) => {
+      const address = addressOf(host, taken)
+      taken.add(address)
+      return { host, address, ports }
+    })
 }
 
 /** In 127.64.0.0/10, away from 127.0.0.1 and what resolvers use (127.0.0.53). */
-function addressOf(host: string, taken: ReadonlySet<string>): string {
+export function addressOf(host: string, taken: ReadonlySet<string>): string {
   for (let attempt = 0; ; attempt++) {
     const digest = createHash('sha256').update(`${attempt} ${host}`).digest()
     const [a = 0, b = 0, c = 0] = digest

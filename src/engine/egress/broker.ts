@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
+import { Socket as DatagramSocket } from 'node:dgram'
 import { chmod, rm } from 'node:fs/promises'
 import { createServer, type Server, type Socket } from 'node:net'
 import { z } from 'zod'
@@ -9,7 +10,9 @@ import type { Authority } from './authority.ts'
 import { opensTls, parseCredential, type CredentialGrant } from './credentials.ts'
 import { defaultCaps, Gate, Unreachable, type Caps, type Decided } from './gate.ts'
 import { createHttpSide } from './http.ts'
-import { normaliseHost, type Target } from './names.ts'
+import { Lookups } from './lookups.ts'
+import { normaliseHost, type Target, type Wanted } from './names.ts'
+import { serveDatagrams, serveQuestions } from './nameServer.ts'
 import type { EgressPolicy } from './policy.ts'
 import { readUntil } from './reading.ts'
 import { memoisedResolver, type Resolver } from './resolver.ts'
@@ -17,7 +20,8 @@ import { encodeReply, parseGreeting, parseRequest, socksReply } from './socks.ts
 import { upstreamTrust } from './trust.ts'
 import type { Proxies } from './upstream.ts'
 import { carry, hangUp, openPassage, refusePlain, statusOf, type Readers } from './tunnel.ts'
-import { listenerKeys, proxyKey, readLine, type Opening } from './wire.ts'
+import { RelayLine } from './relayLine.ts'
+import { isLasting, listenerKeys, readLine, type Opening } from './wire.ts'
 
 export type BrokerOptions = {
   /** One socket per sandbox: whoever reaches it is that sandbox. */
@@ -25,7 +29,7 @@ export type BrokerOptions = {
   readonly policy: EgressPolicy
   readonly onDecision: (decided: Decided) => void
   /** Called before a missing host is denied; the connection waits for it, and the policy then decides anew. */
-  readonly beforeDenial?: (target: Target) => Promise<unknown>
+  readonly beforeDenial?: (wanted: Wanted) => Promise<unknown>
   readonly resolver?: Resolver
   readonly caps?: Partial<Caps>
   /** Proxies of the user's own environment that lead out. */
@@ -54,7 +58,7 @@ const passedSchema = z.object({
   key: z.string(),
   opening: z
     .union([
-      z.object({ kind: z.literal('proxy') }),
+      z.object({ kind: z.enum(['proxy', 'names']) }),
       z.object({ kind: z.literal('alias'), host: z.string(), port: z.number() }),
     ])
     .optional(),
@@ -91,7 +95,21 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   const server = createServer({ allowHalfOpen: true }, (client) => {
     admit(client, () => serveTunnel(client))
   })
-  const listeners = new Map<string, Server>()
+  const listeners = new Map<string, Server | DatagramSocket>()
+  const line = new RelayLine()
+  const lookups = new Lookups(options.policy, {
+    gate,
+    listenAt: async (alias) => {
+      if (listenerKeys(alias).every((key) => listeners.has(key))) return true
+      // A relay that carries connections has listened to what it was told at its start, and to nothing else.
+      if (!line.isUp) return aliasesFor(gate.policy).some(({ host }) => host === alias.host)
+      return line.listen(alias)
+    },
+    forget: (alias) => {
+      for (const key of listenerKeys(alias)) drop(key)
+      line.forget(alias)
+    },
+  })
 
   const drop = (key: string) => {
     listeners.get(key)?.close()
@@ -99,12 +117,17 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   }
   /** The sockets outlive the relay: once they are passed it has done its work. */
   const adopt = (relay: ChildProcess) => {
+    line.connect(relay)
     relay.on('message', (message, handle) => {
       const parsed = passedSchema.safeParse(message)
       if (!parsed.success || closed) return
       const { key, opening } = parsed.data
       drop(key)
       if (opening === undefined || handle === undefined) return
+      if (handle instanceof DatagramSocket) {
+        listeners.set(key, handle)
+        return serveDatagrams(handle, lookups)
+      }
       const listener = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
         admit(client, () => serve(client, opening))
       })
@@ -122,6 +145,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
 
   async function serve(client: Socket, opening: Opening): Promise<void> {
     if (opening.kind === 'alias') return serveAlias(client, opening.host, opening.port)
+    if (opening.kind === 'names') return serveQuestions(client, lookups, caps.handshakeMs)
     const first = await readUntil(client, firstByte, caps.handshakeMs)
     if (first === null) return void client.destroy()
     if (first === 5) return serveSocks(gate, client, caps.handshakeMs, http)
@@ -168,8 +192,9 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   return {
     setPolicy: (policy) => {
       // First the way in: who is cut off tries again at once.
-      const wanted = new Set(aliasesFor(policy).flatMap(listenerKeys))
-      for (const key of listeners.keys()) if (key !== proxyKey && !wanted.has(key)) drop(key)
+      lookups.setPolicy(policy)
+      const wanted = new Set([...aliasesFor(policy), ...lookups.aliases].flatMap(listenerKeys))
+      for (const key of listeners.keys()) if (!isLasting(key) && !wanted.has(key)) drop(key)
       gate.setPolicy(policy)
     },
     usage: () => gate.usage(),

@@ -2,9 +2,10 @@ import { isIP, type Socket } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import type { NetworkUse } from '../../shared/effective.ts'
 import { isInCidr, refusedAddress } from './addresses.ts'
+import { portsOf } from './aliases.ts'
 import { codedError, dial } from './dial.ts'
-import { showTarget, type Target } from './names.ts'
-import { decide, denialText, type EgressDecision, type EgressPolicy } from './policy.ts'
+import { showTarget, type Target, type Wanted } from './names.ts'
+import { decide, decideName, denialText, type EgressDecision, type EgressPolicy } from './policy.ts'
 import type { Resolver } from './resolver.ts'
 import {
   isLocalName,
@@ -40,13 +41,14 @@ export const defaultCaps: Caps = {
   lifetimeMs: 24 * 60 * 60_000,
 }
 
-/** How a program asked. */
-export type Via = 'connect' | 'http' | 'socks' | 'alias'
+/** How a program asked; `name`: for an address, without a word about ports. */
+export type Via = 'connect' | 'http' | 'socks' | 'alias' | 'name'
 
 /** One decision as it is logged: exactly one per connection, or per request of plain HTTP. */
 export type Decided = {
   readonly host: string
-  readonly port: number
+  /** Null where a program asked for the host's address and got none. */
+  readonly port: number | null
   readonly allowed: boolean
   readonly why: string
   readonly via: Via
@@ -89,7 +91,7 @@ export type GateOptions = {
   readonly resolver: Resolver
   readonly onDecision: (decided: Decided) => void
   /** Called before a missing host is denied; the connection waits for it. */
-  readonly beforeDenial?: ((target: Target) => Promise<unknown>) | undefined
+  readonly beforeDenial?: ((wanted: Wanted) => Promise<unknown>) | undefined
   /** What the log says of a tunnel besides why it is allowed. */
   readonly remark?: (target: Target) => string
   /** Proxies of the user's own, through which everything goes that is not pinned. */
@@ -165,6 +167,18 @@ export class Gate {
     return this.#register(live)
   }
 
+  /**
+   * Whether some port of a host may be reached, for a program that asks for its address; throws `Denied`. Where
+   * it may, that is no decision yet: the connection is.
+   */
+  async lookUp(host: string): Promise<void> {
+    const isReachable = () => portsOf(this.#policy, host).length > 0
+    if (isReachable()) return
+    const { why, grantable } = decideName(this.#policy, host)
+    if (grantable) await this.#options.beforeDenial?.({ host, port: null }).catch(() => {})
+    if (!isReachable()) throw this.deny({ host, port: null }, 'name', why, grantable)
+  }
+
   /** Whether plain requests to a host go to a proxy that takes them whole. */
   forwards(asked: Target): boolean {
     const decision = decide(this.#policy, asked)
@@ -215,7 +229,7 @@ export class Gate {
   }
 
   /** Books a denial and gives the error that the program is told. */
-  deny(target: Target, via: Via, why: string, grantable = false): Denied {
+  deny(target: Wanted, via: Via, why: string, grantable = false): Denied {
     this.#decided(target, via, false, why, grantable)
     return new Denied(denialText(target, why))
   }
@@ -261,7 +275,7 @@ export class Gate {
   async #addresses(decision: Allowed, via: Via, deadline: number): Promise<readonly string[]> {
     const { target, dial } = decision
     if (dial.kind === 'address') return [dial.address]
-    const found = isIP(target.host) === 0 ? await this.#resolve(target, deadline) : [target.host]
+    const found = isIP(target.host) === 0 ? await this.#resolve(decision, via, deadline) : [target.host]
     // What was checked is what is dialled: a second lookup could answer differently. (escape: dns-rebinding)
     const refusals = found.map((address) =>
       dial.kind === 'network'
@@ -275,10 +289,11 @@ export class Gate {
     throw this.deny(target, via, `it leads to ${found[0] ?? 'nothing'}, ${refusals[0] ?? 'no address'}`)
   }
 
-  async #resolve(target: Target, deadline: number): Promise<readonly string[]> {
+  async #resolve({ target, why }: Allowed, via: Via, deadline: number): Promise<readonly string[]> {
     try {
       return await withDeadline(this.#options.resolver(target.host), deadline)
     } catch (error) {
+      this.#decided(target, via, true, why)
       throw new Unreachable(target, (error as NodeJS.ErrnoException).code ?? 'no such host')
     }
   }
@@ -315,16 +330,16 @@ export class Gate {
     return this.#bytes
   }
 
-  #decided(target: Target, via: Via, allowed: boolean, why: string, grantable = false): void {
+  #decided(target: Wanted, via: Via, allowed: boolean, why: string, grantable = false): void {
+    // Names are the agent's to invent: without a limit they would fill our memory, and the log.
+    const isBeyond = !allowed && this.#denied.size >= mostHosts && !this.#denied.has(target.host)
+    const { host, port } = isBeyond ? { host: otherHosts, port: null } : target
     if (!allowed) {
-      // Names are the agent's to invent: without a limit they would fill our memory.
-      const full = this.#denied.size >= mostHosts && !this.#denied.has(target.host)
-      const host = full ? otherHosts : target.host
       const use = this.#denied.get(host)
       if (use !== undefined) use.connections++
       else this.#denied.set(host, { connections: 1, why })
     }
-    this.#options.onDecision({ host: target.host, port: target.port, allowed, why, via, grantable })
+    this.#options.onDecision({ host, port, allowed, why, via, grantable })
   }
 }
 

@@ -61,6 +61,8 @@ export function parsePort(text: string): number | null {
 }
 
 export type Target = { readonly host: string; readonly port: number }
+/** What a program wanted; without a port where all it said was a name. */
+export type Wanted = { readonly host: string; readonly port: number | null }
 
 /** `HOST`, `HOST:PORT`, `[V6]`, `[V6]:PORT`, split but not normalised; port null where none was given. */
 export function splitHostPort(text: string): { host: string; port: number | null } | null {
@@ -86,5 +88,5 @@ export function parseAuthority(text: string, defaultPort: number | null): Target
   return host === null || port === null ? null : { host, port }
 }
 
-export const showTarget = (target: Target): string =>
-  target.host.includes(':') ? `[${target.host}]:${target.port}` : `${target.host}:${target.port}`
+export const showTarget = ({ host, port }: Wanted): string =>
+  `${host.includes(':') ? `[${host}]` : host}${port === null ? '' : `:${port}`}`

@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { OutputMode } from '../../shared/spec.ts'
 import { isInCidr, parseCidr } from './addresses.ts'
-import { normaliseHost, parsePort, showTarget, splitHostPort, type Target } from './names.ts'
+import { normaliseHost, parsePort, showTarget, splitHostPort, type Target, type Wanted } from './names.ts'
 
 /** `host`, `host:port`, `*.host`, `*.host:port`. A wildcard covers every depth below, never the host itself. */
 export type Rule = {
@@ -165,7 +165,15 @@ export function decide(policy: EgressPolicy, asked: Target): EgressDecision {
   return { allowed: true, target, why: `allowed by the rule ${rule.text}`, dial: { kind: 'resolve' } }
 }
 
+/** Why none of a host's ports may be reached, for a program that names only the host. */
+export function decideName(policy: EgressPolicy, host: string): { why: string; grantable: boolean } {
+  const denied = policy.deny.find((rule) => ruleMatches({ ...rule, port: null }, { host, port: 0 }))
+  if (denied !== undefined) return { why: `denied by the rule ${denied.text}`, grantable: false }
+  if (policy.mode === 'none') return { why: 'outputs are none', grantable: true }
+  return { why: 'not in the list of allowed hosts', grantable: true }
+}
+
 /** What the denied program reads, and the log says. */
-export function denialText(target: Target, why: string): string {
+export function denialText(target: Wanted, why: string): string {
   return `Orangery does not let this sandbox reach ${showTarget(target)}: ${why}`
 }

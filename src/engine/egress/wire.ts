@@ -11,20 +11,30 @@ export type Opening =
   | { readonly kind: 'proxy' }
   /** A program connected to the relay address of a host. */
   | { readonly kind: 'alias'; readonly host: string; readonly port: number }
+  /** Questions for names follow, each behind its length, as programs send them over TCP. */
+  | { readonly kind: 'names' }
 
 /** What names a listener between relay and broker. */
 export const proxyKey = 'proxy'
+/** Those that answer questions for names: datagrams and connections. */
+export const nameKeys = { datagrams: 'names udp', connections: 'names tcp' } as const
+const lastingKeys: ReadonlySet<string> = new Set([proxyKey, ...Object.values(nameKeys)])
+/** Whether a listener stays whatever hosts come and go. */
+export const isLasting = (key: string): boolean => lastingKeys.has(key)
 export const listenerKeys = ({ address, ports }: HostAlias): string[] =>
   ports.map((port) => `${address}:${port}`)
+
+/** What the broker tells a relay that passes its listeners on. */
+export type Order = { readonly listen: HostAlias } | { readonly forget: HostAlias }
 
 const longest = 400
 
 export function encodeOpening(opening: Opening): string {
-  return opening.kind === 'proxy' ? 'proxy\n' : `alias ${opening.host} ${opening.port}\n`
+  return opening.kind === 'alias' ? `alias ${opening.host} ${opening.port}\n` : `${opening.kind}\n`
 }
 
 export function parseOpening(line: string): Opening | null {
-  if (line === 'proxy') return { kind: 'proxy' }
+  if (line === 'proxy' || line === 'names') return { kind: line }
   const match = /^alias ([^ ]{1,255}) ([0-9]{1,5})$/.exec(line)
   return match === null ? null : { kind: 'alias', host: match[1] ?? '', port: Number(match[2]) }
 }

@@ -49,7 +49,8 @@ export type BoundaryParts = {
 
 /** A denial that was observed outside the sandbox, by the broker or the driver. */
 export type Denial =
-  | { readonly kind: 'host'; readonly host: string; readonly port: number }
+  /** Without a port where a program only asked for the host's address: then it lacks the host, whatever the port. */
+  | { readonly kind: 'host'; readonly host: string; readonly port: number | null }
   | { readonly kind: 'write'; readonly path: string }
 
 /**
@@ -66,12 +67,8 @@ export function wishOfDenial(
   }
   const to = level === 'readwrite' ? 'network' : level
   const host = denial.host.includes(':') ? `[${denial.host}]` : denial.host
-  return {
-    to,
-    hosts: [`${host}:${denial.port}`],
-    source: 'broker',
-    why: `${denial.host}:${denial.port} was denied`,
-  }
+  const port = denial.port === null ? '' : `:${denial.port}`
+  return { to, hosts: [host + port], source: 'broker', why: `${denial.host}${port} was denied` }
 }
 
 type Decided<T> = Step<T> & { readonly before: ReturnType<typeof current> }

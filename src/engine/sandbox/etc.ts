@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { chmod, chown, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { run } from '../base/process.ts'
+import { nameServer } from '../base/sandbox.ts'
 
 /** Where the agent's own home is inside. It is no host path: nothing of the user's home is near it. */
 export const agentHome = '/home/agent'
@@ -21,13 +22,15 @@ export const givenFiles: Readonly<Record<GivenFile, string>> = {
     '',
   ].join('\n'),
   group: ['root:x:0:', `agent:x:${agentUid}:`, 'nogroup:x:65534:', ''].join('\n'),
-  'resolv.conf': '',
+  // No search list: a name is asked for as it was written. One attempt: on an own loopback nothing gets lost, and
+  // who holds a question while a person decides is not asked again.
+  'resolv.conf': [`nameserver ${nameServer}`, 'search .', 'options timeout:30 attempts:1', ''].join('\n'),
 }
 
 export const ownEtc: readonly (readonly [name: GivenFile, why: string])[] = [
   ['passwd', 'a user of its own'],
   ['group', 'a user of its own'],
-  ['resolv.conf', 'no name server'],
+  ['resolv.conf', 'no name server but the relay'],
 ]
 
 /**

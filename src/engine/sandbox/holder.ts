@@ -1,5 +1,6 @@
 import { basename, dirname } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
+import { ownName } from '../base/sandbox.ts'
 import { givenFiles } from './etc.ts'
 import { gateArguments } from './gate.ts'
 import type { HeldRoot, SandboxPlan } from './plan.ts'
@@ -196,7 +197,7 @@ export function bubblewrapOptions(plan: SandboxPlan, terminal: string | null): r
     '--unshare-uts',
     '--unshare-cgroup-try',
     '--hostname',
-    'orangery',
+    ownName,
     '--disable-userns',
     '--cap-drop',
     'ALL',

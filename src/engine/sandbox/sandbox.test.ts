@@ -172,8 +172,10 @@ test.runIf(process.getuid?.() === 0)(
 test('an agent is a user of its own, whose files of /etc are ours', async () => {
   await using ground = await makeGround()
   const script =
-    'id -un; cat /etc/resolv.conf; grep -c localhost /etc/hosts; touch /etc/passwd || echo refused'
-  expect(await runIn(ground, host, script)).toMatchObject({ stdout: 'agent\n2\nrefused\n' })
+    'id -un; grep nameserver /etc/resolv.conf; grep -c localhost /etc/hosts; touch /etc/passwd || echo refused'
+  expect(await runIn(ground, host, script)).toMatchObject({
+    stdout: 'agent\nnameserver 127.0.0.53\n2\nrefused\n',
+  })
 })
 
 describe('a plan is refused before anything starts', () => {

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { doorPath, type SandboxRequest } from '../base/sandbox.ts'
+import { doorPath, ownName, type SandboxRequest } from '../base/sandbox.ts'
 import type { WorkspaceRoot } from '../base/workspace.ts'
 import { agentHome, ownEtc, type EtcLayer, type GivenFile } from './etc.ts'
 import type { HostFacts } from './host.ts'
@@ -160,8 +160,9 @@ function writableFileSteps(path: string, roots: readonly WorkspaceRoot[]): reado
 
 export const hostsFile = (aliases: readonly { readonly host: string; readonly address: string }[]) =>
   [
-    '127.0.0.1 localhost',
-    '::1 localhost',
+    // Programs look their own machine up too.
+    `127.0.0.1 localhost ${ownName}`,
+    `::1 localhost ${ownName}`,
     ...aliases.map(({ host, address }) => `${address} ${host}`),
     '',
   ].join('\n')

@@ -2,7 +2,7 @@ import { sandboxEffectiveSchema } from '../../shared/effective.ts'
 import type { LoggedEvent } from '../../shared/events.ts'
 
 export type Reached = {
-  /** `host:port` */
+  /** `host:port`, or the host alone where it asked only for its address. */
   readonly host: string
   readonly allowed: number
   readonly denied: number
@@ -25,7 +25,7 @@ export function networkOf(events: readonly LoggedEvent[], effective: unknown): r
   }
   for (const { event } of events) {
     if (event.type !== 'EgressDecided') continue
-    const known = at(`${event.host}:${event.port}`)
+    const known = at(event.port === null ? event.host : `${event.host}:${event.port}`)
     if (event.allowed) known.allowed++
     else {
       known.denied++

@@ -73,7 +73,7 @@ function tell({ event }: LoggedEvent): Told | null {
       }
     case 'EgressDecided':
       return {
-        title: `${event.allowed ? 'Reached' : 'Refused'} ${event.host}:${event.port}`,
+        title: `${event.allowed ? 'Reached' : 'Refused'} ${event.port === null ? event.host : `${event.host}:${event.port}`}`,
         detail: event.why,
         tone: event.allowed ? 'neutral' : 'bad',
       }

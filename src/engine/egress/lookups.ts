@@ -1,0 +1,123 @@
+import { isIP } from 'node:net'
+import { ownName, type HostAlias } from '../base/sandbox.ts'
+import { addressOf, aliasesFor, portsOf } from './aliases.ts'
+import { encodeAnswer, parseQuestion, type Answer, type Question } from './dns.ts'
+import { Denied, type Gate } from './gate.ts'
+import { normaliseHost } from './names.ts'
+import type { EgressPolicy } from './policy.ts'
+
+export type LookupOptions = {
+  readonly gate: Gate
+  /** Has the relay listen where a host's address is; false where nobody will. */
+  readonly listenAt: (alias: HostAlias) => Promise<boolean>
+  readonly forget: (alias: HostAlias) => void
+}
+
+/** A program asks for both kinds of address, and again when it gets none: that is one attempt, and one event. */
+const refusalHoldsMs = 1000
+const mostRemembered = 256
+/** Names below a wildcard are the agent's to invent; each costs a few listeners. */
+const mostAliases = 128
+const mostWaiting = 256
+
+const blockedText = (why: string): Answer => ({ code: 'no such name', why })
+
+/**
+ * Answers programs that ask for a name instead of using the proxy. A name that may be reached leads to an address
+ * of the sandbox's own, where the relay listens; any other does not exist, and the attempt is on record. Nothing
+ * is ever asked outside: a name can carry what it likes, and nobody hears it. (escape: dns-exfiltration)
+ */
+export class Lookups {
+  readonly #options: LookupOptions
+  #policy: EgressPolicy
+  #named: ReadonlyMap<string, HostAlias> = new Map()
+  /** For hosts that no rule names but some rule covers; the one asked for last is the last. */
+  readonly #asked = new Map<string, HostAlias>()
+  readonly #deciding = new Map<string, Promise<Answer>>()
+  readonly #refused = new Map<string, { readonly answer: Answer; readonly until: number }>()
+
+  constructor(policy: EgressPolicy, options: LookupOptions) {
+    this.#options = options
+    this.#policy = policy
+    this.setPolicy(policy)
+  }
+
+  /** Hosts beside the named ones that something listens for. */
+  get aliases(): readonly HostAlias[] {
+    return [...this.#asked.values()]
+  }
+
+  /** From now on; listeners of hosts that can no longer be reached are given up. */
+  setPolicy(policy: EgressPolicy): void {
+    this.#policy = policy
+    this.#named = new Map(aliasesFor(policy).map((alias) => [alias.host, alias]))
+    this.#refused.clear()
+    const taken = new Set([...this.#named.values()].map(({ address }) => address))
+    for (const alias of this.#asked.values()) {
+      const ports = portsOf(policy, alias.host)
+      const same = ports.length === alias.ports.length && ports.every((port) => alias.ports.includes(port))
+      if (!same || taken.has(alias.address)) this.#drop(alias)
+    }
+  }
+
+  /** Null: nothing is said. */
+  async answer(message: Buffer): Promise<Buffer | null> {
+    const question = parseQuestion(message)
+    if (question === null || Buffer.isBuffer(question)) return question
+    return encodeAnswer(question, await this.#decide(question))
+  }
+
+  async #decide({ name }: Question): Promise<Answer> {
+    const host = name === null ? null : normaliseHost(name)
+    // A name that is written like an address is no name: resolvers would dial what it spells.
+    if (host === null || isIP(host) !== 0) return { code: 'no such name' }
+    if (host === ownName || host === 'localhost' || host.endsWith('.localhost')) {
+      return { code: 'ok', addresses: ['127.0.0.1'] }
+    }
+    // Who has which address says nothing about who wants to reach whom.
+    if (host.endsWith('.arpa')) return { code: 'no such name' }
+    const refused = this.#refused.get(host)
+    if (refused !== undefined && refused.until > Date.now()) return refused.answer
+    const known = this.#deciding.get(host)
+    if (known !== undefined) return known
+    if (this.#deciding.size >= mostWaiting) return { code: 'failed' }
+    const deciding = this.#lookUp(host).finally(() => this.#deciding.delete(host))
+    this.#deciding.set(host, deciding)
+    return deciding
+  }
+
+  async #lookUp(host: string): Promise<Answer> {
+    try {
+      await this.#options.gate.lookUp(host)
+    } catch (error) {
+      if (!(error instanceof Denied)) return { code: 'failed' }
+      const answer = blockedText(error.message)
+      if (this.#refused.size >= mostRemembered) this.#refused.clear()
+      this.#refused.set(host, { answer, until: Date.now() + refusalHoldsMs })
+      return answer
+    }
+    const alias = this.#aliasOf(host)
+    return (await this.#options.listenAt(alias))
+      ? { code: 'ok', addresses: [alias.address] }
+      : { code: 'failed' }
+  }
+
+  #aliasOf(host: string): HostAlias {
+    const known = this.#named.get(host)
+    if (known !== undefined) return known
+    const taken = new Set([...this.#named.values(), ...this.#asked.values()].map(({ address }) => address))
+    const before = this.#asked.get(host)
+    const ports = portsOf(this.#policy, host)
+    const alias = before ?? { host, address: addressOf(host, taken), ports }
+    this.#asked.delete(host)
+    this.#asked.set(host, alias)
+    const [oldest] = this.#asked.values()
+    if (this.#asked.size > mostAliases && oldest !== undefined) this.#drop(oldest)
+    return alias
+  }
+
+  #drop(alias: HostAlias): void {
+    this.#asked.delete(alias.host)
+    this.#options.forget(alias)
+  }
+}

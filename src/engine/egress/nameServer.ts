@@ -1,0 +1,48 @@
+import type { Socket as DatagramSocket } from 'node:dgram'
+import type { Socket } from 'node:net'
+import type { Lookups } from './lookups.ts'
+import { readUntil, type Read } from './reading.ts'
+
+/** Questions that wait for an answer at one time; the kernel drops what comes too fast anyway. */
+const mostPending = 1024
+
+/** Answers questions that come as datagrams. */
+export function serveDatagrams(socket: DatagramSocket, lookups: Lookups): void {
+  let pending = 0
+  socket.on('error', () => socket.close())
+  socket.on('message', (message, { address, port }) => {
+    if (pending >= mostPending) return
+    pending++
+    void lookups
+      .answer(message)
+      .then((answer) => {
+        // Whoever asked may be gone, and so may we.
+        if (answer !== null) socket.send(answer, port, address, () => {})
+      })
+      .catch(() => {})
+      .finally(() => pending--)
+  })
+}
+
+/** Answers questions that come over a connection, one after the other. */
+export async function serveQuestions(client: Socket, lookups: Lookups, timeoutMs: number): Promise<void> {
+  for (;;) {
+    const message = await readUntil(client, readFramed, timeoutMs)
+    const answer = message === null ? null : await lookups.answer(message)
+    if (answer === null) return void client.destroy()
+    client.write(framed(answer))
+  }
+}
+
+/** A message behind its length. */
+export function framed(message: Buffer): Buffer {
+  const length = Buffer.alloc(2)
+  length.writeUInt16BE(message.length)
+  return Buffer.concat([length, message])
+}
+
+export function readFramed(bytes: Buffer): Read<Buffer> | null {
+  if (bytes.length < 2) return null
+  const end = 2 + bytes.readUInt16BE(0)
+  return bytes.length < end ? null : { value: bytes.subarray(2, end), used: end }
+}

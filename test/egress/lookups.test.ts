@@ -1,0 +1,81 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { makeCell, type Cell } from './harness.ts'
+
+// Programs that know no proxy ask for names. The oracle: the resolver of the machine, which must never be asked.
+const heard: string[] = []
+const web = createServer((request, response) => {
+  heard.push(request.headers.host ?? '')
+  response.end('from outside\n')
+})
+let port: number
+beforeAll(async () => {
+  web.listen(0, '127.0.0.1')
+  await once(web, 'listening')
+  port = (web.address() as AddressInfo).port
+})
+afterAll(() => {
+  web.close()
+  web.closeAllConnections()
+})
+
+const plain = (cell: Cell, script: string) => cell.run(['sh', '-c', script], { proxied: false })
+const denials = (cell: Cell) =>
+  cell.decisions.filter(({ allowed }) => !allowed).map(({ host, port: at, via }) => [host, at, via])
+
+describe.each([
+  { way: 'sockets passed to the broker', ipc: true },
+  { way: 'questions carried to it', ipc: false },
+])('with $way', ({ ipc }) => {
+  test('a name that is not allowed is refused at once to every program that asks for it, and each attempt is an event', async () => {
+    const asked: string[] = []
+    const resolver = async (host: string) => {
+      asked.push(host)
+      return ['127.0.0.1']
+    }
+    await using cell = await makeCell(
+      { pins: { 'a.example': `127.0.0.1:${port}` }, deny: ['bad.example'] },
+      { ipc, resolver },
+    )
+    const began = Date.now()
+    expect(await plain(cell, 'getent hosts one.example')).toMatchObject({ code: 2, stdout: '' })
+    const curl = await plain(cell, 'curl -sS http://two.example/')
+    expect(curl.stderr).toContain('Could not resolve host: two.example')
+    const python =
+      'import socket\ntry: socket.getaddrinfo("three.example", 1)\nexcept socket.gaierror as e: print(e.errno)'
+    expect((await cell.run(['python3', '-c', python], { proxied: false })).stdout).toBe('-2\n')
+    expect((await plain(cell, 'getent ahosts bad.example')).code).toBe(2)
+    expect(denials(cell)).toEqual([
+      ['one.example', null, 'name'],
+      ['two.example', null, 'name'],
+      ['three.example', null, 'name'],
+      ['bad.example', null, 'name'],
+    ])
+    expect(cell.decisions.map(({ grantable }) => grantable)).toEqual([true, true, true, false])
+    expect(cell.broker.usage().denied.map(({ connections }) => connections)).toEqual([1, 1, 1, 1])
+    expect(Date.now() - began).toBeLessThan(15_000)
+    expect((await plain(cell, 'curl -sS http://a.example/')).stdout).toBe('from outside\n')
+    expect(asked).toEqual([])
+  })
+})
+
+test('a name below a wildcard, or any name where outputs are open, is reached by programs that know no proxy', async () => {
+  const lookup = { resolver: async () => ['203.0.113.9'] }
+  await using cell = await makeCell(
+    { pins: { '*.wild.example:80': `127.0.0.1:${port}`, 'wild.example:81': `127.0.0.1:${port}` } },
+    lookup,
+  )
+  expect((await plain(cell, 'curl -sS http://any.wild.example/')).stdout).toBe('from outside\n')
+  expect((await plain(cell, 'curl -sS http://a.b.wild.example/')).stdout).toBe('from outside\n')
+  expect((await plain(cell, 'curl -sS http://notwild.example/')).code).toBe(6)
+  await cell.setOutputs({ mode: 'restricted' })
+  expect((await plain(cell, 'curl -sS http://any.wild.example/')).code).toBe(6)
+  await cell.setOutputs({ mode: 'open', pins: { 'c.example': `127.0.0.1:${port}` } })
+  expect((await plain(cell, 'curl -sS http://c.example/')).stdout).toBe('from outside\n')
+  const open = await plain(cell, 'curl -sS http://public.example/')
+  expect(open.stdout).toContain(
+    'Orangery does not let this sandbox reach public.example:80: it leads to 203.0.113.9',
+  )
+})
