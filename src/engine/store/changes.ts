@@ -4,7 +4,8 @@ import { basename, dirname } from 'node:path'
 
 type Listener = (ids: readonly string[]) => void
 
-const hintDelayMs = 25
+/** A hint comes with a commit's first write, but the commit counts once the disk has it: a slow one is looked for again. */
+const looksAfterHintMs = [25, 50, 100, 200]
 const pollMs = 1_000
 
 /**
@@ -21,6 +22,8 @@ export class ChangeFeed {
   #watcher: FSWatcher | undefined
   #poll: NodeJS.Timeout | undefined
   #hint: NodeJS.Timeout | undefined
+  /** How often we looked since the newest hint. */
+  #looks = 0
 
   constructor(database: Database, path: string) {
     this.#database = database
@@ -92,10 +95,18 @@ export class ChangeFeed {
   }
 
   #hinted(): void {
-    this.#hint ??= setTimeout(() => {
+    this.#looks = 0
+    if (this.#hint === undefined) this.#lookSoon()
+  }
+
+  #lookSoon(): void {
+    const delay = looksAfterHintMs[this.#looks++]
+    if (delay === undefined) return
+    this.#hint = setTimeout(() => {
       this.#hint = undefined
       this.#look()
-    }, hintDelayMs)
+      this.#lookSoon()
+    }, delay)
   }
 
   /** `data_version` moves only when another connection committed, so a quiet look costs microseconds. */

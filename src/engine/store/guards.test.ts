@@ -87,6 +87,13 @@ const attacks: readonly (readonly [string, string])[] = [
     `INSERT INTO dispatches (id, status, created_at) VALUES ('${running}', 'starting', '')
      ON CONFLICT (id) DO UPDATE SET sandbox_spec = '{}'`,
   ],
+  ['a status nobody knows', `UPDATE dispatches SET status = 'banana' WHERE id = '${running}'`],
+  ['going back to starting', `UPDATE dispatches SET status = 'starting' WHERE id = '${running}'`],
+  ['another name', `UPDATE dispatches SET name = 'another' WHERE id = '${running}'`],
+  ['another beginning', `UPDATE dispatches SET started_at = 'later' WHERE id = '${running}'`],
+  ['a beginning after the end', `UPDATE dispatches SET started_at = 'x' WHERE id = '${refusedAtPreflight}'`],
+  ['another boundary after the end', `UPDATE dispatches SET boundary = 'full' WHERE id = '${ended}'`],
+  ['another supervisor after the end', `UPDATE dispatches SET supervisor_pid = 7 WHERE id = '${ended}'`],
   [
     'a row that begins with an effective',
     `INSERT INTO dispatches (id, status, created_at, sandbox_effective) VALUES ('new', 'starting', '', '{}')`,

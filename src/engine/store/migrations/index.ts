@@ -7,6 +7,7 @@ import { boundariesMigration } from './021-boundaries.ts'
 import { retentionMigration } from './023-retention.ts'
 import { workspacesMigration } from './024-workspaces.ts'
 import { turnsMigration } from './025-turns.ts'
+import { oneWayMigration } from './026-one-way.ts'
 import type { Migration } from './migration.ts'
 
 /** Every step there is, in order. Numbers without a file never were a version of their own. */
@@ -20,6 +21,7 @@ export const migrations: readonly Migration[] = [
   retentionMigration,
   workspacesMigration,
   turnsMigration,
+  oneWayMigration,
 ]
 
 export const schemaVersion = Math.max(...migrations.map((migration) => migration.version))
