@@ -21,6 +21,7 @@ export default defineConfig({
           index: from('src/main/index.ts'),
           cli: from('src/cli/index.ts'),
           supervisor: from('src/engine/dispatch/supervisor.main.ts'),
+          caretaker: from('src/engine/dispatch/caretaker.main.ts'),
           relay: from('src/engine/egress/relay.main.ts'),
         },
       },

@@ -1,4 +1,4 @@
-import { readFileSync, realpathSync, statSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import type { SpawnInput } from '../shared/api.ts'
@@ -150,20 +150,6 @@ function parsePhase(phase: string | undefined) {
   })
 }
 
-/** The same folders in the same order, by whatever way they are named. */
-function areSame(some: readonly string[], others: readonly string[]): boolean {
-  const real = (path: string): string => {
-    try {
-      return realpathSync(path)
-    } catch {
-      return resolve(path)
-    }
-  }
-  return (
-    some.length === others.length && some.every((path, index) => real(path) === real(others[index] ?? ''))
-  )
-}
-
 /** What is to be spawned, from options and the words after them. Reads the environment, changes nothing. */
 export function spawnInput(options: SpawnOptions, command: readonly string[]): SpawnInput {
   const agent = options.agent ?? 'command'
@@ -189,13 +175,6 @@ export function spawnInput(options: SpawnOptions, command: readonly string[]): S
     })
   }
   const dirs = options.dir?.map((dir) => resolve(dir)) ?? []
-  if (dirs.length > 0 && spec?.roots !== undefined && !areSame(dirs, spec.roots)) {
-    throw new OrangeryError(
-      'spec.contradiction',
-      `--dir ${dirs.join(', ')}: the spec names other roots (${spec.roots.join(', ')})`,
-      { kind: 'input', hint: 'Name the folders in one place.' },
-    )
-  }
   const { columns, rows } = process.stdout
   const given = {
     prompt: options.prompt,

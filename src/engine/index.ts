@@ -7,14 +7,13 @@ import { knownRuntimeDir } from './base/runtime.ts'
 import {
   connectToHost,
   createHandlers,
-  landWaiting,
+  leaveCaretaker,
   offerToCommandLines,
   openParts,
   reconcile,
-  recover,
   runForeground,
-  sweep,
   Supervisors,
+  tidyUp,
   type Foreground,
   type ForegroundOptions,
   type HostKind,
@@ -57,13 +56,10 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     let found: Promise<Orphan[]> | undefined
     const reconciled = () => (found ??= reconcile(parts, { patient: true }))
     const handlers = createHandlers(parts, supervisors, options.host, reconciled)
-    // A full disk may keep us from tidying up after a crash; it must not keep people from looking.
-    await recover(parts).catch(onUnexpected)
     await parts.changesets.recover().catch(onUnexpected)
-    await landWaiting(parts).catch(onUnexpected)
-    await sweep(parts).catch(onUnexpected)
+    await tidyUp(parts, onUnexpected)
     if (stays) {
-      resources.use(every(watchMs, () => lookAfterOthers(parts), onUnexpected))
+      resources.use(every(watchMs, () => tidyUp(parts, onUnexpected), onUnexpected))
       resources.use(every(expiryMs, () => expire(parts), onUnexpected))
       const tidying = expire(parts).catch(onUnexpected)
       reconciled().catch(onUnexpected)
@@ -81,6 +77,7 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
       client,
       runForeground: (input, how) => runForeground(parts, spawnInputSchema.parse(input), how),
       async offerToCommandLines() {
+        resources.use(leaveCaretaker({ dataDir, configDir }))
         resources.use(await offerToCommandLines(parts, handlers, onUnexpected))
       },
       close,
@@ -100,16 +97,6 @@ async function expire(parts: Parts): Promise<void> {
 
 const watchMs = 2_000
 const expiryMs = 6 * 60 * 60 * 1000
-
-/**
- * A supervisor that is killed cannot say so, nor land what waited for its agent: whoever stays looks after the
- * others' dispatches, and tidies up after them.
- */
-async function lookAfterOthers(parts: Parts): Promise<void> {
-  await recover(parts)
-  await landWaiting(parts)
-  await sweep(parts)
-}
 
 /** Repeats something, one at a time. */
 function every(ms: number, work: () => Promise<unknown>, onUnexpected: (error: unknown) => void): Disposable {

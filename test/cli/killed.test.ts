@@ -46,6 +46,7 @@ const victims = {
   nsenter: (root: Process) => find(root, /^\S*nsenter /),
   'the relay': (root: Process) => find(root, /relay\.\w+ \{/),
   'the command itself': (root: Process) => find(root, /^sh -c echo draft/),
+  'the caretaker': (root: Process) => find(root, /orangery-caretaker/),
 } as const
 type Victim = keyof typeof victims
 
@@ -81,7 +82,7 @@ async function killOne(victim: Victim, as: 'root' | 'user') {
   expect(temporaryFiles(place).length).toBeGreaterThan(2)
   process.kill(victims[victim](processAt(child.pid ?? 0)), 'SIGKILL')
   // Who only watches or carries is not missed until it is needed: the run goes on and is ended as a person would.
-  const isMissedLater = ['who watches the orders', 'nsenter', 'the relay'].includes(victim)
+  const isMissedLater = ['who watches the orders', 'nsenter', 'the relay', 'the caretaker'].includes(victim)
   if (isMissedLater) {
     await sleep(300)
     child.kill('SIGTERM')
@@ -90,8 +91,8 @@ async function killOne(victim: Victim, as: 'root' | 'user') {
   if (!isMissedLater) expect(code).toBe(victim === 'the command line' ? null : 137)
   expect(await leftovers(place.home)).toEqual([])
   expect(snapshot(place.folder)).toEqual(before)
-  // Whoever survives has tidied up by now; after the command line itself, whoever comes next does.
-  if (victim !== 'the command line') expect(temporaryFiles(place)).toEqual([])
+  // Whoever survives has tidied up by now, with nobody coming after it.
+  expect(temporaryFiles(place)).toEqual([])
   const listed =
     user === null
       ? await place.orangery('dispatch', 'list', '--json')
@@ -113,6 +114,7 @@ const expected: Readonly<Record<Victim, string>> = {
   nsenter: 'cancelled',
   'the relay': 'cancelled',
   'the command itself': 'failed',
+  'the caretaker': 'cancelled',
 }
 
 test.for(Object.keys(victims) as Victim[])(
@@ -163,8 +165,9 @@ test('kill -9 of a supervisor leaves nothing, also while nobody looks at it', as
   const output = place.start({}, 'dispatch', 'shell', id)
   await untilReady(output)
   output.kill('SIGKILL')
-  process.kill(await processOf(place, 'supervisor'), 'SIGKILL')
+  process.kill(await processOf(place, 'supervisor.js'), 'SIGKILL')
   expect(await leftovers(place.home)).toEqual([])
+  expect(temporaryFiles(place)).toEqual([])
   const waited = await place.orangery('dispatch', 'wait', id, '--json')
   expect(waited.code).toBe(70)
   expect(JSON.parse(waited.stdout)).toMatchObject({
@@ -182,7 +185,7 @@ async function startServing(place: Place) {
   throw new Error('serve ended early')
 }
 
-test('kill -9 of a host takes its spare with it, lets agents go on, and the next command tidies up', async () => {
+test('kill -9 of a host takes its spare and its files with it and lets agents go on', async () => {
   using place = new Place('launcher')
   const host = await startServing(place)
   const end = ended(host)
@@ -190,6 +193,9 @@ test('kill -9 of a host takes its spare with it, lets agents go on, and the next
   const spawned = await place.orangery('dispatch', 'spawn', '--', 'sh', '-c', 'sleep 2; echo on > on.txt')
   host.kill('SIGKILL')
   await end
+  const ofHost = () => temporaryFiles(place).filter((path) => /host|serve/.test(path))
+  for (let tries = 0; tries < 200 && ofHost().length > 0; tries++) await sleep(100)
+  expect(ofHost()).toEqual([])
   expect((await place.orangery('dispatch', 'wait', spawned.stdout.trim())).code).toBe(0)
   expect(await leftovers(place.home)).toEqual([])
   expect(temporaryFiles(place)).toEqual([])

@@ -17,6 +17,9 @@ test('bad input is told in two lines with its code and leaves no row', async () 
   const cases: [number, string[]][] = [
     [66, ['run', '--agent', 'nobody-knows', '--prompt', 'x']],
     [65, ['run', '--sandbox-spec', '{"limits":{"pids":-1}}', '--', 'true']],
+    [65, ['run', '--dir', '.', '--sandbox-spec', '{"roots":["/usr"]}', '--', 'true']],
+    [73, ['run', '--summary', 'no/where.json', '--', 'true']],
+    [73, ['run', '--summary', '.', '--', 'true']],
     [66, ['dispatch', 'status', '20200101000000-0000']],
     [66, ['dispatch', 'events', '2020']],
     [66, ['dispatch', 'wait', 'nonsense']],
@@ -41,6 +44,27 @@ test('a folder that is not there fails before anything starts', async () => {
   expect([65, 66, 69]).toContain(ran.code)
   expect(ran.stderr).toMatch(/^orangery: .*missing/)
   expect(await leftovers(place.home)).toEqual([])
+})
+
+test('a command that is not there or cannot be executed is told in our words, with a shell’s code', async () => {
+  using place = new Place('launcher')
+  writeFileSync(join(place.folder, 'plain.txt'), 'no program')
+  const cases = [
+    ['no-such-command', 127, 'no such command in the sandbox'],
+    ['./plain.txt', 126, 'it is not executable'],
+  ] as const
+  for (const [command, code, why] of cases) {
+    const ran = await place.orangery('run', '--', command)
+    expect(ran).toMatchObject({ code, stderr: expect.stringMatching(form) as string })
+    expect(ran.stderr).toContain(`${command}: ${why}`)
+  }
+  expect(await rows(place)).toMatchObject(
+    cases.toReversed().map(([command, code, why]) => ({
+      status: 'failed',
+      exit_code: code,
+      error: `${command}: ${why}`,
+    })),
+  )
 })
 
 test('an ambiguous start of an id is not guessed at', async () => {

@@ -36,7 +36,7 @@ function tracesOf(folder: string): string[] {
 
 /** What is left of a folder's processes and mounts once what is ending has had a moment to end. */
 export async function leftovers(folder: string): Promise<string[]> {
-  for (let tries = 0; tries < 50 && tracesOf(folder).length > 0; tries++) await sleep(100)
+  for (let tries = 0; tries < 200 && tracesOf(folder).length > 0; tries++) await sleep(100)
   return tracesOf(folder)
 }
 

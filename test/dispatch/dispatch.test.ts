@@ -121,6 +121,9 @@ test('bad input leaves no row', async () => {
   await expect(bench.spawn('true', { sandbox_spec: '{"access_mode":"sideways"}' })).rejects.toMatchObject({
     kind: 'input',
   })
+  await expect(bench.spawn('true', { sandbox_spec: '{"roots":["/usr"]}' })).rejects.toMatchObject({
+    code: 'spec.contradiction',
+  })
   await expect(bench.spawn('true', { agent: 'nobody' })).rejects.toMatchObject({ kind: 'not_found' })
   expect(await bench.client.call('dispatch.list', {})).toEqual([])
 })

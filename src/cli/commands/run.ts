@@ -1,4 +1,5 @@
-import { writeFileSync } from 'node:fs'
+import { accessSync, constants, existsSync, statSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import type { Command } from 'commander'
 import type { DispatchDetail } from '../../shared/dispatch.ts'
 import { OrangeryError } from '../../shared/errors.ts'
@@ -17,6 +18,7 @@ type RunOptions = SpawnOptions & { readonly summary?: string; readonly quiet?: b
 async function runCommand(command: readonly string[], options: RunOptions): Promise<void> {
   stayWithoutReaders()
   const input = spawnInput(options, command)
+  if (options.summary !== undefined) refuseUnwritable(options.summary)
   const terminal = process.stdin.isTTY === true && process.stdout.isTTY === true
   await using engine = await openEngine()
   if (options.quiet !== true) await tellPresets(engine.client, input)
@@ -35,15 +37,39 @@ async function runCommand(command: readonly string[], options: RunOptions): Prom
   tellOfChangeset(detail)
 }
 
+/** Before anything runs: found out afterwards, it would cost a whole run. */
+function refuseUnwritable(file: string): void {
+  const isThere = existsSync(file)
+  try {
+    if (isThere && statSync(file).isDirectory()) throw new Error('it is a folder')
+    accessSync(isThere ? file : dirname(file), constants.W_OK)
+  } catch (error) {
+    throw new OrangeryError('cli.summary_file', `--summary ${file}: ${whyOf(error)}`, {
+      kind: 'cannot_create',
+      hint: 'Name a file that can be written. Nothing was run.',
+    })
+  }
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOENT: 'its folder does not exist',
+  EACCES: 'it may not be written',
+  EROFS: 'it may not be written',
+  ENOSPC: 'no space is left there',
+}
+
+const whyOf = (error: unknown): string =>
+  reasons[(error as NodeJS.ErrnoException).code ?? ''] ?? (error as Error).message
+
+/** The command has run and has its own exit code; a summary that could not be written does not change that. */
 function writeSummary(file: string, id: string, json: string): void {
   try {
     writeFileSync(file, `${json}\n`)
   } catch (error) {
-    const why = (error as NodeJS.ErrnoException).code ?? 'cannot be written'
-    throw new OrangeryError('cli.summary_file', `--summary ${file}: ${why}`, {
-      kind: 'cannot_create',
-      hint: `The dispatch itself is recorded: orangery dispatch status ${id}`,
-    })
+    printError(
+      `run: --summary ${file}: ${whyOf(error)}`,
+      `The dispatch itself is recorded: orangery dispatch status ${id}`,
+    )
   }
 }
 

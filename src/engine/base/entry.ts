@@ -3,10 +3,11 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /** Programs of ours that run in a process of their own. */
-export type Entry = 'supervisor' | 'relay'
+export type Entry = 'supervisor' | 'caretaker' | 'relay'
 
 const sources: Readonly<Record<Entry, string>> = {
   supervisor: 'dispatch/supervisor.main.ts',
+  caretaker: 'dispatch/caretaker.main.ts',
   relay: 'egress/relay.main.ts',
 }
 

@@ -58,6 +58,8 @@ export type SandboxEnd = {
   readonly signal: NodeJS.Signals | null
   /** Why the sandbox itself was cut off, by nobody of us; null where the agent's own end was its end. */
   readonly lost: string | null
+  /** The agent's program was not there or could not be executed: nothing of it ever ran. */
+  readonly unstartable: boolean
   /** The limit that ended it or was run into, if any. */
   readonly limits: readonly LimitName[]
   readonly resources: { readonly wall_ms: number; readonly cpu_ms: number; readonly max_rss_mb: number }

@@ -80,6 +80,7 @@ test('what the broker and the sandbox measured goes before what the log suggests
     exitCode: 0,
     signal: null,
     lost: null,
+    unstartable: false,
     limits: [],
     resources: { wall_ms: 5, cpu_ms: 4, max_rss_mb: 3 },
   })

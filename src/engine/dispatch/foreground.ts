@@ -3,6 +3,7 @@ import type { ReadStream, WriteStream } from 'node:tty'
 import type { SpawnRequest } from '../../shared/api.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import { pipeIo, terminalIo, type AgentIo } from './agentIo.ts'
+import { leaveCaretaker } from './caretaker.ts'
 import type { Contract } from '../base/contract.ts'
 import { enterRawMode } from '../base/rawTerminal.ts'
 import type { RunningSandbox } from '../base/sandbox.ts'
@@ -76,6 +77,7 @@ export async function runForeground(
   for (const name of passedSignals) process.on(name, onSignal)
   try {
     // Before the row: what fails here leaves none.
+    using _caretaker = leaveCaretaker({ dataDir: parts.layout.dataDir, configDir: parts.configDir })
     using io = size === undefined ? await pipeIo(parts.runtime) : terminalIo(size)
     const job = await prepare(parts, size === undefined ? request : { ...request, size })
     onPrepared?.(job.contract)

@@ -1,4 +1,6 @@
-import { isAbsolute } from 'node:path'
+import { realpath } from 'node:fs/promises'
+import { isAbsolute, resolve } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import type { SpawnRequest } from '../../shared/api.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { SandboxSpec, WorkspaceStrategy } from '../../shared/spec.ts'
@@ -46,6 +48,21 @@ export async function placeOf(parts: Parts, request: SpawnRequest, spec: Sandbox
   const trusted = await isTrusted(parts, worktree.repo_path)
   const notes = await worktreeNotes(worktree)
   return { roots: [worktree.tree_path], strategy: 'worktree', invocation: null, trusted, notes }
+}
+
+/** Were one of both to win in silence, an agent would be let loose on a folder nobody meant. */
+export async function refuseOtherRoots(
+  roots: readonly string[],
+  ofSpec: readonly string[] | undefined,
+): Promise<void> {
+  const real = (paths: readonly string[]) =>
+    Promise.all(paths.map((path) => realpath(path).catch(() => resolve(path))))
+  if (ofSpec === undefined || isDeepStrictEqual(await real(roots), await real(ofSpec))) return
+  throw new OrangeryError(
+    'spec.contradiction',
+    `${roots.join(', ')}: the spec names other roots (${ofSpec.join(', ')})`,
+    { kind: 'input', hint: 'Name the folders in one place.' },
+  )
 }
 
 /** Where a sandbox that exists has its roots. */

@@ -36,7 +36,7 @@ import type { WorkspaceDriver } from '../base/workspace.ts'
 import type { Job } from './job.ts'
 import type { Parts } from './parts.ts'
 import { readCredentials } from './credentials.ts'
-import { placeIn, placeOf } from './place.ts'
+import { placeIn, placeOf, refuseOtherRoots } from './place.ts'
 import { presetChecks, withPresets } from './presets.ts'
 import { readProxies } from './proxies.ts'
 import { startTicks } from './processes.ts'
@@ -65,6 +65,7 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
   const written = request.sandbox_spec === undefined ? null : parseSandboxSpec(request.sandbox_spec)
   const place = turn === null ? await placeOf(parts, request, written) : placeIn(turn)
   const roots = place.roots.map((root) => resolve(root))
+  if (turn === null) await refuseOtherRoots(roots, written?.roots)
   const { spec, expansions } = await withPresets(parts, written, card, roots)
   const parentId = request.parent === undefined ? null : parts.store.dispatches.resolve(request.parent)
   if (parentId !== null && turn === null) refuseEnded(parts, parentId)

@@ -282,22 +282,26 @@ async function runAgent(
     return { status, exitCode, signal, error: `${stopping.kind}: ${stopping.detail}` }
   }
   const by = cancelledBy ?? options.wishedBy?.(signal) ?? null
-  return { ...judge(ended, by, job.contract.limits.timeout_s), exitCode, signal }
+  return { ...judge(ended, by, job), exitCode, signal }
 }
 
 /** What became of it, and why, in words for whoever reads the record. */
 function judge(
-  { exitCode, signal, lost, limits }: SandboxEnd,
+  { exitCode, signal, lost, limits, unstartable }: SandboxEnd,
   cancelledBy: string | null,
-  seconds: number | undefined,
+  { command, contract }: Job,
 ): Pick<Outcome, 'status' | 'error'> {
   if (limits.includes('timeout'))
-    return { status: 'timeout', error: `stopped after ${seconds} s, its time limit` }
+    return { status: 'timeout', error: `stopped after ${contract.limits.timeout_s} s, its time limit` }
   if (cancelledBy !== null) return { status: 'cancelled', error: `cancelled by ${cancelledBy}` }
   if (limits.length > 0 && exitCode !== 0)
     return { status: 'failed', error: `ended after it reached its ${limits.join(' and ')} limit` }
   if (lost !== null) return { status: 'interrupted', error: `the sandbox was cut off: ${lost}` }
   if (exitCode === 0) return { status: 'completed', error: null }
+  if (unstartable) {
+    const why = exitCode === 127 ? 'no such command in the sandbox' : 'it is not executable'
+    return { status: 'failed', error: `${command[0]}: ${why}` }
+  }
   return { status: 'failed', error: signal === null ? null : `the command was ended by ${signal}` }
 }
 

@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream'
 import { reportError, type ErrorReport } from '../../shared/errors.ts'
 import { openParts } from './openParts.ts'
 import { terminalIo } from './agentIo.ts'
+import { leaveCaretaker } from './caretaker.ts'
 import type { Job } from './job.ts'
 import { startTicks } from './processes.ts'
 import { supervise } from './supervise.ts'
@@ -34,6 +35,7 @@ export async function superviseFromPipe(
   const opening = openParts(places)
   // Who waits for it is told below; a spare that is never needed must not fall over it.
   opening.catch(() => {})
+  using _caretaker = leaveCaretaker(places)
   opening
     .then((parts) => {
       warmTerminal()

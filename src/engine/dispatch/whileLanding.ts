@@ -6,6 +6,7 @@ import {
   resolveInvocation,
   restoreArchived,
 } from '../workspace/index.ts'
+import { leaveCaretaker } from './caretaker.ts'
 import type { Parts } from './parts.ts'
 import { mirror } from './reconcile.ts'
 
@@ -27,6 +28,7 @@ export async function whileLanding<T>(parts: Parts, id: DispatchId, land: () => 
   const workspace = store.changesets.find(id)?.workspace
   if (workspace === undefined) return land()
   const paths = projectPaths(parts, id)
+  using _caretaker = leaveCaretaker({ dataDir: layout.dataDir, configDir: parts.configDir })
   await using _claim = await claimLanding(layout, { id, paths }, { timeoutMs: landingPatienceMs })
   const result = await land()
   const commonDir = await commonDirOf(parts, id)

@@ -19,6 +19,8 @@ export type ChainEnd = {
   readonly reached: readonly LimitName[]
   /** Which of our own processes somebody else ended. */
   readonly lost: string | null
+  /** The agent's program is not there, or is none. */
+  readonly unstartable: boolean
 }
 
 type Waiting = { readonly resolve: () => void; readonly reject: (error: Error) => void }
@@ -99,6 +101,7 @@ export class Chain {
   readonly #reached: LimitName[] = []
   #failure: string | null = null
   #lost: string | null = null
+  #unstartable = false
   readonly #confinement: SandboxPlan['confinement']
 
   constructor(plan: SandboxPlan, io: Descriptors, joinFiles: readonly string[]) {
@@ -164,6 +167,7 @@ export class Chain {
     else if (word === 'limit' && Number(rest[0]) > 0) this.#reached.push(id === 'pids' ? 'pids' : 'memory')
     else if (word === 'end') this.#code = Number(id)
     else if (word === 'failed' && id === '0') this.#failure = rest.join(' ')
+    else if (word === 'unstartable') this.#unstartable = true
     else if (word === 'lost') this.#lost = [id, ...rest].join(' ')
     else if (word === 'done') this.#orders.get(Number(id))?.resolve()
     else if (word === 'failed') this.#orders.get(Number(id))?.reject(new Error(rest.join(' ')))
@@ -183,6 +187,7 @@ export class Chain {
       cpuMs: this.#cpuMs,
       reached: this.#reached,
       lost: this.#lost ?? this.#killed(),
+      unstartable: this.#unstartable,
     }
   }
 

@@ -69,7 +69,7 @@ class LinuxSandbox implements RunningSandbox {
   }
 
   async #waitForEnd(): Promise<SandboxEnd> {
-    const { code: reported, cpuMs, reached, lost } = await this.#chain.ended
+    const { code: reported, cpuMs, reached, lost, unstartable } = await this.#chain.ended
     const wallMs = Math.round(performance.now() - this.#startedAt)
     this.#life.abort()
     await Promise.all([this.#relay.stop(), this.#tidy()])
@@ -88,6 +88,7 @@ class LinuxSandbox implements RunningSandbox {
       exitCode: code,
       signal: signalOfCode(code),
       lost: this.#isEnding ? null : lost,
+      unstartable,
       limits: [...this.#limits],
       resources: { wall_ms: wallMs, cpu_ms: Math.max(cpuMs, this.#cpuMs), max_rss_mb: Math.round(peakMb) },
     }

@@ -14,11 +14,11 @@ export type GateQuestion = {
  * Runs inside the finished sandbox in the agent's place, with all that holds for the agent, and becomes the
  * agent when it is let go: there is no moment at which the agent runs under other rules than were probed.
  *
- * Arguments: bash cwd attempt count (ask path)… command…
+ * Arguments: bash cwd attempt program count (ask path)… command…
  * `bash` is empty where this is run by bash itself.
  */
 export const gateScript = String.raw`
-bash=$1 cwd=$2 attempt=$3 count=$4 answers=; shift 4
+bash=$1 cwd=$2 attempt=$3 program=$4 count=$5 answers= code=; shift 5
 # The one attempt that needs a program of its own runs while we are waited for.
 if [ -n "$attempt" ]; then $attempt >/dev/null 2>&1 & fi
 echo here >&8
@@ -37,6 +37,12 @@ while [ "$count" -gt 0 ]; do
 done
 echo "answers $answers" >&8
 read -r go <&7 || exit 70
+# Told to us, in words of ours: the agent's own words come from programs that did start.
+case $program in
+*/*) if [ ! -e "$program" ]; then code=127; elif [ -d "$program" ] || [ ! -x "$program" ]; then code=126; fi ;;
+*) command -v "$program" >/dev/null 2>&1 || code=127 ;;
+esac
+if [ -n "$code" ]; then echo unstartable >&8; exit "$code"; fi
 exec <&4 >&5 2>&6 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
 # Descriptors that leaked from the host process would be doors into it. A plain shell cannot name those
 # above 9; bash can. With -p it runs nothing that the agent's environment names.
@@ -139,6 +145,7 @@ export function gateArguments(plan: SandboxPlan, closesDescriptors: boolean): re
     // Level 0: a working directory entered before the mount would be the user's own files under it.
     plan.confinement === 'holder' ? plan.request.cwd : '',
     plan.confinement === 'holder' ? '' : `${plan.shell.unshare} -U ${plan.shell.sh} -c :`,
+    plan.request.command[0] ?? '',
     String(questions.length),
     ...questions.flatMap(({ ask, path }) => [ask, path]),
     ...(processes === null

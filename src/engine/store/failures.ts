@@ -5,6 +5,17 @@ const sqliteCode = (error: unknown): string => (error instanceof Sqlite.SqliteEr
 
 export const isBusy = (error: unknown): boolean => /^SQLITE_(BUSY|LOCKED)/.test(sqliteCode(error))
 
+const words: Readonly<Record<string, string>> = {
+  EEXIST: 'a file stands where their folder should be',
+  ENOTDIR: 'a file stands where their folder should be',
+  EISDIR: 'a folder stands where the database should be',
+  EACCES: 'no permission',
+  EPERM: 'no permission',
+  EROFS: 'the file system is read-only',
+  ENOSPC: 'no space is left there',
+  EDQUOT: 'no space is left there',
+}
+
 /** What a failure of the database or its folder means to a person. Our own errors pass unchanged. */
 export function storeFailure(path: string, error: unknown): unknown {
   if (error instanceof OrangeryError) return error
@@ -19,11 +30,15 @@ export function storeFailure(path: string, error: unknown): unknown {
     })
   }
   if (/^(SQLITE_(READONLY|CANTOPEN|FULL|IOERR|PERM|AUTH|PROTOCOL)|E[A-Z]+$)/.test(code)) {
-    return new OrangeryError('store.unwritable', `${path}: cannot write the records (${why})`, {
-      kind: 'cannot_create',
-      hint: 'Make the folder writable and leave room on its disk, or name another with ORANGERY_DATA_DIR.',
-      cause: error,
-    })
+    return new OrangeryError(
+      'store.unwritable',
+      `${path}: cannot write the records (${words[code] ?? why})`,
+      {
+        kind: 'cannot_create',
+        hint: 'Make the folder writable and leave room on its disk, or name another with ORANGERY_DATA_DIR.',
+        cause: error,
+      },
+    )
   }
   return error
 }
