@@ -28,11 +28,6 @@ const mistakes: readonly (readonly [number, string, readonly string[]])[] = [
   [64, 'a shell without completion', ['completion', 'tcsh']],
   [65, 'a spec that is not JSON', ['run', '--sandbox-spec', '{', '--', 'true']],
   [65, 'a time limit beyond all time', ['run', '--timeout-s', '9'.repeat(40), '--', 'true']],
-  [
-    65,
-    'a folder and a spec that names another',
-    ['run', '--dir', '/usr', '--sandbox-spec', '{"roots":["/usr/bin"]}', '--', 'true'],
-  ],
   [65, 'a spec with a wrong value', ['run', '--sandbox-spec', '{"access_mode":"some"}', '--', 'true']],
   [65, 'a variable that is not set', ['run', '--env', 'ORANGERY_NOT_SET', '--', 'true']],
   [66, 'a spec file that is not there', ['run', '--sandbox-spec', '@missing.json', '--', 'true']],
