@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { entryCommand, entryEnv } from '../base/entry.ts'
-import type { Places } from './supervisor.ts'
+import type { Places } from './parts.ts'
 
 /** A pipe from us that ends without a word means that we were killed. */
 const script = 'read -r word && exit 0; exec "$@"'

@@ -3,6 +3,9 @@ import type { Changesets } from '../changeset/index.ts'
 import type { HostFacts } from '../sandbox/index.ts'
 import type { Store } from '../store/index.ts'
 
+/** Where a process of ours works; given when it starts, so that a spare can open everything before it is needed. */
+export type Places = { readonly dataDir: string; readonly configDir: string }
+
 /** What the corridor leads a dispatch through: the stations of one data folder, opened once. */
 export type Parts = {
   readonly layout: Layout

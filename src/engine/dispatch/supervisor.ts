@@ -4,12 +4,11 @@ import { openParts } from './openParts.ts'
 import { terminalIo } from './agentIo.ts'
 import { leaveCaretaker } from './caretaker.ts'
 import type { Job } from './job.ts'
+import type { Places } from './parts.ts'
 import { startTicks } from './processes.ts'
 import { supervise } from './supervise.ts'
 import { warmTerminal } from './terminal.ts'
 
-/** Where a supervisor works; given when it starts, so that a spare can open everything before it is needed. */
-export type Places = { readonly dataDir: string; readonly configDir: string }
 /** What a host sends to a supervisor, as one line of JSON on its stdin. */
 export type Order = { readonly job: Job }
 /** What it answers, as one line: it has taken the job over, or why not. */

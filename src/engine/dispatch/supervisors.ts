@@ -2,7 +2,8 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { errorFromReport, OrangeryError } from '../../shared/errors.ts'
 import { entryCommand, entryEnv } from '../base/entry.ts'
 import type { Job } from './job.ts'
-import type { Answer, Order, Places } from './supervisor.ts'
+import type { Places } from './parts.ts'
+import type { Answer, Order } from './supervisor.ts'
 
 const spareDelayMs = 500
 
