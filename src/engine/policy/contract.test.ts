@@ -211,7 +211,6 @@ describe('a child under its parent', () => {
   test.each<[string, SandboxSpec]>([
     ['tools_allowed', { tools_allowed: ['Read', 'Write'] }],
     ['tools_allowed', { tools_allowed: ['Bash'] }],
-    ['tools_denied', { tools_denied: ['Edit'] }],
     ['max_turns', { max_turns: 6 }],
     ['max_commands', { max_commands: 21 }],
     ['on_limit', { on_limit: 'record' }],
@@ -240,7 +239,7 @@ describe('a child under its parent', () => {
           outputs: { allow: ['x.a.test'] },
           limits: { pids: 9 },
           tools_allowed: ['Read'],
-          tools_denied: ['Bash', 'Edit'],
+          tools_denied: ['Edit'],
           max_turns: 5,
         },
         { parent },
@@ -251,7 +250,8 @@ describe('a child under its parent', () => {
       limits: { cpus: 2, memory_mb: 1000, pids: 9, disk_mb: 100, timeout_s: 60 },
       hide: ['.env*'],
       toolsAllowed: ['Read'],
-      toolsDenied: ['Bash', 'Edit'],
+      // Both lists hold: its own, and the parent's.
+      toolsDenied: ['Edit', 'Bash'],
       maxTurns: 5,
       maxCommands: 20,
       onLimit: 'stop',

@@ -95,8 +95,6 @@ function refuseMore(spec: SandboxSpec, parent: Contract): void {
     (name) => toolsDenied.includes(name) || toolsAllowed?.includes(name) === false,
   )
   if (tool !== undefined) throw more('tools_allowed', `the parent may not use ${tool} itself`)
-  const undenied = toolsDenied.find((name) => spec.tools_denied?.includes(name) === false)
-  if (undenied !== undefined) throw more('tools_denied', `the parent is denied ${undenied}`)
   if (spec.on_limit === 'record' && parent.onLimit === 'stop')
     throw more('on_limit', 'the parent is stopped at its limits')
   if (spec.outputs?.read_only === false && parent.outputs.readOnly)
