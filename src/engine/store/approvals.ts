@@ -115,16 +115,22 @@ function prepareStatements(sqlite: Database) {
 /** Requests, grants and task approvals in the database; what the policy decides is written here as one. */
 export class BoundaryRecords implements EscalationRecords {
   readonly #sqlite: Database
+  readonly #attempt: StoreDatabase['attempt']
   readonly #statements: ReturnType<typeof prepareStatements>
   readonly #wrote: (id: string) => void
 
-  constructor({ sqlite }: StoreDatabase, wrote: (id: string) => void) {
+  constructor({ sqlite, attempt }: StoreDatabase, wrote: (id: string) => void) {
     this.#sqlite = sqlite
+    this.#attempt = attempt
     this.#statements = prepareStatements(sqlite)
     this.#wrote = wrote
   }
 
   read(id: DispatchId): EscalationState {
+    return this.#attempt(() => this.#read(id))
+  }
+
+  #read(id: DispatchId): EscalationState {
     const row = this.#row(id)
     if (row === undefined) {
       throw new OrangeryError('dispatch.not_found', `dispatch ${id}: there is none`, { kind: 'not_found' })
@@ -153,13 +159,13 @@ export class BoundaryRecords implements EscalationRecords {
 
   change<T>(id: DispatchId, change: (state: EscalationState) => { state: EscalationState; result: T }): T {
     const transaction = this.#sqlite.transaction(() => {
-      const before = this.read(id)
+      const before = this.#read(id)
       const { state, result } = change(before)
       this.#write(before, state)
       return { result, wrote: state !== before }
     })
     // Immediate: two processes that answer the same request meet at the lock, not at the write.
-    const { result, wrote } = transaction.immediate()
+    const { result, wrote } = this.#attempt(() => transaction.immediate())
     if (wrote) this.#wrote(id)
     return result
   }
@@ -190,23 +196,25 @@ export class BoundaryRecords implements EscalationRecords {
   }
 
   openRequests(): readonly BoundaryRequest[] {
-    return (this.#statements.open.all() as RequestRow[]).map(toRequest)
+    return this.#attempt(() => this.#statements.open.all() as RequestRow[]).map(toRequest)
   }
 
   taskApprovals(): readonly TaskApproval[] {
-    return (this.#statements.allTaskApprovals.all() as TaskRow[]).map(toTask)
+    return this.#attempt(() => this.#statements.allTaskApprovals.all() as TaskRow[]).map(toTask)
   }
 
   revokeTaskApproval(id: string, at: string): boolean {
-    return this.#statements.revokeTask.run(at, id).changes > 0
+    return this.#attempt(() => this.#statements.revokeTask.run(at, id)).changes > 0
   }
 
   descendants(id: DispatchId): readonly DispatchId[] {
-    return (this.#statements.descendants.all({ id }) as { id: DispatchId }[]).map((row) => row.id)
+    const rows = this.#attempt(() => this.#statements.descendants.all({ id }) as { id: DispatchId }[])
+    return rows.map((row) => row.id)
   }
 
   unfinished(): readonly DispatchId[] {
-    return (this.#statements.unfinished.all() as { id: DispatchId }[]).map(({ id }) => id)
+    const rows = this.#attempt(() => this.#statements.unfinished.all() as { id: DispatchId }[])
+    return rows.map(({ id }) => id)
   }
 
   #row(id: string): DispatchRow | undefined {
