@@ -2,8 +2,11 @@ import { z } from 'zod'
 import { boundaryChangeSchema, boundaryLevelSchema } from './boundary.ts'
 import { dispatchIdSchema } from './ids.ts'
 
-/** Where a request came from. `broker` and `driver` are denials they reported, never a text an agent printed. */
-export const requestSources = ['agent', 'broker', 'driver', 'user'] as const
+/**
+ * Where a request came from. `broker` and `driver` are denials they reported, never a text an agent printed.
+ * `output` is such a text, and only ever a suggestion: nothing but a person's own answer grants it.
+ */
+export const requestSources = ['agent', 'broker', 'driver', 'user', 'output'] as const
 export type RequestSource = (typeof requestSources)[number]
 
 export const requestStatuses = ['open', 'approved', 'denied', 'expired', 'closed'] as const

@@ -219,6 +219,37 @@ test('what an agent prints is never taken for a denial', async () => {
   })
 })
 
+test('a write that fails in a read-only run is suggested to the person, and once granted the run goes on', async () => {
+  await user({ sandboxApprovedEscalations: [{ agent: '*', level: 'readwrite', hosts: [] }] })
+  const id = await spawn('until touch made; do sleep 0.1; done; echo wrote', { boundary: 'readonly' })
+  const suggested = await openRequest(id)
+  expect(suggested).toMatchObject({ to: 'readwrite', source: 'output', hosts: [] })
+  expect(suggested.why).toMatch(/^a write was likely denied: touch: .*made/)
+  await call().call('boundary.approve', { id, request: suggested.id })
+  expect((await ended(id)).status).toBe('completed')
+  // The control: the words alone, where nothing could have been denied, ask nobody.
+  const liar = await spawn('echo "touch: cannot touch \'/usr/x\': Read-only file system"', {
+    boundary: 'readonly',
+  })
+  expect(await ended(liar)).toMatchObject({ sandbox_effective: { violations: [{ kind: 'write_denied' }] } })
+  expect((await call().call('boundary.show', { id: liar })).requests).toEqual([])
+})
+
+test('who speaks to a dispatch that is just starting, or spawns its child, waits until it is there', async () => {
+  const id = await spawn('sleep 600', { boundary: 'readonly' })
+  const filed = await call().call('boundary.request', { id, to: 'readwrite', reason: 'soon' })
+  const [child] = await Promise.all([
+    spawn('true', null, { parent: id }),
+    call().call('boundary.approve', { id, request: filed.id }),
+  ])
+  expect((await call().call('boundary.show', { id })).level).toBe('readwrite')
+  expect((await ended(child)).status).toBe('completed')
+  await call().call('dispatch.kill', { id })
+  const types = (await events(id)).map(({ type }) => type)
+  expect(types).toContain('BoundaryRequested')
+  expect(types).toContain('BoundaryEscalated')
+})
+
 test('a config that lowers the maximum narrows a running agent at once', async () => {
   const id = await spawn('while echo x > x.txt 2>/dev/null; do echo wrote; sleep 0.1; done; echo stopped')
   await says(id, 'wrote')

@@ -3,16 +3,17 @@ import type { Handlers } from '../../shared/api.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import { Boundaries, distrustProject, loadConfig, trustProject, trustQuestion } from '../policy/index.ts'
-import { askSupervisor, controlPath } from './control.ts'
 import type { Parts } from './parts.ts'
+import { speakTo } from './speak.ts'
 
 /** The escalation pipeline as a host has it: what it decides, the dispatch's supervisor carries out. */
-export function boundariesOf({ store, configDir, runtime }: Parts): Boundaries {
+export function boundariesOf(parts: Parts): Boundaries {
+  const { store, configDir } = parts
   return new Boundaries({
     records: store.boundaries,
     userConfigDir: configDir,
-    apply: (id, { by, why }) => askSupervisor(controlPath(runtime, id), { op: 'boundary', by, why }),
-    tell: (id, event) => askSupervisor(controlPath(runtime, id), { op: 'tell', event }),
+    apply: (id, { by, why }) => speakTo(parts, id, { op: 'boundary', by, why }),
+    tell: (id, event) => speakTo(parts, id, { op: 'tell', event }),
     onChange: (listener) => store.onChange(listener),
   })
 }

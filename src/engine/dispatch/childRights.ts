@@ -1,4 +1,5 @@
 import { realpath } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { boundaryRank } from '../../shared/boundary.ts'
 import { isTerminal } from '../../shared/dispatch.ts'
 import { OrangeryError } from '../../shared/errors.ts'
@@ -8,6 +9,8 @@ import { parentEnded } from '../store/index.ts'
 import { readContract } from './contractFile.ts'
 import type { Parts } from './parts.ts'
 
+const startPatienceMs = 30_000
+
 /** Whoever ended a parent ended what comes from it. The row's own transaction looks again. */
 export function refuseEnded({ store }: Parts, parentId: DispatchId): void {
   const { status } = store.dispatches.get(parentId)
@@ -16,11 +19,23 @@ export function refuseEnded({ store }: Parts, parentId: DispatchId): void {
 
 /** What a parent has right now: its contract, and no more than it has been narrowed to since. */
 export async function rightsOf(parts: Parts, parentId: DispatchId): Promise<Contract> {
-  const contract = await readContract(parts, parentId)
+  const contract = await writtenContract(parts, parentId)
   const now = parts.store.dispatches.get(parentId).boundary
   return now !== null && boundaryRank(now) < boundaryRank(contract.boundary)
     ? { ...contract, boundary: now }
     : contract
+}
+
+/** A parent that is just starting has no contract on disk yet; whoever spawned it may go on at once. */
+async function writtenContract(parts: Parts, parentId: DispatchId): Promise<Contract> {
+  for (const deadline = Date.now() + startPatienceMs; ; await sleep(50)) {
+    const { status } = parts.store.dispatches.get(parentId)
+    try {
+      return await readContract(parts, parentId)
+    } catch (error) {
+      if (status !== 'starting' || Date.now() >= deadline) throw error
+    }
+  }
 }
 
 /**

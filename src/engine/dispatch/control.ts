@@ -47,26 +47,29 @@ export function listenForControl(path: string, handle: ControlHandler): Promise<
   })
 }
 
-/** Asks a supervisor; false where none answers, or not in the time given. */
+/** `done`: it was heard and carried out. `absent`: nobody is there. `silent`: somebody is, and says nothing in time. */
+export type Heard = 'done' | 'absent' | 'silent'
+
+/** Asks a supervisor, and waits so long for its answer: a stopped one takes requests and never answers. */
 export async function askSupervisor(
   path: string,
   request: ControlRequest,
-  patienceMs?: number,
-): Promise<boolean> {
+  patienceMs: number,
+): Promise<Heard> {
   const channel = await connectTo(path)
-  if (channel === null) return false
+  if (channel === null) return 'absent'
   let patience: NodeJS.Timeout | undefined
   try {
-    const reply = await new Promise<Reply | null>((resolve) => {
-      if (patienceMs !== undefined) patience = setTimeout(() => resolve(null), patienceMs)
+    const reply = await new Promise<Reply | 'absent' | 'silent'>((resolve) => {
+      patience = setTimeout(() => resolve('silent'), patienceMs)
       channel.onMessage((text) => resolve(JSON.parse(text) as Reply))
       // It died over the request, which is as good as not being there.
-      channel.onClose(() => resolve(null))
+      channel.onClose(() => resolve('absent'))
       channel.send(JSON.stringify(request))
     })
-    if (reply === null) return false
+    if (typeof reply === 'string') return reply
     if ('error' in reply) throw errorFromReport(reply.error)
-    return true
+    return 'done'
   } finally {
     clearTimeout(patience)
     channel.close()

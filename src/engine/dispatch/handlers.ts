@@ -2,7 +2,7 @@ import { readdir, stat } from 'node:fs/promises'
 import { homedir, platform } from 'node:os'
 import { resolve } from 'node:path'
 import type { Handlers } from '../../shared/api.ts'
-import { isTerminal, type DispatchStatus } from '../../shared/dispatch.ts'
+import { isTerminal } from '../../shared/dispatch.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { Orphan } from '../../shared/invocation.ts'
@@ -10,7 +10,6 @@ import { loadCards } from '../agents/index.ts'
 import { doctor } from '../sandbox/index.ts'
 import { readEvents, type StoredDispatch } from '../store/index.ts'
 import { boundaryHandlers } from './boundaryHandlers.ts'
-import { askSupervisor, controlPath, type ControlRequest } from './control.ts'
 import { killFamily } from './kill.ts'
 import { landingHandlers, landWhenIdle, waitsFor } from './landings.ts'
 import { captureLate } from './lateCapture.ts'
@@ -20,9 +19,9 @@ import { preflight, prepare } from './prepare.ts'
 import { expandRules } from './presets.ts'
 import { reconcile } from './reconcile.ts'
 import { recordHandlers } from './recordHandlers.ts'
-import { recover } from './recover.ts'
 import { reviewHandlers } from './reviewHandlers.ts'
 import { rework } from './rework.ts'
+import { speakTo } from './speak.ts'
 import { startJob } from './startJob.ts'
 import type { Supervisors } from './supervisors.ts'
 import { version } from './version.ts'
@@ -38,7 +37,7 @@ export function createHandlers(
   host: HostKind,
   reconciled: () => Promise<Orphan[]>,
 ): Handlers {
-  const { store, changesets, layout, runtime } = parts
+  const { store, changesets, layout } = parts
   const find = (reference: string): DispatchId => store.dispatches.resolve(reference)
   /** A later turn works on the changeset of the first. */
   const findChangeset = (reference: string): DispatchId => store.changesets.changesetOf(find(reference))
@@ -55,26 +54,6 @@ export function createHandlers(
     return dispatch as ReturnType<typeof started>
   }
   const hasEnded = (id: DispatchId) => isTerminal(store.dispatches.get(id).status)
-
-  async function ask(id: DispatchId, request: ControlRequest): Promise<void> {
-    // One that starts takes its time to listen, and one that was just killed takes a moment to be gone.
-    let before: DispatchStatus | null = null
-    let deadline = 0
-    do {
-      if (await askSupervisor(controlPath(runtime, id), request)) return
-      await recover(parts)
-      const { status } = store.dispatches.get(id)
-      if (isTerminal(status)) break
-      if (status !== before)
-        deadline = Date.now() + (status === 'starting' ? startPatienceMs : deathPatienceMs)
-      before = status
-      await pause(50)
-    } while (Date.now() < deadline)
-    throw new OrangeryError('dispatch.not_running', `${id}: is ${store.dispatches.get(id).status}`, {
-      kind: 'busy',
-      hint: 'Only a running dispatch can be spoken to.',
-    })
-  }
 
   return {
     ...recordHandlers(parts),
@@ -121,11 +100,11 @@ export function createHandlers(
       return { id: found }
     },
     'dispatch.input': async ({ id, data }) => {
-      await ask(find(id), { op: 'input', data: Buffer.from(data).toString('base64') })
+      await speakTo(parts, find(id), { op: 'input', data: Buffer.from(data).toString('base64') })
       return {}
     },
     'dispatch.resize': async ({ id, columns, rows }) => {
-      await ask(find(id), { op: 'resize', columns, rows })
+      await speakTo(parts, find(id), { op: 'resize', columns, rows })
       return {}
     },
     'dispatch.events': async function* ({ id, after, follow }, signal) {
@@ -200,10 +179,6 @@ export function createHandlers(
     },
   }
 }
-
-const deathPatienceMs = 1_000
-const startPatienceMs = 30_000
-const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
 /** What people may see of a stored dispatch. */
 function detail({

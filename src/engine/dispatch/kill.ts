@@ -37,7 +37,8 @@ async function killOne(parts: Parts, id: DispatchId, by: string): Promise<void> 
   const hasEnded = () => isTerminal(parts.store.dispatches.get(id).status)
   const deadline = Date.now() + killPatienceMs
   if (hasEnded()) return
-  while (!(await askSupervisor(controlPath(parts.runtime, id), { op: 'kill', by }, killPatienceMs))) {
+  const order = { op: 'kill', by } as const
+  while ((await askSupervisor(controlPath(parts.runtime, id), order, killPatienceMs)) !== 'done') {
     await recover(parts)
     if (hasEnded()) return
     if (Date.now() >= deadline) return endUnanswering(parts, id, by)

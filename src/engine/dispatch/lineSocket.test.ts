@@ -3,7 +3,7 @@ import type { Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { askSupervisor, listenForControl } from './control.ts'
+import { askSupervisor, listenForControl, type ControlRequest } from './control.ts'
 import { connectTo, listenOn } from './lineSocket.ts'
 
 let dir: string
@@ -46,14 +46,21 @@ test('a socket left behind by a dead process is replaced, a living one is not', 
 
 test('a supervisor answers a request or says why not, and nobody there is no error', async () => {
   const path = join(dir, 'x.sock')
-  expect(await askSupervisor(path, { op: 'kill', by: 'test' })).toBe(false)
+  const ask = (request: ControlRequest) => askSupervisor(path, request, 10_000)
+  expect(await ask({ op: 'kill', by: 'test' })).toBe('absent')
   const seen: string[] = []
   server = await listenForControl(path, (request) => {
     seen.push(request.op)
     if (request.op === 'input') throw new Error('no')
   })
-  expect(await askSupervisor(path, { op: 'kill', by: 'test' })).toBe(true)
-  await expect(askSupervisor(path, { op: 'input', data: '' })).rejects.toThrow()
-  await expect(askSupervisor(path, { op: 'nonsense' } as never)).rejects.toThrow()
+  expect(await ask({ op: 'kill', by: 'test' })).toBe('done')
+  await expect(ask({ op: 'input', data: '' })).rejects.toThrow()
+  await expect(ask({ op: 'nonsense' } as never)).rejects.toThrow()
   expect(seen).toEqual(['kill', 'input'])
+})
+
+test('a supervisor that takes a request and does not answer is not waited for without end', async () => {
+  const path = join(dir, 'x.sock')
+  server = await listenOn(path, () => {})
+  expect(await askSupervisor(path, { op: 'input', data: '' }, 20)).toBe('silent')
 })

@@ -1,4 +1,5 @@
 import type { BoundaryLevel } from '../../shared/boundary.ts'
+import type { Violation } from '../../shared/effective.ts'
 import type { BoundaryRequest } from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
 import type { NetworkPolicy } from '../base/contract.ts'
@@ -14,6 +15,7 @@ import {
   watchConfig,
   type EffectiveConfig,
 } from '../policy/index.ts'
+import { couldBeIn } from '../sandbox/index.ts'
 import type { Observations } from './effective.ts'
 import type { Job } from './job.ts'
 import { Network } from './network.ts'
@@ -83,14 +85,8 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     this.#boundaries = new Boundaries({
       records: parts.store.boundaries,
       userConfigDir: parts.configDir,
-      apply: async (_id, { by, why }) => {
-        await this.follow(by, why)
-        return true
-      },
-      tell: async (_id, event) => {
-        note(event)
-        return true
-      },
+      apply: (_id, { by, why }) => this.follow(by, why),
+      tell: async (_id, event) => note(event),
       onChange: (listener) => parts.store.onChange(listener),
     })
   }
@@ -126,11 +122,20 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   /** Whether something of this dispatch waits for a person's answer. */
   get waitsForPerson(): boolean {
     try {
-      return this.#boundaries.show(this.#job.id).requests.some(({ status }) => status === 'open')
+      const { requests } = this.#boundaries.show(this.#job.id)
+      return requests.some(({ status, source }) => status === 'open' && source !== 'output')
     } catch {
       // Records that cannot be read now are no reason to end anybody.
       return true
     }
+  }
+
+  /** A write that a program says was denied. It becomes a suggestion at most, and its agent does not wait for it. */
+  suspect({ kind, detail }: Violation, roots: readonly string[]): void {
+    if (kind !== 'write_denied' || this.#level !== 'readonly' || !couldBeIn(detail, roots)) return
+    this.#boundaries
+      .denied(this.#job.id, { kind: 'write', detail, certain: false })
+      .catch((error: unknown) => this.#cannotAsk(error))
   }
 
   /** A question from inside the sandbox. The answer is for the agent to read. */
@@ -231,9 +236,13 @@ export class LiveBoundary implements AsyncDisposable, Listener {
       if (request?.status !== 'open' || seconds === 0) return
       await this.#answerTo(request.id, seconds * 1000)
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error)
-      this.#note({ type: 'Note', text: `boundary: ${why}` })
+      this.#cannotAsk(error)
     }
+  }
+
+  #cannotAsk(error: unknown): void {
+    const why = error instanceof Error ? error.message : String(error)
+    this.#note({ type: 'Note', text: `boundary: ${why}` })
   }
 
   /** Waits for a person. Once it is a yes, it has taken effect. */

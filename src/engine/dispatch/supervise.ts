@@ -182,7 +182,11 @@ async function runAgent(
   const plan = agent.plan(request)
 
   await using output = await OutputLog.create(layout.output(project.repoId, id))
-  const watching = watchForSigns(plan.request, note)
+  const roots = workspace.roots.map(({ target }) => target)
+  const watching = watchForSigns(plan.request, (event) => {
+    note(event)
+    if (event.type === 'Violated') boundary.suspect(event.violation, roots)
+  })
   await using sandbox = await agent.invoke(plan, io.sandbox)
   seen.driver = sandbox.driver
   note({ type: 'SandboxReady', driver: sandbox.driver, plan: describePlan(plan) })

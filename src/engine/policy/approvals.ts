@@ -73,6 +73,8 @@ export function standingApproval(
   wish: BoundaryRequest,
   context: EscalationContext,
 ): { readonly way: AnswerWay; readonly by: string } | null {
+  // What a program prints is nobody's word: not even an earlier yes may answer it. (escape: printed-denial)
+  if (wish.source === 'output') return null
   // A person who took rights back decides on every step from then on, whatever was saved earlier.
   if (state.grants.some((grant) => grant.way === 'narrowed')) return null
   // Nor may an agent get through a child what was taken from itself, or what it has to ask for itself.

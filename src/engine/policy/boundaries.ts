@@ -38,20 +38,23 @@ export type LiveChange = {
 export type BoundaryParts = {
   readonly records: EscalationRecords
   readonly userConfigDir: string
-  /** Makes the running sandbox follow the records. False where nobody supervises it any more. */
-  readonly apply: (id: DispatchId, change: LiveChange) => Promise<boolean>
-  /** Puts an event into the dispatch's log; false where nobody keeps it any more. */
-  readonly tell: (id: DispatchId, event: EventBody) => Promise<boolean>
+  /** Makes the running sandbox follow the records; fails where nobody supervises it any more. */
+  readonly apply: (id: DispatchId, change: LiveChange) => Promise<void>
+  /** Puts an event into the dispatch's log; fails where nobody keeps it any more. */
+  readonly tell: (id: DispatchId, event: EventBody) => Promise<void>
   /** Says that something about a dispatch changed, in any process. */
   readonly onChange?: (listener: (ids: readonly string[]) => void) => () => void
   readonly now?: () => Date
 }
 
-/** A denial that was observed outside the sandbox, by the broker or the driver. */
+/**
+ * A denial that was observed outside the sandbox, by the broker or the driver; or, not `certain`, one that a program
+ * inside told of in its output.
+ */
 export type Denial =
   /** Without a port where a program only asked for the host's address: then it lacks the host, whatever the port. */
   | { readonly kind: 'host'; readonly host: string; readonly port: number | null }
-  | { readonly kind: 'write'; readonly path: string }
+  | { readonly kind: 'write'; readonly detail: string; readonly certain: boolean }
 
 /**
  * What a denial asks for. A read-only agent that lacks a host is offered the host and nothing more: its files
@@ -63,12 +66,24 @@ export function wishOfDenial(
 ): Pick<Asking, 'to' | 'hosts' | 'source' | 'why'> {
   if (denial.kind === 'write') {
     const to = boundaryRank(level) < boundaryRank('readwrite') ? 'readwrite' : level
-    return { to, hosts: [], source: 'driver', why: `a write was denied: ${denial.path}` }
+    return denial.certain
+      ? { to, hosts: [], source: 'driver', why: `a write was denied: ${denial.detail}` }
+      : { to, hosts: [], source: 'output', why: `a write was likely denied: ${denial.detail}` }
   }
   const to = level === 'readwrite' ? 'network' : level
   const host = denial.host.includes(':') ? `[${denial.host}]` : denial.host
   const port = denial.port === null ? '' : `:${denial.port}`
   return { to, hosts: [host + port], source: 'broker', why: `${denial.host}${port} was denied` }
+}
+
+/**
+ * Whether a person may want to hear that an agent ran into its boundary. Not where it is meant to be there (a plan
+ * reads), nor where a person put it there or has answered before.
+ */
+function isWorthSuggesting({ phase, grants, requests }: EscalationState): boolean {
+  if (phase === 'plan' || phase === 'learn') return false
+  if (grants.some(({ way }) => way === 'narrowed')) return false
+  return !requests.some(({ source }) => source === 'output')
 }
 
 type Decided<T> = Step<T> & { readonly before: ReturnType<typeof current> }
@@ -105,9 +120,11 @@ export class Boundaries {
     if (this.#quiet.size > 1_000) this.#quiet.clear()
     this.#quiet.set(key, at)
     try {
-      const { level } = current(this.#parts.records.read(id))
+      const state = this.#parts.records.read(id)
+      const { level } = current(state)
       const wish = wishOfDenial(level, denial)
       if (wish.hosts.length === 0 && wish.to === level) return null
+      if (wish.source === 'output' && !isWorthSuggesting(state)) return null
       return await this.request(id, { ...wish, by: wish.source })
     } catch (error) {
       // A flood is the agent's doing and an ended dispatch nobody's fault; neither is an error of the observer.
@@ -273,27 +290,24 @@ export class Boundaries {
         state: undoGrant(state, before, requests, { why, at: this.#now() }),
         result: null,
       }))
-      // Part of it may have taken: let the sandbox follow the record once more.
+      // Part of it may have taken: let the sandbox follow the record once more. A supervisor that is silent will
+      // read the record when it goes on.
       const back = { to: before.level, hosts: before.hosts, by: 'supervisor', why }
-      await this.#parts.apply(id, back).catch(() => false)
+      const isSilent = error instanceof OrangeryError && error.code === 'dispatch.silent'
+      if (!isSilent) await this.#parts.apply(id, back).catch(() => {})
       throw error
     }
   }
 
   async #effect(id: DispatchId, effect: EscalationEffect): Promise<void> {
     if (effect.kind === 'tell') {
-      await this.#parts.tell(id, effect.event).catch(() => false)
+      await this.#parts.tell(id, effect.event).catch(() => {})
     } else if (effect.kind === 'save') {
       const { roots } = this.#parts.records.read(id)
       const { scope, approvals, by } = effect
       const { userConfigDir } = this.#parts
       await saveApprovals({ userConfigDir, scope, approvals, roots, by, at: this.#now() })
-    } else if (!(await this.#parts.apply(id, effect))) {
-      throw new OrangeryError('boundary.unsupervised', `dispatch ${id}: its supervisor does not answer`, {
-        kind: 'busy',
-        hint: 'It may have just ended: see `orangery dispatch status`.',
-      })
-    }
+    } else await this.#parts.apply(id, effect)
   }
 
   /** The next change of the dispatch; at the latest after a second, for expiry and lost signals. */

@@ -57,6 +57,10 @@ const sameWish = (
   a.hosts.length === b.hosts.length &&
   a.hosts.every((host, index) => host === b.hosts[index])
 
+/** A suggestion makes way for who asks in earnest: a saved approval may answer that. */
+const isOutdone = (known: BoundaryRequest, wish: BoundaryRequest): boolean =>
+  known.source === 'output' && wish.source !== 'output'
+
 function assertNoFlood(state: EscalationState, asking: Asking, at: Date): void {
   if (asking.source === 'user') return
   const since = at.getTime() - escalationLimits.floodWindowMs
@@ -114,7 +118,9 @@ export function fileRequest(
     const has = answered({ ...wish, status: 'approved' }, at, 'config', 'boundary', 'It has this already.')
     return { state, effects: [], result: has }
   }
-  const again = state.requests.find((known) => known.status === 'open' && sameWish(known, wish))
+  const again = state.requests.find(
+    (known) => known.status === 'open' && sameWish(known, wish) && !isOutdone(known, wish),
+  )
   if (again !== undefined) return repeated(state, again, at)
   if (asking.source !== 'user') {
     const since = at.getTime() - escalationLimits.denialHoldsMs
@@ -127,7 +133,12 @@ export function fileRequest(
     if (denied !== undefined) return repeated(state, denied, at)
   }
   assertNoFlood(state, asking, at)
-  const filed: EscalationState = { ...state, requests: [...state.requests, wish] }
+  const known = state.requests.map((request) =>
+    request.status === 'open' && sameWish(request, wish)
+      ? { ...request, status: 'closed' as const }
+      : request,
+  )
+  const filed: EscalationState = { ...state, requests: [...known, wish] }
   const maximum = config.sandboxMaximumBoundary
   if (boundaryRank(wish.to) > boundaryRank(maximum)) {
     const why = `The policy allows ${maximum} at most.`

@@ -5,7 +5,7 @@ import { makeGround, runIn } from './fixture.ts'
 import { detectHost } from './host.ts'
 import { listLeftovers } from './leftovers.ts'
 import { watchProtected } from './protect.ts'
-import { DenialReader, readDenial } from './violations.ts'
+import { couldBeIn, DenialReader, readDenial } from './violations.ts'
 
 const at = '2026-01-01T00:00:00.000Z'
 
@@ -23,6 +23,17 @@ describe('a likely denial', () => {
     ['Error: spawn node EAGAIN', 'pids'],
   ])('is read from %j', (line, kind) => {
     expect(readDenial(line, at)).toMatchObject({ kind, at, certain: false })
+  })
+
+  test.each([
+    ["touch: cannot touch 'x': Read-only file system", true],
+    ["Error: EROFS: read-only file system, open '/work/project/a b'", true],
+    ["touch: cannot touch '/usr/x': Read-only file system", false],
+    ['mv /usr/bin/x /work/project/x: Read-only file system', true],
+    ["cannot create '/work/project-other/x': Read-only file system", false],
+    ['sh: 1: cannot create ../x: Read-only file system', true],
+  ])('told by %j can be of our folders: %j', (line, ours) => {
+    expect(couldBeIn(line, ['/work/project'])).toBe(ours)
   })
 
   test.each(['Permission denied (publickey)', 'all 12 tests passed', 'mounting failed', ''])(

@@ -39,6 +39,13 @@ const signs: readonly Sign[] = [
   },
 ]
 
+/** Whether a denied write can have been one below these folders: not where it names others, and only others. */
+export function couldBeIn(said: string, folders: readonly string[]): boolean {
+  const named = said.match(/(?<![\w.~/-])\/[^\s'"`:,;)]+/g) ?? []
+  const isIn = (path: string) => folders.some((folder) => path === folder || path.startsWith(`${folder}/`))
+  return named.length === 0 || named.some(isIn)
+}
+
 const longestLine = 2000
 const mostViolations = 100
 // Colours and cursor movements: they tell nothing, and would make equal lines differ.

@@ -1,12 +1,13 @@
 import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import type { BoundaryRequest, RequestSource } from '../../shared/escalation.ts'
 
-/** Who found that more is needed; never a text the agent printed. */
+/** Who found that more is needed. A text that was printed is likely at most. */
 export const sourceWords: Readonly<Record<RequestSource, string>> = {
   agent: 'The agent asks',
   broker: 'A connection was refused',
   driver: 'A write was refused',
   user: 'You asked',
+  output: 'Likely a write was refused',
 }
 
 /** What a yes would open that is closed now, in words. */

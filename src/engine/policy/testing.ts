@@ -1,0 +1,124 @@
+import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { BoundaryLevel } from '../../shared/boundary.ts'
+import type { ConfigFile } from '../../shared/config.ts'
+import type { EventBody } from '../../shared/events.ts'
+import { makeDispatchId, type DispatchId } from '../../shared/ids.ts'
+import { openStore, type Store } from '../store/index.ts'
+import { Boundaries } from './boundaries.ts'
+import { trustProject, trustQuestion } from './config/edit.ts'
+import { current } from './step.ts'
+
+export type Failure = 'before' | 'after' | 'gone'
+
+/** A folder and a database, both real, for as many played dispatches as a test needs. */
+export class Theatre implements AsyncDisposable {
+  readonly home: string
+  readonly store: Store
+  #counter = 0
+  #ids = 0
+
+  private constructor(home: string, store: Store) {
+    this.home = home
+    this.store = store
+  }
+
+  static async open(): Promise<Theatre> {
+    const home = await realpath(await mkdtemp(join(tmpdir(), 'orangery-boundaries-')))
+    return new Theatre(home, await openStore(join(home, 'data')))
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.store.close()
+    await rm(this.home, { recursive: true, force: true })
+  }
+
+  /** A supervisor that follows the records, as the real one does, and fails when told to. */
+  async stage(start: BoundaryLevel = 'readwrite', agent = 'claude') {
+    const { home, store } = this
+    const number = ++this.#counter
+    const project = join(home, `project-${number}`)
+    const userConfigDir = join(home, `config-${number}`)
+    await mkdir(project)
+    await mkdir(userConfigDir)
+    const id = this.newId()
+    this.addDispatch(id, project, start, agent, null)
+    const live = { level: start, hosts: [] as readonly string[] }
+    const events: EventBody[] = []
+    let failure: Failure | null = null
+    let now = new Date('2026-01-01T12:00:00Z')
+    const make = () =>
+      new Boundaries({
+        records: store.boundaries,
+        userConfigDir,
+        apply: async (of) => {
+          const mode = failure
+          failure = null
+          if (mode === 'gone') throw new Error('nobody is there')
+          if (mode === 'before') throw new Error('the holder said EBUSY')
+          Object.assign(live, current(store.boundaries.read(of)))
+          if (mode === 'after') throw new Error('the line broke')
+        },
+        tell: async (_of, event) => void events.push(event),
+        onChange: (listener) => store.onChange(listener),
+        now: () => now,
+      })
+    return {
+      id,
+      project,
+      userConfigDir,
+      live,
+      events,
+      make,
+      boundaries: make(),
+      failNext: (mode: Failure) => {
+        failure = mode
+      },
+      advance: (ms: number) => {
+        now = new Date(now.getTime() + ms)
+      },
+      now: () => now,
+      user: (config: ConfigFile) => writeFile(join(userConfigDir, 'config.json'), JSON.stringify(config)),
+      own: (config: ConfigFile) => writeFile(join(project, '.orangery.json'), JSON.stringify(config)),
+      trust: async () => {
+        const { sha256 } = await trustQuestion(userConfigDir, project)
+        if (sha256 !== null) await trustProject(userConfigDir, project, { sha256, by: 'person', at: now })
+      },
+    }
+  }
+
+  newId(): DispatchId {
+    const number = ++this.#ids
+    return makeDispatchId(new Date(2026, 0, 1, 0, 0, number), new Uint8Array([number >> 8, number & 255]))
+  }
+
+  addDispatch(
+    id: DispatchId,
+    root: string,
+    boundary: BoundaryLevel,
+    agent: string,
+    parentId: string | null,
+    phase = 'build',
+  ): void {
+    this.store.dispatches.create({
+      id,
+      repoId: null,
+      parentId,
+      name: null,
+      agent,
+      role: null,
+      phase,
+      prompt: null,
+      sandbox: null,
+      sandboxSpec: null,
+      level: 1,
+      boundary,
+      roots: [root],
+      command: ['true'],
+      status: 'starting',
+      error: null,
+      createdAt: '2026-01-01T12:00:00.000Z',
+    })
+  }
+}
