@@ -40,7 +40,8 @@ export async function findUserLinks(
 
 async function linksBelow(base: string): Promise<readonly BytePath[] | null> {
   const bulk = ['-name', 'node_modules', '-o', '-path', '*/.git/objects', '-o', '-path', '*/.git/logs']
-  const args = ['-P', '.', '(', '-type', 'd', '(', ...bulk, ')', '-prune', ')', '-o', '-type', 'l', '-print0']
+  // Kinds first: find would rather match the names of all files, which takes three times as long.
+  const args = ['-P', '.', '-type', 'l', '-print0', '-o', '-type', 'f', '-o', '(', ...bulk, ')', '-prune']
   const found = await run('find', args, { cwd: base, timeoutMs: patienceMs })
   // 1: some folder is closed to us, and so is whatever lies in it.
   if (found.code !== 0 && found.code !== 1) return null

@@ -58,6 +58,9 @@ export async function captureWorkspace(
   // While the agent runs its modes are its own business; what it locks is read when it has ended.
   await using locked = new LockedFolders(disk)
   const roots = workspace.roots.filter((root) => root.role === 'project' && root.access === 'rw')
+  const gitDir = layout.objects(workspace.repoId)
+  const repository = ensureRepository(gitDir)
+  repository.catch(() => {})
   const scans: RootScan[] = []
   for (const root of roots) {
     options.signal?.throwIfAborted()
@@ -65,8 +68,7 @@ export async function captureWorkspace(
   }
   const sign = signOf(scans, began)
   if (sign !== null && sign === options.lastSign) return null
-  const gitDir = layout.objects(workspace.repoId)
-  await ensureRepository(gitDir)
+  await repository
   const bases = await readBases(layout.changeset(workspace.repoId, workspace.id))
   const writer = new PackWriter(gitDir, disk, options.final)
   const entries: Entry[] = []

@@ -27,9 +27,8 @@ function scriptsOf(content: PackageContent): string | null {
 
 /** The part of a path up to and with a `.git`, in any case; null when there is none. */
 export function gitPartOf(path: BytePath): BytePath | null {
-  const names = path.split('/')
-  const at = names.findIndex((name) => name.toLowerCase() === '.git')
-  return at === -1 ? null : (names.slice(0, at + 1).join('/') as BytePath)
+  const found = /(?:^|\/)\.git(?=\/|$)/i.exec(path)
+  return found === null ? null : (path.slice(0, found.index + found[0].length) as BytePath)
 }
 
 /** Our own markers; git does not see them and neither does a review. */

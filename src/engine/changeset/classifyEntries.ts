@@ -1,6 +1,6 @@
 import type { Workspace, WorkspaceRoot } from '../base/workspace.ts'
 import { Aliases, type UserLinks } from './aliases.ts'
-import { nameOf, parentOf, type BytePath } from './bytePath.ts'
+import type { BytePath } from './bytePath.ts'
 import { hasChangedScripts, isPackageFile, type PackageContent } from './classify.ts'
 import type { Disk } from './disk.ts'
 import { ignoredPaths } from './ignored.ts'
@@ -9,8 +9,9 @@ import { entryKey, type Entry, type Side } from './manifest.ts'
 import { BlobReader } from './objects.ts'
 import { leadsToProtected } from './protectedPaths.ts'
 import { inRepository, repositoryFinder } from './repositories.ts'
-import { sidesOf } from './scan.ts'
-import { Tree } from './tree.ts'
+import { Pace } from './pace.ts'
+import { QuickTree } from './quickTree.ts'
+import { baseOwner, sidesOf } from './scan.ts'
 
 /** Every path under which a root can be named, from inside the sandbox or from outside. */
 export function homesOf(workspace: Workspace): readonly Home[] {
@@ -30,7 +31,7 @@ export async function classifyEntries(
   await using resources = new AsyncDisposableStack()
   const blobs = resources.use(new BlobReader(gitDir))
   const originals = new Map(
-    roots.map((root) => [root.path, resources.use(new Tree(sidesOf(root).base, disk))]),
+    roots.map((root) => [root.path, resources.use(new QuickTree(sidesOf(root).base, baseOwner(root)))]),
   )
   const homes = homesOf(workspace)
   const before = linksBefore(originals)
@@ -44,14 +45,17 @@ export async function classifyEntries(
     const paths = own.map((entry) => entry.path)
     ignored.set(root.path, await ignoredPaths(sidesOf(root).base, gitDir, paths))
     const original = originals.get(root.path)
-    if (original !== undefined) repositoryOf.set(root.path, await repositoryFinder(root.path, own, original))
+    if (original !== undefined)
+      repositoryOf.set(root.path, await repositoryFinder(root.path, own, original, disk))
   }
   const read = async (side: Side | null): Promise<PackageContent> => {
     if (side === null) return null
     return side.kind === 'file' && side.size < 4 * 1024 * 1024 ? blobs.read(side.oid) : 'unreadable'
   }
   const done: Entry[] = []
+  const pace = new Pace()
   for (const entry of entries) {
+    if (pace.isDue) await pace.breathe()
     const { root, path, base, result } = entry
     let refused: string | null = null
     if (result?.kind === 'special') refused = `a ${result.what} never lands`
@@ -75,12 +79,11 @@ export async function classifyEntries(
   return done
 }
 
-function linksBefore(originals: ReadonlyMap<string, Tree>): LinkAt {
+function linksBefore(originals: ReadonlyMap<string, QuickTree>): LinkAt {
   return async (root, path) => {
     const tree = originals.get(root)
-    if (tree === undefined || (await tree.lstat(path))?.isSymbolicLink() !== true) return null
-    const target = await tree.within(parentOf(path), (folder) => tree.disk.readlink(folder.at(nameOf(path))))
-    return target.toString('latin1')
+    if (tree === undefined || tree.lstat(path)?.isSymbolicLink() !== true) return null
+    return tree.readlink(path).toString('latin1')
   }
 }
 

@@ -41,3 +41,30 @@ test('a look at a running agent costs what changed since the last one: nothing n
   await changesets.capture(workspace, { final: true })
   expect(operations).toContain('write')
 })
+
+test('a glance lists what a capture finds, with names of any bytes, deletions and replaced folders', async () => {
+  await using bench = await Bench.make()
+  await bench.user(`mkdir -p cut/deep keep same; echo a > cut/a; echo b > cut/deep/b; echo k > keep/k; echo gone > gone
+    echo link > link; mkdir swap; echo s > swap/s; echo mode > keep/mode`)
+  const workspace = await bench.workspace()
+  await bench.agent(
+    workspace,
+    `rm -r cut; mkdir cut; echo new > cut/n; rm gone; echo longer >> keep/k; ln -sf k link; rm -r swap; echo f > swap
+     printf x > "$(printf 'bad \\377 name')"; printf y > 'new
+line'; mkdir -m 000 closed; chmod 755 keep/mode`,
+  )
+  const glimpsed = (await bench.changesets.peek(workspace)).map(({ path, change }) => `${change} ${path}`)
+  const seen = new Set(glimpsed)
+  await bench.changesets.capture(workspace, { final: true })
+  const { files } = await bench.changesets.get(workspace.id)
+  // A glance reads no content: a rename is a file that came and one that went, a changed mode a changed file.
+  const found = files.flatMap(({ path, from_path, change }) =>
+    change === 'renamed'
+      ? [`added ${path}`, `deleted ${from_path}`]
+      : [`${change === 'mode' ? 'modified' : change} ${path}`],
+  )
+  expect(found.length).toBeGreaterThan(9)
+  expect(found.filter((each) => !seen.has(each))).toEqual([])
+  const kept = (await bench.changesets.peek(workspace)).find(({ path }) => path === 'keep/k')
+  expect(kept).toMatchObject({ change: 'modified', size_before: 2, size_after: 9 })
+})

@@ -8,8 +8,11 @@ const sliceMs = 6
  */
 export class Pace {
   #since = performance.now()
+  get isDue(): boolean {
+    return performance.now() - this.#since >= sliceMs
+  }
   async breathe(): Promise<void> {
-    if (performance.now() - this.#since < sliceMs) return
+    if (!this.isDue) return
     await nextTurn()
     this.#since = performance.now()
   }

@@ -2,8 +2,8 @@ import type { ChangeKind } from '../../shared/changeset.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { toText } from './bytePath.ts'
 import { gitPartOf, isMarker } from './classify.ts'
-import type { DiskStat } from './disk.ts'
-import { scanRoot } from './scan.ts'
+import type { Glance } from './foundTree.ts'
+import { glanceAt } from './scan.ts'
 
 export type Glimpse = {
   readonly root: string
@@ -18,8 +18,7 @@ export async function peekWorkspace(workspace: Workspace): Promise<readonly Glim
   const found: Glimpse[] = []
   for (const root of workspace.roots) {
     if (root.role !== 'project' || root.access !== 'rw') continue
-    const { seen } = await scanRoot(workspace, root)
-    for (const { path, base, result } of seen) {
+    for (const { path, base, result } of await glanceAt(workspace, root)) {
       if (gitPartOf(path) !== null || isMarker(path)) continue
       const change = changeOf(base, result)
       if (change === null) continue
@@ -35,13 +34,13 @@ export async function peekWorkspace(workspace: Workspace): Promise<readonly Glim
   return found
 }
 
-function changeOf(base: DiskStat | null, result: DiskStat | null): ChangeKind | null {
+function changeOf(base: Glance | null, result: Glance | null): ChangeKind | null {
   if (base === null) return 'added'
   if (result === null) return 'deleted'
   if ((base.mode & 0o170000n) !== (result.mode & 0o170000n)) return 'type'
   if (result.isDirectory()) return base.mode === result.mode ? null : 'mode'
   return 'modified'
 }
-function sizeOf(stat: DiskStat | null): number | null {
+function sizeOf(stat: Glance | null): number | null {
   return stat === null || stat.isDirectory() ? null : Number(stat.size)
 }

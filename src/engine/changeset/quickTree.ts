@@ -26,8 +26,8 @@ export class QuickTree implements Disposable {
 
   lstat(path: BytePath): DiskStat | null {
     try {
-      if (path === rootPath) return lstatSync(this.root, { bigint: true })
-      return lstatSync(this.#at(path), { bigint: true })
+      const at = path === rootPath ? this.root : this.#at(path)
+      return lstatSync(at, { bigint: true, throwIfNoEntry: false }) ?? null
     } catch (error) {
       if (isMissing(error)) return null
       throw error
@@ -38,8 +38,7 @@ export class QuickTree implements Disposable {
   list(path: BytePath): BytePath[] {
     const isNear = this.#prefix !== null && path.length < longestPath
     const at = isNear ? toBytes(this.#prefix + path) : this.#within(this.#folder(path), '.', path)
-    const names = readdirSync(at, { encoding: 'buffer' })
-    return names.map((name) => name.toString('latin1') as BytePath)
+    return readdirSync(at, { encoding: 'latin1' }) as BytePath[]
   }
 
   readlink(path: BytePath): Buffer {

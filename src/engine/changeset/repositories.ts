@@ -1,9 +1,9 @@
 import { basename, dirname, join } from 'node:path'
 import { joinPath, nameOf, parentOf, rootPath, type BytePath } from './bytePath.ts'
 import { gitPartOf } from './classify.ts'
-import { errorCode, unlessMissing, type Disk } from './disk.ts'
+import { errorCode, unlessMissing, type Disk, type DiskStat } from './disk.ts'
 import type { Entry } from './manifest.ts'
-import type { Tree } from './tree.ts'
+import type { QuickTree } from './quickTree.ts'
 
 export const inRepository = 'a git repository inside the project: nothing in it lands'
 
@@ -26,9 +26,10 @@ async function isRepository(look: Look): Promise<boolean> {
 export async function repositoryFinder(
   root: string,
   entries: readonly Entry[],
-  original: Tree,
+  original: QuickTree,
+  disk: Disk,
 ): Promise<(path: BytePath) => Promise<BytePath | null>> {
-  if (await isInsideRepository(root, original.disk)) return () => Promise.resolve(rootPath)
+  if (await isInsideRepository(root, disk)) return () => Promise.resolve(rootPath)
   const changed = new Map<string, Found>()
   for (const { path, base, result } of entries) {
     const kinds = [base?.kind, result?.kind].filter((kind) => kind !== undefined)
@@ -46,7 +47,7 @@ export async function repositoryFinder(
       isRepository(async (name) => {
         const here = changed.get(joinPath(folder, name.toLowerCase()))
         if (here?.file === true) return here
-        const onDisk = await lookAt(() => original.lstat(joinPath(folder, name)))
+        const onDisk = await lookAt(async () => original.lstat(joinPath(folder, name)))
         return { any: onDisk.any || here?.any === true, file: onDisk.file }
       })
     const found = above ?? ((await looksLikeOne()) ? folder : null)
@@ -66,7 +67,7 @@ async function isInsideRepository(root: string, disk: Disk): Promise<boolean> {
   return false
 }
 
-async function lookAt(lstat: () => ReturnType<Tree['lstat']>): Promise<Found> {
+async function lookAt(lstat: () => Promise<DiskStat | null>): Promise<Found> {
   try {
     const stat = await lstat()
     return { any: stat !== null, file: stat !== null && !stat.isDirectory() }

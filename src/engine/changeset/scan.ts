@@ -4,13 +4,14 @@ import type { Workspace, WorkspaceRoot } from '../base/workspace.ts'
 import { joinPath, nameOf, parentOf, rootPath, type BytePath } from './bytePath.ts'
 import { errorCode, type Disk, type DiskStat } from './disk.ts'
 import { Pace } from './pace.ts'
+import { FoundTree, type Glance } from './foundTree.ts'
 import { isMissing, QuickTree } from './quickTree.ts'
 import { Tree } from './tree.ts'
 
 /** A path that may have changed: what the agent left there and what the original has. Null: nothing. */
-export type Seen = {
+export type Seen<Stat extends Glance = DiskStat> = {
   readonly path: BytePath
-  readonly result: DiskStat | null
+  readonly result: Stat | null
   readonly base: DiskStat | null
 }
 export type RootScan = {
@@ -47,14 +48,12 @@ export async function scanRoot(
   const sides = sidesOf(root)
   using result = new QuickTree(sides.result)
   using base = new QuickTree(sides.base, baseOwner(root))
-  const scan: Scan = { result, base, seen: [], unreadable: [], locked, pace: new Pace(), folders: [] }
+  const scan = newScan(result, base, locked)
   if (root.mount.kind === 'overlay') {
     // Another process asks for the attributes while we walk.
     const marked = opaqueFolders(sides.result)
     marked.catch(() => {})
-    const dialect = workspace.driver === 'fuse-overlayfs' ? fuseOverlay : kernelOverlay
-    await walkUpper(scan, dialect, rootPath, true)
-    await noteCut(scan, await marked)
+    await scanOverlay(scan, workspace, marked)
   } else {
     const since = BigInt(Math.floor(workspace.createdAtMs - clockSlackMs)) * 1_000_000n
     await walkCopy(scan, since, rootPath)
@@ -62,10 +61,45 @@ export async function scanRoot(
   return { root, seen: scan.seen, unreadable: scan.unreadable }
 }
 
-type Scan = {
-  readonly result: QuickTree
+/** The same as far as kinds, modes and sizes go, at half the cost over an overlay. */
+export async function glanceAt(workspace: Workspace, root: WorkspaceRoot): Promise<readonly Seen<Glance>[]> {
+  if (root.mount.kind !== 'overlay') return (await scanRoot(workspace, root)).seen
+  const sides = sidesOf(root)
+  using result = new QuickTree(sides.result)
+  using base = new QuickTree(sides.base, baseOwner(root))
+  const marked = opaqueFolders(sides.result)
+  marked.catch(() => {})
+  const scan = newScan<Glance>((await FoundTree.read(result)) ?? result, base, null)
+  await scanOverlay(scan, workspace, marked)
+  return scan.seen
+}
+
+function newScan<Stat extends Glance>(
+  result: Scan<Stat>['result'],
+  base: QuickTree,
+  locked: LockedFolders | null,
+): Scan<Stat> {
+  return { result, base, seen: [], unreadable: [], locked, pace: new Pace(), folders: [] }
+}
+
+async function scanOverlay<Stat extends Glance>(
+  scan: Scan<Stat>,
+  workspace: Workspace,
+  marked: Promise<ReadonlySet<BytePath>>,
+): Promise<void> {
+  const dialect = workspace.driver === 'fuse-overlayfs' ? fuseOverlay : kernelOverlay
+  await walkUpper(scan, dialect, rootPath, true)
+  await noteCut(scan, await marked)
+}
+
+type Scan<Stat extends Glance> = {
+  readonly result: {
+    readonly root: string
+    lstat(path: BytePath): Stat | null
+    list(path: BytePath): BytePath[]
+  }
   readonly base: QuickTree
-  readonly seen: Seen[]
+  readonly seen: Seen<Stat>[]
   readonly unreadable: BytePath[]
   readonly locked: LockedFolders | null
   readonly pace: Pace
@@ -109,7 +143,7 @@ export class LockedFolders implements AsyncDisposable {
 
 /** How an overlay says "deleted": the kernel by a device 0:0, fuse-overlayfs where it cannot by `.wh.` files. */
 type Dialect = {
-  readonly whiteoutOf: (name: string, stat: DiskStat) => string | null
+  readonly whiteoutOf: (name: string, stat: Glance) => string | null
   readonly opaqueMark: string | null
 }
 const kernelOverlay: Dialect = {
@@ -122,13 +156,18 @@ const fuseOverlay: Dialect = {
   opaqueMark: '.wh..wh..opq',
 }
 
-async function walkUpper(scan: Scan, dialect: Dialect, path: BytePath, hasBase: boolean): Promise<void> {
+async function walkUpper<Stat extends Glance>(
+  scan: Scan<Stat>,
+  dialect: Dialect,
+  path: BytePath,
+  hasBase: boolean,
+): Promise<void> {
   const names = await listOrNote(scan, path)
   const present = new Set<string>()
   const folders: { path: BytePath; hasBase: boolean }[] = []
   for (const name of names) {
     if (name === dialect.opaqueMark) continue
-    await scan.pace.breathe()
+    if (scan.pace.isDue) await scan.pace.breathe()
     const at = joinPath(path, name)
     const stat = scan.result.lstat(at)
     if (stat === null) continue
@@ -146,7 +185,7 @@ async function walkUpper(scan: Scan, dialect: Dialect, path: BytePath, hasBase: 
 }
 
 /** Where a folder replaced the original one whole, whatever the upper lacks in it and below is gone. */
-async function noteCut(scan: Scan, opaque: ReadonlySet<BytePath>): Promise<void> {
+async function noteCut<Stat extends Glance>(scan: Scan<Stat>, opaque: ReadonlySet<BytePath>): Promise<void> {
   const cut = new Set<BytePath>()
   // Parents come before what is in them.
   for (const { path, names, isCut } of scan.folders) {
@@ -157,11 +196,11 @@ async function noteCut(scan: Scan, opaque: ReadonlySet<BytePath>): Promise<void>
 }
 
 /** Everything below an original folder that the agent's version does not have any more. */
-async function walkGone(scan: Scan, path: BytePath): Promise<void> {
+async function walkGone<Stat extends Glance>(scan: Scan<Stat>, path: BytePath): Promise<void> {
   for (const name of listBase(scan, path)) await noteGone(scan, joinPath(path, name))
 }
-async function noteGone(scan: Scan, path: BytePath): Promise<void> {
-  await scan.pace.breathe()
+async function noteGone<Stat extends Glance>(scan: Scan<Stat>, path: BytePath): Promise<void> {
+  if (scan.pace.isDue) await scan.pace.breathe()
   const base = scan.base.lstat(path)
   if (base === null) return
   scan.seen.push({ path, result: null, base })
@@ -172,12 +211,12 @@ async function noteGone(scan: Scan, path: BytePath): Promise<void> {
  * A copy has no whiteouts: what the agent touched is what has a ctime after the copy was made (nobody can set
  * one back), and what it deleted is missing from a folder with such a ctime.
  */
-async function walkCopy(scan: Scan, since: bigint, path: BytePath): Promise<void> {
+async function walkCopy(scan: Scan<DiskStat>, since: bigint, path: BytePath): Promise<void> {
   const names = await listOrNote(scan, path)
   const present = new Set<string>(names)
   const folders: BytePath[] = []
   for (const name of names) {
-    await scan.pace.breathe()
+    if (scan.pace.isDue) await scan.pace.breathe()
     const at = joinPath(path, name)
     const stat = scan.result.lstat(at)
     if (stat === null) continue
@@ -199,7 +238,7 @@ async function walkCopy(scan: Scan, since: bigint, path: BytePath): Promise<void
   for (const folder of folders) await walkCopy(scan, since, folder)
 }
 
-function listBase(scan: Scan, path: BytePath): readonly BytePath[] {
+function listBase<Stat extends Glance>(scan: Scan<Stat>, path: BytePath): readonly BytePath[] {
   try {
     return scan.base.list(path)
   } catch (error) {
@@ -208,7 +247,7 @@ function listBase(scan: Scan, path: BytePath): readonly BytePath[] {
   }
 }
 
-async function listOrNote(scan: Scan, path: BytePath): Promise<BytePath[]> {
+async function listOrNote<Stat extends Glance>(scan: Scan<Stat>, path: BytePath): Promise<BytePath[]> {
   try {
     return scan.result.list(path)
   } catch (error) {
