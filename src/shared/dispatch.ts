@@ -41,6 +41,8 @@ export const dispatchRowSchema = z.object({
   phase: z.string().nullable(),
   prompt: z.string().nullable(),
   status: dispatchStatusSchema,
+  /** The word another program recorded, where it is none of ours; `status` is then `interrupted`. */
+  recorded_status: z.string().optional(),
   sandbox: z.string().nullable(),
   exit_code: z.number().nullable(),
   error: z.string().nullable(),

@@ -14,6 +14,9 @@ const titleOf = ({ name, prompt, command, agent }: DispatchRow) =>
 
 const levelOf = ({ level }: DispatchRow) => (level === null ? '-' : `${level} ${levelNames[level]}`)
 
+const stateOf = ({ status, recorded_status: recorded }: DispatchRow) =>
+  recorded === undefined ? paintState(status) : showAll(recorded)
+
 function changesOf({ changeset }: DispatchRow): string {
   if (changeset === null) return '-'
   return `${paintState(changeset.state)} ${changeset.files} (+${changeset.insertions} -${changeset.deletions})`
@@ -24,7 +27,7 @@ export function renderList(rows: readonly DispatchRow[], tree: boolean): string 
   const ordered = tree ? asTree(rows) : rows.map((row) => ({ row, depth: 0 }))
   const cells = ordered.map(({ row, depth }) => [
     `${'  '.repeat(depth)}${row.id}`,
-    paintState(row.status),
+    stateOf(row),
     levelOf(row),
     changesOf(row),
     age(row.created_at),
@@ -38,10 +41,7 @@ export function renderDetail(detail: DispatchDetail): string {
   const add = (name: string, value: string | null | undefined) => {
     if (value !== null && value !== undefined && value !== '') fields.push([name, value])
   }
-  add(
-    'status',
-    paintState(detail.status) + (detail.exit_code === null ? '' : `, exit code ${detail.exit_code}`),
-  )
+  add('status', stateOf(detail) + (detail.exit_code === null ? '' : `, exit code ${detail.exit_code}`))
   add('error', detail.error === null ? null : paint('red', showAll(detail.error)))
   add('name', detail.name === null ? null : showAll(detail.name))
   add('agent', showAll(detail.agent))

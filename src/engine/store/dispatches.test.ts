@@ -320,13 +320,15 @@ test('rows of programs that were free with types and words are shown and take no
   store.database.sqlite
     .prepare(
       `INSERT INTO dispatches (id, status, created_at, roots, command, sandbox_spec, level, boundary, prompt)
-       VALUES ('d1', 'spawned', '2026', '{"not":"a list"}', 'not json', '{broken', 9, 'root', x'ff')`,
+       VALUES ('d1', 'spawned', '1769601900', '{"not":"a list"}', 'not json', '{broken', 9, 'root', x'ff')`,
     )
     .run()
   const [row] = store.dispatches.list({ limit: 1 })
   expect(dispatchRowSchema.parse(row)).toMatchObject({
     id: 'd1',
     status: 'interrupted',
+    recorded_status: 'spawned',
+    created_at: '2026-01-28T12:05:00.000Z',
     roots: [],
     command: [],
     level: null,

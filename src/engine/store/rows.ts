@@ -71,9 +71,16 @@ function parseList(text: unknown): string[] {
 const text = (value: string | number | null): string | null => (value === null ? null : String(value))
 const number = (value: string | number | null): number | null => (typeof value === 'number' ? value : null)
 
-/** Times are ISO text; some programs kept seconds. */
+const firstMilliseconds = 100_000_000_000
+
+/** Times are ISO text; some programs kept seconds or milliseconds, which a column of text holds as digits. */
 function time(value: string | number | null): string | null {
-  return typeof value === 'number' ? new Date(value * 1000).toISOString() : value
+  // Fewer digits are a year.
+  if (typeof value === 'string' && !/^\d{9,}(\.\d+)?$/.test(value)) return value
+  if (value === null) return null
+  const count = Number(value)
+  const date = new Date(count < firstMilliseconds ? count * 1000 : count)
+  return Number.isNaN(date.getTime()) ? String(value) : date.toISOString()
 }
 
 const knownStatuses: ReadonlySet<unknown> = new Set(dispatchStatuses)
@@ -91,7 +98,9 @@ export function toRow(found: Found<typeof rowColumns>): DispatchRow {
     phase: text(found.phase),
     prompt: text(found.prompt),
     // A word of another program: nothing of ours runs for it, and how it ended is unknown.
-    status: knownStatuses.has(found.status) ? (found.status as DispatchRow['status']) : 'interrupted',
+    ...(knownStatuses.has(found.status)
+      ? { status: found.status as DispatchRow['status'] }
+      : { status: 'interrupted', recorded_status: String(found.status) }),
     sandbox: text(found.sandbox),
     exit_code: number(found.exit_code),
     error: text(found.error),
