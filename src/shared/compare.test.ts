@@ -42,16 +42,16 @@ test('bounds of the parent that held are shown where nobody asked, and marked wh
     effective: '6 used; at most 5',
     violation: '6 turns where 5 were allowed',
   })
-  expect(inherited.get('limits.timeout_s')).toMatchObject({ requested: null, effective: '1 s; at most 60' })
+  expect(inherited.get('limits.timeout_s')).toMatchObject({ requested: null, effective: '1 s; at most 60 s' })
   expect(inherited.get('limits.pids')).toMatchObject({ effective: 'at most 9', differs: false })
   expect(inherited.get('tools_allowed')?.violation).toContain('Bash')
   expect(inherited.get('tools_denied')?.effective).toBe('used: Bash; denied: Bash')
   expect(inherited.get('on_limit')?.effective).toBe('stop')
   const asked = compare({ max_turns: 9, limits: { timeout_s: 61, pids: 9 } }, { turns_used: 1, ceiling })
   expect(asked.get('max_turns')).toMatchObject({ requested: 'at most 9', differs: true, violation: null })
-  expect(asked.get('limits.timeout_s')).toMatchObject({ requested: '61', differs: true })
+  expect(asked.get('limits.timeout_s')).toMatchObject({ requested: 'at most 61 s', differs: true })
   // The control: what held as it was asked is not marked.
-  expect(asked.get('limits.pids')).toMatchObject({ requested: '9', effective: null, differs: false })
+  expect(asked.get('limits.pids')).toMatchObject({ requested: 'at most 9', effective: null, differs: false })
 })
 
 test('a tool that was not allowed, or was denied, is a violation named by its tool', () => {

@@ -280,14 +280,15 @@ function limits(spec: Fields, effective: Fields, ceiling: Fields): ComparedField
   return [...new Set([...Object.keys(asked), ...Object.keys(held)])].map((name) => {
     const limit = held[name] ?? asked[name]
     const { value = null, unit = '' } = actual[name] ?? {}
+    const withUnit = (count: number) => `${count} ${unit}`.trimEnd()
     const beyond = typeof limit === 'number' && value !== null && value > limit
     const isCut = typeof limit === 'number' && limit !== asked[name]
     return {
       field: `limits.${name}`,
-      requested: show(asked[name]),
+      requested: typeof asked[name] === 'number' ? `at most ${withUnit(asked[name])}` : show(asked[name]),
       effective: joined(
-        value === null ? null : `${Math.round(value * 10) / 10} ${unit}`,
-        isCut ? `at most ${limit}` : null,
+        value === null ? null : withUnit(Math.round(value * 10) / 10),
+        isCut ? `at most ${withUnit(limit)}` : null,
       ),
       differs: beyond || (asked[name] !== undefined && isCut),
       // Limits are hit on purpose and end a run a little late; a breach the driver is sure of is in `violations`.
@@ -307,6 +308,8 @@ function resources(effective: Fields): string | null {
     // Nobody measured it: that is not the same as none.
     if (used[name] === null) return [`${what} unknown`]
     const value = numberOf(used[name])
+    // Too little to be counted is not worth a word; how long it took is.
+    if (value === 0 && name !== 'wall_ms') return []
     return value === null ? [] : [`${Math.round(value * 10) / 10} ${unit} ${what}`.trimEnd()]
   })
   return figures.length === 0 ? null : figures.join(', ')

@@ -1,18 +1,17 @@
 import { shellLine } from '../../shared/shellLine.ts'
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { CircleCheck, Equal, EqualNot, TriangleAlert } from 'lucide-react'
 import { useMemo, useRef, useState } from 'react'
-import { compareSandbox } from '../../shared/compare.ts'
 import { isTerminal, type DispatchDetail } from '../../shared/dispatch.ts'
 import { useEvents } from '../client/useEvents.ts'
 import type { Tone } from '../design/Badge.tsx'
 import { Plain } from '../text/Plain.tsx'
-import { clock } from '../text/time.ts'
+import { clock, dateTime } from '../text/time.ts'
 import type { LoggedEvent } from '../../shared/events.ts'
 import { Boundaries } from './Boundaries.tsx'
+import { Comparison } from './Comparison.tsx'
 import { Network } from './Network.tsx'
+import { Plan } from './Plan.tsx'
 import { Proof } from './Proof.tsx'
-import { fieldWords } from './fields.ts'
 import { timelineOf, type Entry } from './timeline.ts'
 
 const longText = 240
@@ -44,7 +43,8 @@ function Facts({ detail }: { detail: DispatchDetail }) {
     ...(detail.phase === null ? [] : [['Phase', detail.phase] as const]),
     ...(detail.role === null ? [] : [['Role', detail.role] as const]),
     ...(detail.parent_id === null ? [] : [['Parent', detail.parent_id] as const]),
-    ['Asked for', new Date(detail.created_at).toLocaleString()],
+    ...(detail.recorded_status === undefined ? [] : [['Recorded as', detail.recorded_status] as const]),
+    ['Asked for', dateTime(detail.created_at)],
   ]
   return (
     <dl className="selectable grid grid-cols-[7rem_1fr] gap-x-3 gap-y-1">
@@ -57,97 +57,6 @@ function Facts({ detail }: { detail: DispatchDetail }) {
         </div>
       ))}
     </dl>
-  )
-}
-
-function Cell({ text, none }: { text: string | null; none: string }) {
-  if (text === null) return <span className="font-sans text-ink-faint">{none}</span>
-  return (
-    <span className="[overflow-wrap:anywhere]">
-      <Plain>{text}</Plain>
-    </span>
-  )
-}
-
-function Comparison({ detail }: { detail: DispatchDetail }) {
-  const fields = useMemo(() => compareSandbox(detail), [detail])
-  const broken = fields.filter((field) => field.violation !== null)
-  const ended = detail.sandbox_effective !== null
-  return (
-    <section>
-      <h2 className="mb-2 text-large font-semibold">Requested and effective</h2>
-      {ended && broken.length === 0 && (
-        <p className="mb-3 flex items-center gap-2 text-good">
-          <CircleCheck size={15} /> Nothing happened beyond what was requested.
-        </p>
-      )}
-      {broken.length > 0 && (
-        <ul className="mb-3 rounded-lg bg-bad-wash p-3 text-bad">
-          {broken.map((field) => (
-            <li
-              key={field.field + field.effective}
-              className="selectable flex gap-2 [overflow-wrap:anywhere]"
-            >
-              <TriangleAlert size={15} className="mt-0.5 shrink-0" />
-              <Plain>{field.violation ?? ''}</Plain>
-            </li>
-          ))}
-        </ul>
-      )}
-      {fields.length === 0 ? (
-        <p className="text-ink-soft">
-          Nothing was requested beyond the defaults{ended ? '.' : ', and nothing has been recorded yet.'}
-        </p>
-      ) : (
-        <div className="overflow-hidden rounded-lg shadow-[0_0_0_1px_var(--line)]">
-          <table className="selectable w-full table-fixed text-left">
-            <thead className="bg-sunken text-micro text-ink-faint">
-              <tr>
-                <th className="w-34 px-3 py-1.5 font-medium">Setting</th>
-                <th className="px-3 py-1.5 font-medium">Requested</th>
-                <th className="w-6" aria-label="Same or not" />
-                <th className="px-3 py-1.5 font-medium">
-                  {ended ? 'Effective' : 'Effective (still running)'}
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {fields.map((field) => {
-                const tone = field.violation !== null ? 'bg-bad-wash' : field.differs ? 'bg-warn-wash' : ''
-                const both = field.requested !== null && field.effective !== null
-                return (
-                  <tr
-                    key={field.field + field.effective}
-                    className={`border-t border-line align-top ${tone}`}
-                  >
-                    <th scope="row" className="px-3 py-1.5 font-normal text-ink-soft">
-                      <Plain>{fieldWords(field.field)}</Plain>
-                    </th>
-                    <td className="px-3 py-1.5 font-mono text-small">
-                      <Cell text={field.requested} none="not asked for" />
-                    </td>
-                    <td className="pt-2 text-center">
-                      {field.differs ? (
-                        <EqualNot
-                          size={13}
-                          aria-label="differs"
-                          className={field.violation === null ? 'text-warn' : 'text-bad'}
-                        />
-                      ) : (
-                        both && <Equal size={13} aria-label="same" className="text-ink-faint" />
-                      )}
-                    </td>
-                    <td className="px-3 py-1.5 font-mono text-small">
-                      <Cell text={field.effective} none={ended ? '–' : 'not known yet'} />
-                    </td>
-                  </tr>
-                )
-              })}
-            </tbody>
-          </table>
-        </div>
-      )}
-    </section>
   )
 }
 
@@ -194,7 +103,7 @@ function Timeline({ id, ended, events }: { id: string; ended: boolean; events: r
     overscan: 10,
   })
   return (
-    <section className="flex min-h-0 w-96 shrink-0 flex-col border-l border-line max-[72rem]:w-80 max-[60rem]:w-full max-[60rem]:border-t max-[60rem]:border-l-0">
+    <section className="flex min-h-0 w-96 shrink-0 flex-col border-l border-line max-[72rem]:w-80 tight:w-full tight:border-t tight:border-l-0">
       <div className="flex flex-wrap items-center justify-between gap-x-3 px-5 pt-4 pb-2">
         <h2 className="text-large font-semibold">Timeline</h2>
         {ended && entries.length > 0 && <Proof id={id} />}
@@ -225,12 +134,13 @@ function Timeline({ id, ended, events }: { id: string; ended: boolean; events: r
 export function Record({ detail }: { detail: DispatchDetail }) {
   const events = useEvents(detail.id)
   return (
-    <div className="flex min-h-0 flex-1 max-[60rem]:flex-col max-[60rem]:overflow-y-auto">
-      <div className="min-w-0 flex-1 space-y-6 overflow-y-auto p-5 max-[60rem]:overflow-visible">
+    <div className="flex min-h-0 flex-1 tight:flex-col tight:overflow-y-auto">
+      <div className="min-w-0 flex-1 space-y-6 overflow-y-auto p-5 tight:overflow-visible">
         <Facts detail={detail} />
         <Comparison detail={detail} />
         <Network detail={detail} events={events} />
         <Boundaries id={detail.id} />
+        <Plan events={events} effective={detail.sandbox_effective} />
       </div>
       <Timeline id={detail.id} ended={isTerminal(detail.status)} events={events} />
     </div>

@@ -24,5 +24,8 @@ const words: Readonly<Record<string, string>> = {
   'limits.timeout_s': 'Time',
 }
 
+/** A violation is a line of its own in the comparison, without a setting it belongs to. */
+export const isOwnLine = (field: string): boolean => field.startsWith('violation: ')
+
 /** A setting's name as a person reads it; one the window does not know keeps its own. */
-export const fieldWords = (field: string): string => words[field] ?? field
+export const fieldWords = (field: string): string => words[field] ?? field.replace(/^declared: /, '')

@@ -13,8 +13,9 @@ export function ago(at: string, now: number): string {
   return new Date(at).toLocaleDateString(undefined, { day: 'numeric', month: 'short' })
 }
 
-/** `640 ms`, `8.2 s`, `3m 04s`, `2h 11m`. */
+/** `640 ms`, `8.2 s`, `3m 04s`, `2h 11m`; nothing where a record says no time. */
 export function duration(milliseconds: number): string {
+  if (Number.isNaN(milliseconds)) return ''
   if (milliseconds < 1000) return `${Math.max(0, Math.round(milliseconds))} ms`
   if (milliseconds < minute) return `${(milliseconds / 1000).toFixed(milliseconds % 1000 === 0 ? 0 : 1)} s`
   if (milliseconds < hour) {
@@ -25,7 +26,13 @@ export function duration(milliseconds: number): string {
   return `${Math.floor(milliseconds / hour)}h ${minutes}m`
 }
 
+/** Records of any age and any program: a time that is none to us is shown as it was written. */
+const isTime = (at: string) => !Number.isNaN(Date.parse(at))
+
+export const dateTime = (at: string): string => (isTime(at) ? new Date(at).toLocaleString() : at)
+
 export function clock(at: string): string {
+  if (!isTime(at)) return at
   return new Date(at).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' })
 }
 

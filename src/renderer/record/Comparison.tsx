@@ -1,0 +1,153 @@
+import { CircleCheck, Equal, EqualNot, TriangleAlert } from 'lucide-react'
+import { useMemo } from 'react'
+import { compareSandbox, type ComparedField } from '../../shared/compare.ts'
+import type { DispatchDetail } from '../../shared/dispatch.ts'
+import { Disclosure } from '../design/Disclosure.tsx'
+import { Plain } from '../text/Plain.tsx'
+import { fieldWords, isOwnLine } from './fields.ts'
+
+function Cell({ text, none }: { text: string | null; none: string }) {
+  if (text === null) return <span className="font-sans text-ink-faint">{none}</span>
+  return (
+    <span className="[overflow-wrap:anywhere]">
+      <Plain>{text}</Plain>
+    </span>
+  )
+}
+
+const keyOf = (field: ComparedField) => field.field + field.effective
+
+function Line({ field, ended }: { field: ComparedField; ended: boolean }) {
+  const tone = field.violation !== null ? 'bg-bad-wash' : field.differs ? 'bg-warn-wash' : ''
+  const both = field.requested !== null && field.effective !== null
+  return (
+    <tr
+      data-differs={field.differs}
+      data-violated={field.violation !== null}
+      className={`border-t border-line align-top ${tone}`}
+    >
+      <th scope="row" className="px-3 py-1.5 font-normal text-ink-soft tight:px-2">
+        <Plain>{fieldWords(field.field)}</Plain>
+      </th>
+      <td className="px-3 py-1.5 font-mono text-small tight:px-2">
+        <Cell text={field.requested} none="not asked for" />
+      </td>
+      <td className="pt-2 text-center">
+        {field.differs ? (
+          <EqualNot
+            size={14}
+            strokeWidth={2.25}
+            role="img"
+            aria-label="differs"
+            className={`mx-auto ${field.violation === null ? 'text-warn' : 'text-bad'}`}
+          />
+        ) : (
+          both && <Equal size={13} role="img" aria-label="same" className="mx-auto text-ink-faint" />
+        )}
+      </td>
+      <td className="px-3 py-1.5 font-mono text-small tight:px-2">
+        <Cell text={field.effective} none={ended ? '–' : 'not known yet'} />
+      </td>
+    </tr>
+  )
+}
+
+function Verdict({
+  fields,
+  ended,
+  isPlain,
+}: {
+  fields: readonly ComparedField[]
+  ended: boolean
+  /** Nothing was asked for: then that is said instead. */
+  isPlain: boolean
+}) {
+  const broken = fields.filter((field) => field.violation !== null)
+  if (broken.length > 0)
+    return (
+      <ul className="mb-3 rounded-lg bg-bad-wash p-3 text-bad shadow-[inset_0_0_0_1px_var(--bad-line)]">
+        {broken.map((field) => (
+          <li key={keyOf(field)} className="selectable flex gap-2 [overflow-wrap:anywhere]">
+            <TriangleAlert size={15} className="mt-0.5 shrink-0" />
+            <span className="min-w-0">
+              <Plain>{field.violation ?? ''}</Plain>
+            </span>
+          </li>
+        ))}
+      </ul>
+    )
+  if (!ended || isPlain) return null
+  return (
+    <p className="mb-3 flex items-center gap-2 text-good">
+      <CircleCheck size={15} className="shrink-0" /> Nothing happened beyond what was requested.
+    </p>
+  )
+}
+
+/**
+ * Requested beside effective. What nobody asked for and what went as usual is out of the way, and still there for
+ * whoever wants it.
+ */
+export function Comparison({ detail }: { detail: DispatchDetail }) {
+  const fields = useMemo(() => compareSandbox(detail), [detail])
+  const ended = detail.sandbox_effective !== null
+  // A violation without a setting of its own has nothing to stand beside; it is said above.
+  const lines = fields.filter((field) => !isOwnLine(field.field))
+  const telling = lines.filter(
+    (field) => field.requested !== null || field.differs || field.violation !== null,
+  )
+  const usual = lines.filter((field) => !telling.includes(field))
+  return (
+    <section aria-label="Requested and effective">
+      <h2 className="mb-2 text-large font-semibold">Requested and effective</h2>
+      <Verdict fields={fields} ended={ended} isPlain={telling.length === 0} />
+      {telling.length === 0 ? (
+        <p className="flex gap-2 text-ink-soft">
+          {ended && <CircleCheck size={15} className="mt-0.5 shrink-0 text-good" />}
+          {ended
+            ? 'Nothing was requested beyond the defaults, and nothing went beyond them.'
+            : 'Nothing was requested beyond the defaults, and nothing has been recorded yet.'}
+        </p>
+      ) : (
+        <div className="overflow-hidden rounded-lg shadow-[0_0_0_1px_var(--line)]">
+          <table className="selectable w-full table-fixed text-left">
+            <thead className="bg-sunken text-micro text-ink-faint">
+              <tr>
+                <th className="w-34 px-3 py-1.5 font-medium tight:w-24 tight:px-2">Setting</th>
+                <th className="px-3 py-1.5 font-medium tight:px-2">Requested</th>
+                <th className="w-6" aria-label="Same or not" />
+                <th className="px-3 py-1.5 font-medium tight:px-2">
+                  {ended ? 'Effective' : 'Effective (still running)'}
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {telling.map((field) => (
+                <Line key={keyOf(field)} field={field} ended={ended} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {usual.length > 0 && (
+        <Disclosure
+          title={usual.length === 1 ? 'One more, as usual' : `${usual.length} more, as usual`}
+          className="mt-2"
+        >
+          <dl className="selectable grid grid-cols-[8.5rem_1fr] gap-x-3 gap-y-1 pl-3 tight:grid-cols-[6rem_1fr]">
+            {usual.map((field) => (
+              <div key={keyOf(field)} className="contents">
+                <dt className="text-ink-faint">
+                  <Plain>{fieldWords(field.field)}</Plain>
+                </dt>
+                <dd className="min-w-0 font-mono text-small [overflow-wrap:anywhere]">
+                  <Plain>{field.effective ?? ''}</Plain>
+                </dd>
+              </div>
+            ))}
+          </dl>
+        </Disclosure>
+      )}
+    </section>
+  )
+}
