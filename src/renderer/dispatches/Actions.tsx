@@ -1,7 +1,16 @@
-import { ArchiveRestore, Download, Ellipsis, MessageSquareReply, Square, Trash2, Undo2 } from 'lucide-react'
+import {
+  ArchiveRestore,
+  Download,
+  Ellipsis,
+  MessageSquareReply,
+  RotateCw,
+  Square,
+  Trash2,
+  Undo2,
+} from 'lucide-react'
 import { useState } from 'react'
 import { exportFormats, type Changeset, type ExportFormat } from '../../shared/changeset.ts'
-import { isTerminal, type DispatchRow } from '../../shared/dispatch.ts'
+import { isTerminal, type DispatchDetail, type DispatchRow } from '../../shared/dispatch.ts'
 import { useAct } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Menu, MenuItem } from '../design/Menu.tsx'
@@ -10,6 +19,8 @@ import { ApplyDialog } from '../review/ApplyDialog.tsx'
 import { AbandonDialog, SendBackDialog, StopDialog } from '../review/Endings.tsx'
 import { tallyOf } from '../review/model.ts'
 import { useKeys } from '../shell/useKeys.ts'
+import { formOf } from '../spawn/again.ts'
+import { useSpawn } from '../spawn/SpawnContext.ts'
 import { download } from './download.ts'
 import type { WorktreePlace } from './useWorktree.ts'
 
@@ -37,7 +48,7 @@ export function whyNotApply(row: DispatchRow, changeset: Changeset | undefined):
 }
 
 type ActionsProps = {
-  row: DispatchRow
+  row: DispatchDetail
   changeset: Changeset | undefined
   worktree: WorktreePlace | null
   commits: number
@@ -47,6 +58,7 @@ type ActionsProps = {
 export function Actions({ row, changeset, worktree, commits }: ActionsProps) {
   const [ending, setEnding] = useState<Ending>(null)
   const close = () => setEnding(null)
+  const openSpawn = useSpawn()
   const state = row.changeset?.state
   // A later turn works on the changeset of the first.
   const id = row.changeset?.id ?? row.id
@@ -68,6 +80,37 @@ export function Actions({ row, changeset, worktree, commits }: ActionsProps) {
 
   return (
     <div className="flex shrink-0 items-center gap-2">
+      {(inReview || row.status !== 'preflight_failed') && (
+        <Menu
+          trigger={
+            <Button
+              look="quiet"
+              icon={<Ellipsis size={16} />}
+              aria-label="More actions"
+              disabled={save.isPending}
+            />
+          }
+        >
+          {inReview && (
+            <MenuItem icon={<MessageSquareReply size={14} />} onSelect={() => setEnding('back')}>
+              Send back to the agent…
+            </MenuItem>
+          )}
+          <MenuItem icon={<RotateCw size={14} />} onSelect={() => openSpawn(formOf(row))}>
+            Run it again…
+          </MenuItem>
+          {row.changeset !== null &&
+            exportFormats.map((format) => (
+              <MenuItem
+                key={format}
+                icon={<Download size={14} />}
+                onSelect={() => save.mutate({ id, format })}
+              >
+                {exportWords[format]}
+              </MenuItem>
+            ))}
+        </Menu>
+      )}
       {running && (
         <Button icon={<Square size={12} className="fill-current" />} onClick={() => setEnding('stop')}>
           Stop
@@ -89,31 +132,8 @@ export function Actions({ row, changeset, worktree, commits }: ActionsProps) {
       )}
       {inReview && (
         <>
-          <Menu
-            trigger={
-              <Button
-                look="quiet"
-                icon={<Ellipsis size={16} />}
-                aria-label="More actions"
-                disabled={save.isPending}
-              />
-            }
-          >
-            <MenuItem icon={<MessageSquareReply size={14} />} onSelect={() => setEnding('back')}>
-              Send back to the agent…
-            </MenuItem>
-            {exportFormats.map((format) => (
-              <MenuItem
-                key={format}
-                icon={<Download size={14} />}
-                onSelect={() => save.mutate({ id, format })}
-              >
-                {exportWords[format]}
-              </MenuItem>
-            ))}
-          </Menu>
           <Button icon={<Trash2 size={14} />} onClick={() => setEnding('abandon')}>
-            <span className="narrow:sr-only">Abandon…</span>
+            <span className="tight:sr-only">Abandon…</span>
           </Button>
           <Button
             look="primary"

@@ -3,6 +3,7 @@ import type { ReactNode } from 'react'
 import type { CheckResult, LevelReport } from '../../shared/doctor.ts'
 import { useAnswer } from '../client/queries.ts'
 import { Badge } from '../design/Badge.tsx'
+import { FixText } from '../design/FixText.tsx'
 import { Reading } from '../design/Section.tsx'
 import { LevelIcon } from '../dispatches/Badges.tsx'
 import { levelWords } from '../dispatches/words.ts'
@@ -12,7 +13,7 @@ function CheckText({ check }: { check: CheckResult }) {
   return (
     <>
       <span className="text-ink-soft">
-        <Plain>{check.name}</Plain>
+        <Plain>{`${check.name}:`}</Plain>
       </span>{' '}
       <span className="text-ink-faint">
         <Plain>{check.detail}</Plain>
@@ -50,9 +51,9 @@ function LevelRow({ report }: { report: LevelReport }) {
               <span className="min-w-0 [overflow-wrap:anywhere]">
                 <CheckText check={check} />
                 {check.fix !== null && (
-                  <code className="mt-0.5 block font-mono text-micro text-ink">
-                    <Plain>{check.fix}</Plain>
-                  </code>
+                  <span className="mt-0.5 block text-ink">
+                    <FixText text={check.fix} />
+                  </span>
                 )}
               </span>
             </li>
@@ -64,7 +65,7 @@ function LevelRow({ report }: { report: LevelReport }) {
             <CircleCheck size={14} className="text-good" />
             {passed.length} {passed.length === 1 ? 'check' : 'checks'} passed
           </summary>
-          <ul className="mt-1.5 grid grid-cols-2 gap-x-4 gap-y-1 pl-5.5 narrow:grid-cols-1">
+          <ul className="mt-1.5 grid grid-cols-2 gap-x-4 gap-y-1 pl-5.5 tight:grid-cols-1">
             {passed.map((check) => (
               <li key={check.name} className="min-w-0 [overflow-wrap:anywhere]">
                 <CheckText check={check} />

@@ -50,7 +50,7 @@ export function InboxPage({
   }
   return (
     <div className="h-full overflow-y-auto">
-      <div className="mx-auto max-w-2xl space-y-5 px-6 py-8 narrow:px-4 narrow:py-5">
+      <div className="mx-auto max-w-2xl space-y-5 px-6 py-8 tight:px-4 tight:py-5">
         <header className="flex items-end gap-4">
           <div className="flex-1">
             <h1 className="text-display font-semibold tracking-tight">Asking for more</h1>

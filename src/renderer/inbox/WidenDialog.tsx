@@ -5,11 +5,12 @@ import { presetOf } from '../../shared/hosts.ts'
 import { useMutation } from '@tanstack/react-query'
 import { useClient } from '../client/context.tsx'
 import { Button } from '../design/Button.tsx'
-import { Dialog } from '../design/Dialog.tsx'
+import { Dialog, DialogActions } from '../design/Dialog.tsx'
 import { showError, showToast } from '../design/toasts.ts'
 import { boundaryWords } from '../dispatches/words.ts'
 import { hostsOf } from '../spawn/form.ts'
 import { HostsField } from '../spawn/HostsField.tsx'
+import { troubleWithHosts } from '../spawn/troubles.ts'
 
 type WidenDialogProps = {
   row: DispatchRow
@@ -23,6 +24,7 @@ type WidenDialogProps = {
 export function WidenDialog({ row, to, hosts: first = '', onClose }: WidenDialogProps) {
   const client = useClient()
   const [text, setText] = useState(first)
+  const wrong = troubleWithHosts(hostsOf(text))
   const widen = useMutation({
     mutationFn: async () => {
       const asked = hostsOf(text)
@@ -58,20 +60,23 @@ export function WidenDialog({ row, to, hosts: first = '', onClose }: WidenDialog
       title={`Widen to ${boundaryWords[to].label}`}
       description={`${boundaryWords[to].detail} It holds at once, while it runs, and until it ends or you narrow it.`}
       footer={
-        <>
-          <Button look="quiet" onClick={onClose}>
-            Cancel
-          </Button>
-          <Button look="primary" disabled={widen.isPending} onClick={() => widen.mutate()}>
+        <DialogActions onCancel={onClose}>
+          <Button look="primary" disabled={widen.isPending || wrong !== null} onClick={() => widen.mutate()}>
             {widen.isPending ? 'Widening…' : 'Widen'}
           </Button>
-        </>
+        </DialogActions>
       }
     >
       {boundaryRank(to) >= boundaryRank('network') && (
         <div className="space-y-1.5">
           <span className="font-medium">Hosts it may reach</span>
-          <HostsField value={text} agent={row.agent} roots={row.roots} onChange={setText} />
+          <HostsField
+            value={text}
+            agent={row.agent}
+            roots={row.roots}
+            trouble={wrong === null ? undefined : { text: wrong }}
+            onChange={setText}
+          />
         </div>
       )}
     </Dialog>

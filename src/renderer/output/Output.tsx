@@ -1,6 +1,7 @@
 import { useState } from 'react'
-import { isTerminal, type DispatchRow } from '../../shared/dispatch.ts'
+import { isTerminal, type DispatchDetail, type DispatchRow } from '../../shared/dispatch.ts'
 import { Plain } from '../text/Plain.tsx'
+import { DidNotStart } from './DidNotStart.tsx'
 import { Terminal } from './Terminal.tsx'
 
 function waitingText(row: DispatchRow): string {
@@ -9,21 +10,9 @@ function waitingText(row: DispatchRow): string {
   return 'It printed nothing.'
 }
 
-export function Output({ row }: { row: DispatchRow }) {
+export function Output({ row }: { row: DispatchDetail }) {
   const [empty, setEmpty] = useState(true)
-  if (row.status === 'preflight_failed') {
-    return (
-      <div className="grid flex-1 place-items-center p-8">
-        <div className="selectable max-w-xl rounded-lg bg-bad-wash p-5">
-          <h2 className="text-large font-semibold">It did not start</h2>
-          <p className="mt-1 whitespace-pre-wrap text-ink-soft [overflow-wrap:anywhere]">
-            <Plain>{row.error ?? 'A check before the start failed.'}</Plain>
-          </p>
-          <p className="mt-3 text-small text-ink-faint">Nothing ran and no file was touched.</p>
-        </div>
-      </div>
-    )
-  }
+  if (row.status === 'preflight_failed') return <DidNotStart detail={row} />
   return (
     <div className="relative flex min-h-0 flex-1 flex-col">
       <div className="min-h-0 flex-1 py-3 pl-4">

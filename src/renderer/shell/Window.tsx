@@ -1,6 +1,6 @@
 import { ArrowLeft, Inbox } from 'lucide-react'
 import { Tooltip } from 'radix-ui'
-import { useEffect, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { useAnswer, useChanges } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Toaster } from '../design/Toaster.tsx'
@@ -8,6 +8,9 @@ import { DispatchPage } from '../dispatches/DispatchPage.tsx'
 import { groupOf, newestTurns } from '../dispatches/words.ts'
 import { HostPage } from '../host/HostPage.tsx'
 import { InboxPage } from '../inbox/InboxPage.tsx'
+import { recentCommands } from '../spawn/again.ts'
+import { emptyForm, type SpawnForm } from '../spawn/form.ts'
+import { SpawnContext, type OpenSpawn } from '../spawn/SpawnContext.ts'
 import { SpawnDialog } from '../spawn/SpawnDialog.tsx'
 import { Busy } from './Busy.tsx'
 import { Home } from './Home.tsx'
@@ -41,16 +44,14 @@ export function Window() {
   const route = useRoute()
   const list = useAnswer('dispatch.list', { limit: 500 })
   const inbox = useAnswer('boundary.inbox', {})
-  const [spawning, setSpawning] = useState(false)
+  const [spawning, setSpawning] = useState<SpawnForm | null>(null)
+  const unfinished = useRef<SpawnForm | null>(null)
   const [showKeys, setShowKeys] = useState(false)
   useKeys({
-    n: () => setSpawning(true),
+    n: () => openSpawn(),
     i: () => go({ page: 'inbox' }),
     '?': () => setShowKeys(true),
   })
-  useEffect(() => {
-    window.orangery?.onCommand((command) => (command === 'spawn' ? setSpawning(true) : setShowKeys(true)))
-  }, [])
   const rows = list.data ?? []
   const requests = inbox.data ?? []
   const asking = new Set<string>(requests.map((request) => request.dispatch))
@@ -59,43 +60,66 @@ export function Window() {
   const here = route.page === 'dispatch' ? rows.find((row) => row.id === route.id) : rows[0]
   const atHome = route.page === 'home'
 
+  /** Begins where one is, with what ran there last; what was filled in and not started is still there. */
+  const openSpawn: OpenSpawn = (form) => {
+    const folder = here?.roots[0] ?? rows[0]?.roots[0] ?? ''
+    const usual = { ...emptyForm, roots: [folder], command: recentCommands(rows, folder)[0] ?? '' }
+    setSpawning(form === undefined ? (unfinished.current ?? usual) : { ...emptyForm, ...form })
+  }
+  const latestOpen = useRef(openSpawn)
+  latestOpen.current = openSpawn
+  useEffect(() => {
+    window.orangery?.onCommand((command) => (command === 'spawn' ? latestOpen.current() : setShowKeys(true)))
+  }, [])
+
   return (
     <Tooltip.Provider delayDuration={500} skipDelayDuration={200}>
-      <div className="flex h-full flex-col">
-        <Lost />
-        <div className="flex min-h-0 flex-1 narrow:flex-col">
-          <Sidebar
-            rows={rows}
-            requests={requests}
-            onSpawn={() => setSpawning(true)}
-            className={atHome ? `narrow:w-full ${rows.length > 0 ? 'narrow:flex-1' : ''}` : 'narrow:hidden'}
-          />
-          <main
-            className={`glass my-2 mr-2 flex min-h-0 min-w-0 flex-1 flex-col overflow-hidden rounded-xl narrow:m-0 narrow:rounded-none ${atHome && rows.length > 0 ? 'narrow:hidden' : ''}`}
-          >
-            {!atHome && <BackBar asking={requests.length} />}
-            <div className="min-h-0 flex-1">
-              {route.page === 'dispatch' && (
-                <DispatchPage
-                  key={route.id}
-                  id={route.id}
-                  tab={route.tab}
-                  requests={requests.filter((request) => request.dispatch === route.id)}
-                />
-              )}
-              {route.page === 'host' && <HostPage tab={route.tab} />}
-              {route.page === 'inbox' && <InboxPage requests={requests} rows={rows} />}
-              {atHome && list.data !== undefined && (
-                <Home first={rows.length === 0} waiting={waiting} onSpawn={() => setSpawning(true)} />
-              )}
-            </div>
-          </main>
+      <SpawnContext.Provider value={openSpawn}>
+        <div className="flex h-full flex-col">
+          <Lost />
+          <div className="flex min-h-0 flex-1 narrow:flex-col">
+            <Sidebar
+              rows={rows}
+              requests={requests}
+              onSpawn={() => openSpawn()}
+              className={atHome ? `narrow:w-full ${rows.length > 0 ? 'narrow:flex-1' : ''}` : 'narrow:hidden'}
+            />
+            <main
+              className={`glass my-2 mr-2 flex min-h-0 min-w-0 flex-1 flex-col overflow-hidden rounded-xl narrow:m-0 narrow:rounded-none ${atHome && rows.length > 0 ? 'narrow:hidden' : ''}`}
+            >
+              {!atHome && <BackBar asking={requests.length} />}
+              <div className="min-h-0 flex-1">
+                {route.page === 'dispatch' && (
+                  <DispatchPage
+                    key={route.id}
+                    id={route.id}
+                    tab={route.tab}
+                    requests={requests.filter((request) => request.dispatch === route.id)}
+                  />
+                )}
+                {route.page === 'host' && <HostPage tab={route.tab} />}
+                {route.page === 'inbox' && <InboxPage requests={requests} rows={rows} />}
+                {atHome && list.data !== undefined && (
+                  <Home first={rows.length === 0} waiting={waiting} onSpawn={() => openSpawn()} />
+                )}
+              </div>
+            </main>
+          </div>
         </div>
-      </div>
-      <Busy />
-      <SpawnDialog open={spawning} startAt={here?.roots[0] ?? null} onClose={() => setSpawning(false)} />
-      <KeysDialog open={showKeys} onClose={() => setShowKeys(false)} />
-      <Toaster />
+        <Busy />
+        {spawning !== null && (
+          <SpawnDialog
+            first={spawning}
+            rows={rows}
+            onClose={(form) => {
+              unfinished.current = form
+              setSpawning(null)
+            }}
+          />
+        )}
+        <KeysDialog open={showKeys} onClose={() => setShowKeys(false)} />
+        <Toaster />
+      </SpawnContext.Provider>
     </Tooltip.Provider>
   )
 }

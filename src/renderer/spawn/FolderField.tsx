@@ -3,12 +3,16 @@ import { useDeferredValue, useId, useState } from 'react'
 import { useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Plain } from '../text/Plain.tsx'
+import { markedBy, type FieldTrouble } from './Field.tsx'
 
 type FolderFieldProps = {
   value: string
   home: string
   label: string
   autoFocus?: boolean
+  trouble?: FieldTrouble | undefined
+  /** Where the trouble is said. */
+  messageId: string
   onChange(path: string): void
   onRemove?: (() => void) | undefined
 }
@@ -16,7 +20,16 @@ type FolderFieldProps = {
 const parentOf = (path: string) => path.slice(0, path.lastIndexOf('/') + 1)
 
 /** A path with completion by the host; a native dialog where there is one. */
-export function FolderField({ value, home, label, autoFocus = false, onChange, onRemove }: FolderFieldProps) {
+export function FolderField({
+  value,
+  home,
+  label,
+  autoFocus = false,
+  trouble,
+  messageId,
+  onChange,
+  onRemove,
+}: FolderFieldProps) {
   const listId = useId()
   const [focused, setFocused] = useState(false)
   const [marked, setMarked] = useState(0)
@@ -40,7 +53,7 @@ export function FolderField({ value, home, label, autoFocus = false, onChange, o
 
   return (
     <div className="relative">
-      <div className="flex h-9 items-center gap-2 rounded-lg bg-raised pr-1 pl-3 shadow-[0_0_0_1px_var(--line-strong)] focus-within:shadow-[0_0_0_1.5px_var(--accent-line)]">
+      <div className="flex h-9 items-center gap-2 rounded-lg bg-raised pr-1 pl-3 shadow-[0_0_0_1px_var(--line-strong)] focus-within:shadow-[0_0_0_1.5px_var(--accent-line)] has-aria-invalid:shadow-[0_0_0_1.5px_var(--bad-line)]">
         <Folder size={15} className="shrink-0 text-ink-faint" />
         <input
           data-autofocus={autoFocus ? '' : undefined}
@@ -49,6 +62,7 @@ export function FolderField({ value, home, label, autoFocus = false, onChange, o
           aria-expanded={open}
           aria-controls={listId}
           aria-autocomplete="list"
+          {...markedBy(trouble, messageId)}
           value={value}
           placeholder={`${home}/project`}
           spellCheck={false}

@@ -1,6 +1,8 @@
 import { presetNames, presetOf } from '../../shared/hosts.ts'
 import { useAnswer } from '../client/queries.ts'
 import { Plain } from '../text/Plain.tsx'
+import { useId } from 'react'
+import { FieldMessage, inputLook, markedBy, type FieldTrouble } from './Field.tsx'
 import { hostsOf } from './form.ts'
 
 /** Each asked for on its own: one that means nothing here must not hide what the others mean. */
@@ -26,11 +28,13 @@ type HostsFieldProps = {
   value: string
   agent: string
   roots: readonly string[]
+  trouble?: FieldTrouble | undefined
   onChange(value: string): void
 }
 
 /** Hosts by name, or presets for what the user's own tools are set to, each shown as what it means here. */
-export function HostsField({ value, agent, roots, onChange }: HostsFieldProps) {
+export function HostsField({ value, agent, roots, trouble, onChange }: HostsFieldProps) {
+  const messageId = useId()
   const hosts = hostsOf(value)
   const presets = hosts.filter((host) => presetOf(host) !== null)
   const toggle = (rule: string) =>
@@ -39,12 +43,14 @@ export function HostsField({ value, agent, roots, onChange }: HostsFieldProps) {
     <div className="space-y-1.5">
       <input
         aria-label="Hosts it may reach"
+        {...markedBy(trouble, messageId)}
         value={value}
         onChange={(event) => onChange(event.target.value)}
         placeholder="registry.example.com:443 *.example.org"
         spellCheck={false}
-        className="h-9 w-full rounded-lg bg-raised px-3 font-mono text-small shadow-[0_0_0_1px_var(--line-strong)] outline-none focus:shadow-[0_0_0_1.5px_var(--accent-line)]"
+        className={`${inputLook} font-mono text-small`}
       />
+      <FieldMessage id={messageId} trouble={trouble} />
       <div className="flex flex-wrap gap-1" role="group" aria-label="Presets">
         {presetNames.map((name) => (
           <button

@@ -2,7 +2,7 @@ import { FileWarning } from 'lucide-react'
 import { useState } from 'react'
 import { useAct, useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
-import { Dialog } from '../design/Dialog.tsx'
+import { Dialog, DialogActions } from '../design/Dialog.tsx'
 import { Plain } from '../text/Plain.tsx'
 import { lineDifference } from './lineDifference.ts'
 
@@ -49,10 +49,7 @@ export function TrustNotice({ root }: { root: string }) {
         description={<Plain>{asked.file}</Plain>}
         width="max-w-2xl"
         footer={
-          <>
-            <Button look="quiet" onClick={() => setOpen(false)}>
-              Not now
-            </Button>
+          <DialogActions cancel="Not now" onCancel={() => setOpen(false)}>
             <Button
               look="primary"
               disabled={asked.sha256 === null || trust.isPending}
@@ -60,7 +57,7 @@ export function TrustNotice({ root }: { root: string }) {
             >
               Trust exactly this text
             </Button>
-          </>
+          </DialogActions>
         }
       >
         <pre className="selectable overflow-x-auto rounded-lg bg-sunken py-2 font-mono text-small shadow-[inset_0_0_0_1px_var(--line)]">

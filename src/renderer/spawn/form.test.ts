@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { emptyForm, fill, terminalLine } from './form.ts'
+import { boundaryOf, emptyForm, fill, terminalLine, type SpawnForm } from './form.ts'
 
 const filled = { ...emptyForm, roots: ['/home/ada/shop'], command: 'npm test' }
 
@@ -29,7 +29,30 @@ test('what was chosen becomes the contract, and nothing else', () => {
 test('what is missing or wrong is said before anything is sent', () => {
   expect(fill(emptyForm)).toMatchObject({ ok: false, missing: 'folder' })
   expect(fill({ ...filled, command: ' ' })).toMatchObject({ ok: false, missing: 'command' })
-  expect(fill({ ...filled, cpus: 'many' })).toMatchObject({ ok: false, missing: 'contract' })
+})
+
+test('what is wrong is said at its field, in the words of the form', () => {
+  const wrong = fill({ ...filled, roots: ['shop'], cpus: 'many', hosts: 'ok.example foo/bar', timeoutS: '0' })
+  if (wrong.ok) throw new Error('it was taken')
+  expect(Object.keys(wrong.troubles)).toEqual(['folder', 'hosts', 'cpus', 'timeoutS'])
+  expect(wrong.troubles.hosts).toContain('foo/bar is no host')
+  expect(Object.values(wrong.troubles).join()).not.toContain('--')
+  expect(fill({ ...filled, hosts: 'a.example db.test:5432=127.0.0.1:5432 @npm', cpus: '0.5' }).ok).toBe(true)
+})
+
+test('naming hosts opens the network, and a narrower boundary is asked for by its name', () => {
+  const spec = (form: SpawnForm) => {
+    const result = fill(form)
+    return result.ok
+      ? (JSON.parse(result.input.sandbox_spec ?? 'null') as { boundary?: string } | null)
+      : null
+  }
+  const hosts = { ...filled, hosts: 'registry.example.com' }
+  expect([boundaryOf(filled), boundaryOf(hosts)]).toEqual(['readwrite', 'network'])
+  expect(spec(hosts)).not.toHaveProperty('boundary')
+  expect(spec({ ...hosts, boundary: 'readwrite' })).toHaveProperty('boundary', 'readwrite')
+  expect(spec({ ...filled, boundary: 'readwrite' })).toBeNull()
+  expect(terminalLine({ ...hosts, boundary: 'readwrite' })).toContain('--boundary readwrite')
 })
 
 test('the line for a terminal says the same', () => {

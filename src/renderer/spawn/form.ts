@@ -3,9 +3,10 @@ import type { BoundaryLevel } from '../../shared/boundary.ts'
 import { contractOfOptions } from '../../shared/contractOptions.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { SandboxLevel } from '../../shared/level.ts'
-import type { WorkspaceStrategy } from '../../shared/spec.ts'
+import type { SandboxSpec, WorkspaceStrategy } from '../../shared/spec.ts'
 import { shellLine } from '../../shared/shellLine.ts'
 import { commandOf } from './command.ts'
+import { troubleWithAmount, troubleWithHosts } from './troubles.ts'
 
 export type SpawnForm = {
   readonly roots: readonly string[]
@@ -17,11 +18,16 @@ export type SpawnForm = {
   readonly changeset: WorkspaceStrategy
   /** Id of the integration worktree, for that strategy. */
   readonly worktree: string
-  readonly boundary: BoundaryLevel
+  /** Id of a sandbox that was made before and waits for something to run in it. */
+  readonly invocation: string
+  /** Null: as it comes, by whether hosts are named. */
+  readonly boundary: BoundaryLevel | null
   readonly hosts: string
   readonly memoryMb: string
   readonly cpus: string
   readonly timeoutS: string
+  /** What an earlier dispatch asked for and no field here is for: it is asked for again, never dropped in silence. */
+  readonly extra: Readonly<Record<string, unknown>>
 }
 
 export const emptyForm: SpawnForm = {
@@ -33,25 +39,32 @@ export const emptyForm: SpawnForm = {
   level: 1,
   changeset: 'overlay',
   worktree: '',
-  boundary: 'readwrite',
+  invocation: '',
+  boundary: null,
   hosts: '',
   memoryMb: '',
   cpus: '',
   timeoutS: '',
+  extra: {},
 }
 
 const given = (text: string) => (text.trim() === '' ? undefined : text.trim())
-const rootsOf = (form: SpawnForm) =>
+export const rootsOf = (form: Pick<SpawnForm, 'roots'>): string[] =>
   form.roots.map((root) => root.trim().replace(/(?<=.)\/+$/, '')).filter(Boolean)
 export const hostsOf = (text: string): readonly string[] => text.split(/[\s,]+/).filter(Boolean)
+
+/** The boundary it starts with: naming hosts opens the network to them, unless another boundary is asked for. */
+export const boundaryOf = (form: Pick<SpawnForm, 'boundary' | 'hosts'>): BoundaryLevel =>
+  form.boundary ?? (hostsOf(form.hosts).length > 0 ? 'network' : 'readwrite')
 
 /** Only what differs from the defaults of `run` is asked for: a contract nobody wrote stays NULL. */
 function contractOf(form: SpawnForm) {
   const hosts = hostsOf(form.hosts)
+  const isDefault = form.boundary === null || (form.boundary === 'readwrite' && hosts.length === 0)
   return {
     level: form.level === 1 ? undefined : form.level,
     changeset: form.changeset === 'overlay' ? undefined : form.changeset,
-    boundary: form.boundary === 'readwrite' ? undefined : form.boundary,
+    boundary: isDefault ? undefined : (form.boundary ?? undefined),
     allowHost: hosts.length === 0 ? undefined : [...hosts],
     memoryMb: given(form.memoryMb),
     cpus: given(form.cpus),
@@ -59,66 +72,119 @@ function contractOf(form: SpawnForm) {
   }
 }
 
+function specOf(form: SpawnForm): SandboxSpec | null {
+  const spec = contractOfOptions(contractOf(form))
+  if (Object.keys(form.extra).length === 0) return spec
+  const limits = { ...(form.extra['limits'] as object | undefined), ...spec?.limits }
+  return { ...form.extra, ...spec, ...(Object.keys(limits).length === 0 ? {} : { limits }) }
+}
+
+export const spawnFields = [
+  'folder',
+  'command',
+  'worktree',
+  'hosts',
+  'memoryMb',
+  'cpus',
+  'timeoutS',
+  'level',
+] as const
+export type SpawnField = (typeof spawnFields)[number]
+/** By field, in the words of the form. */
+export type Troubles = Readonly<Partial<Record<SpawnField, string>>>
+
 export type Filled =
   | { readonly ok: true; readonly input: SpawnInput }
   | {
       readonly ok: false
-      readonly missing: 'folder' | 'command' | 'worktree' | 'contract'
+      /** What is not there yet; nothing is wrong with it. */
+      readonly missing: SpawnField | null
       readonly why: string
+      readonly troubles: Troubles
     }
+
+function missingIn(form: SpawnForm): { field: SpawnField; why: string } | null {
+  if (rootsOf(form).length === 0) return { field: 'folder', why: 'Choose a folder first.' }
+  if (form.agent === 'command' && commandOf(form.command).length === 0)
+    return { field: 'command', why: 'Say what to run.' }
+  if (form.changeset === 'worktree' && form.worktree === '' && form.invocation === '')
+    return { field: 'worktree', why: 'Choose or create a worktree.' }
+  return null
+}
+
+function troublesIn(form: SpawnForm): Troubles {
+  const found = {
+    folder: rootsOf(form).some((root) => !root.startsWith('/'))
+      ? 'Write the whole path, beginning with / or ~.'
+      : null,
+    hosts: troubleWithHosts(hostsOf(form.hosts)),
+    memoryMb: troubleWithAmount(form.memoryMb, 'megabytes, as in 2048'),
+    cpus: troubleWithAmount(form.cpus, 'processors, as in 2 or 0.5'),
+    timeoutS: troubleWithAmount(form.timeoutS, 'seconds, as in 900'),
+  }
+  return Object.fromEntries(Object.entries(found).filter(([, why]) => why !== null))
+}
 
 /** The request the form stands for, or what it lacks. */
 export function fill(form: SpawnForm): Filled {
-  const roots = rootsOf(form)
-  if (roots.length === 0) return { ok: false, missing: 'folder', why: 'Choose a folder first.' }
-  const command = commandOf(form.command)
-  if (form.agent === 'command' && command.length === 0) {
-    return { ok: false, missing: 'command', why: 'Say what to run.' }
-  }
-  if (form.changeset === 'worktree' && form.worktree === '') {
-    return { ok: false, missing: 'worktree', why: 'Choose or create a worktree.' }
-  }
+  const troubles = troublesIn(form)
+  const missing = missingIn(form)
+  if (missing !== null) return { ok: false, missing: missing.field, why: missing.why, troubles }
+  if (Object.keys(troubles).length > 0)
+    return { ok: false, missing: null, why: 'Something above is not right yet.', troubles }
   try {
-    const spec = contractOfOptions(contractOf(form))
+    const spec = specOf(form)
     return {
       ok: true,
       input: {
         agent: form.agent,
-        command: form.agent === 'command' ? [...command] : [],
-        roots,
+        command: form.agent === 'command' ? [...commandOf(form.command)] : [],
+        roots: rootsOf(form),
         ...(given(form.prompt) === undefined || form.agent === 'command'
           ? {}
           : { prompt: form.prompt.trim() }),
         ...(given(form.name) === undefined ? {} : { name: form.name.trim() }),
-        ...(form.changeset === 'worktree' ? { worktree: form.worktree } : {}),
+        ...(form.invocation === ''
+          ? form.changeset === 'worktree'
+            ? { worktree: form.worktree }
+            : {}
+          : { invocation: form.invocation }),
         ...(spec === null ? {} : { sandbox_spec: JSON.stringify(spec) }),
       },
     }
   } catch (error) {
     if (!(error instanceof OrangeryError)) throw error
-    return { ok: false, missing: 'contract', why: [error.message, error.hint].filter(Boolean).join('. ') }
+    return { ok: false, missing: null, why: error.message, troubles }
   }
 }
 
 /** The line that does the same in a terminal. */
 export function terminalLine(form: SpawnForm): string {
   const contract = contractOf(form)
-  const roots = rootsOf(form)
   const own = form.agent === 'command'
   const option = (name: string, value: string | number | undefined) =>
     value === undefined ? [] : [name, String(value)]
+  const isWhole = Object.keys(form.extra).length > 0
   const words = [
     'orangery',
     ...(own ? ['run'] : ['dispatch', 'spawn', `--agent=${form.agent}`]),
-    ...roots.flatMap((root) => ['--dir', root]),
-    ...option('--level', contract.level),
-    ...option('--changeset', contract.changeset),
-    ...option('--worktree', form.changeset === 'worktree' ? given(form.worktree) : undefined),
-    ...option('--boundary', contract.boundary),
-    ...(contract.allowHost ?? []).flatMap((host) => ['--allow-host', host]),
-    ...option('--memory-mb', contract.memoryMb),
-    ...option('--cpus', contract.cpus),
-    ...option('--timeout-s', contract.timeoutS),
+    ...rootsOf(form).flatMap((root) => ['--dir', root]),
+    ...option('--invocation', given(form.invocation)),
+    ...option(
+      '--worktree',
+      form.changeset === 'worktree' && form.invocation === '' ? given(form.worktree) : undefined,
+    ),
+    ...(isWhole
+      ? ['--sandbox-spec', JSON.stringify(specOf(form))]
+      : [
+          ...option('--level', contract.level),
+          ...option('--changeset', contract.changeset),
+          ...option('--boundary', contract.boundary),
+          ...(contract.allowHost ?? []).flatMap((host) => ['--allow-host', host]),
+          ...option('--memory-mb', contract.memoryMb),
+          ...option('--cpus', contract.cpus),
+          ...option('--timeout-s', contract.timeoutS),
+        ]),
     ...option('--name', given(form.name)),
     ...(own ? ['--', ...commandOf(form.command)] : option('--prompt', given(form.prompt))),
   ]

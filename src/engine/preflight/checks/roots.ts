@@ -16,7 +16,7 @@ export async function checkReachable(root: string): Promise<CheckResult> {
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code
     if (code === 'ENOENT')
-      return { name, ok: false, detail: 'it does not exist', fix: 'Check the spelling of --dir.' }
+      return { name, ok: false, detail: 'it does not exist', fix: 'Check its spelling.' }
     if (code === 'EACCES')
       return { name, ok: false, detail: 'you may not read it', fix: `chmod u+rx '${root}'` }
     return { name, ok: false, detail: (error as Error).message, fix: null }
@@ -41,7 +41,7 @@ export function checkWorkingDir(workingDir: string, roots: readonly string[]): C
     name: `working directory ${workingDir}`,
     ok,
     detail: ok ? 'inside a root' : 'it lies outside of the roots',
-    fix: ok ? null : 'Name a folder inside one of the roots, or add it with --dir.',
+    fix: ok ? null : 'Name a folder inside one of the roots, or add it to the roots.',
   }
 }
 
@@ -53,7 +53,7 @@ export function checkConfigApart(root: string, configDir: string): CheckResult {
     name: `config folder ${root}`,
     ok: !holds,
     detail: holds ? `it holds Orangery's own config, ${configDir}` : 'apart',
-    fix: holds ? 'Use --changeset overlay, or name a narrower folder.' : null,
+    fix: holds ? 'Use the overlay strategy, or name a narrower folder.' : null,
   }
 }
 
@@ -83,6 +83,6 @@ export async function checkNoIntegrationMarker(root: string): Promise<CheckResul
     name: `integration marker ${root}`,
     ok: tree === null,
     detail: tree === null ? 'none' : `${which} an integration tree: agents never write it directly`,
-    fix: tree === null ? null : 'Use --changeset overlay or worktree.',
+    fix: tree === null ? null : 'Use the overlay or worktree strategy.',
   }
 }
