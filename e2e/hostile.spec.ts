@@ -28,7 +28,7 @@ test('names, content and output written to deceive are shown as what they are', 
   await expect(terminal.locator('a')).toHaveCount(0)
   await expect(page).toHaveTitle('Orangery')
 
-  await expect(page.getByText('Needs review')).toBeVisible()
+  await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
   await page.getByRole('tab', { name: /Changes/ }).click()
   const list = page.getByRole('listbox', { name: 'Changed files' })
   await expect(list.getByRole('option')).toHaveCount(6)
@@ -56,7 +56,7 @@ test('names, content and output written to deceive are shown as what they are', 
 test('a file whose name is no UTF-8 is shown, decided on and landed', async ({ house }) => {
   const { page } = house
   await house.dispatch(String.raw`printf x > "$(printf 'f\377.txt')"`)
-  await expect(page.getByText('Needs review')).toBeVisible()
+  await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
   await page.getByRole('tab', { name: /Changes/ }).click()
   await expect(page.getByRole('option')).toHaveCount(1)
   await expect(page.locator('.diff-view [data-hunk]')).toHaveCount(1)

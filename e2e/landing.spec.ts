@@ -10,7 +10,7 @@ test('an apply waits for whoever runs on the folder, and lands when that has end
   const { page, project } = house
   await house.dispatch('sleep 300')
   await house.dispatch('ln -s nowhere link; echo done > result.txt')
-  await expect(page.getByText('Needs review')).toBeVisible()
+  await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
   await page.getByRole('tab', { name: /Changes/ }).click()
   await expect(page.locator('.diff-view [data-hunk]')).toHaveCount(2)
   await expect(page.locator('.diff-view').getByText('No newline')).toHaveCount(0)
@@ -59,7 +59,7 @@ test('commits made in a worktree are read one by one and landed the way one choo
       await expect(dialog.getByRole('button', { name: 'parser', pressed: true })).toBeVisible()
     },
   )
-  await expect(page.getByText('Needs review')).toBeVisible()
+  await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
   await expect(page.getByRole('navigation', { name: list })).toContainText('shop · parser')
   await page.getByRole('tab', { name: /Changes/ }).click()
   await page.getByRole('radio', { name: 'Commits 2' }).click()
@@ -83,7 +83,7 @@ test('commits made in a worktree are read one by one and landed the way one choo
 test('a changeset that is sent back comes back as its next turn, and waits once', async ({ house }) => {
   const { page } = house
   await house.dispatch('echo "$ORANGERY_TURN $ORANGERY_PROMPT" > said.txt')
-  await expect(page.getByText('Needs review')).toBeVisible()
+  await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
   await page.getByRole('button', { name: 'More actions' }).click()
   await page.getByRole('menuitem', { name: /Send back/ }).click()
   const dialog = page.getByRole('dialog', { name: 'Send back to the agent' })
@@ -91,7 +91,7 @@ test('a changeset that is sent back comes back as its next turn, and waits once'
   await dialog.getByRole('textbox', { name: 'Comment' }).fill('say more')
   await dialog.getByRole('button', { name: 'Send back' }).click()
   await expect(page.getByText('Turn 2 has started').first()).toBeVisible()
-  await expect(page.getByText('Needs review')).toBeVisible()
+  await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
   await page.getByRole('tab', { name: /Changes/ }).click()
   await expect(
     page
@@ -110,7 +110,7 @@ test('where only protected files are left the window says so, and each takes its
 }) => {
   const { page, project } = house
   await house.dispatch('echo use flake > .envrc')
-  await expect(page.getByText('Needs review')).toBeVisible()
+  await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
   await expect(page.getByRole('note')).toContainText('protected and needs a decision of its own')
   await expect(page.getByRole('button', { name: 'Apply…' })).toBeDisabled()
   await page.getByRole('tab', { name: /Changes/ }).click()

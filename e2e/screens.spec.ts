@@ -76,16 +76,26 @@ test('the record says where what happened differs from what was asked', async ({
 test('what never started looks unlike what failed, and says why', async ({ demo }) => {
   const { page } = demo
   const list = page.getByRole('navigation', { name: 'Dispatches' })
-  const look = (label: string) =>
+  const look = (status: string) =>
     page.evaluate<string>(`(() => {
-      const { backgroundColor, boxShadow } = getComputedStyle(document.querySelector('nav [aria-label^="${label}"]'))
+      const { backgroundColor, boxShadow } = getComputedStyle(document.querySelector('nav [data-status="${status}"]'))
       return backgroundColor + boxShadow
     })()`)
   await expect(list.getByRole('button', { name: './train.sh' })).toBeVisible()
-  expect(await look('Did not start')).not.toBe(await look('Failed'))
+  expect(await look('preflight_failed')).not.toBe(await look('failed'))
+  await expect(list.getByRole('button', { name: './train.sh' })).toContainText('Did not start')
   await list.getByRole('button', { name: './train.sh' }).click()
   await expect(page.getByRole('heading', { name: 'It did not start' })).toBeVisible()
   await expect(page.getByText('Nothing ran and no file was touched.')).toBeVisible()
+  await expect(page.getByRole('list', { name: 'Reasons' })).toContainText(
+    'no runtime that gives a virtual machine',
+  )
+  // Another level is a choice with its name, made in the form and never taken by itself.
+  await expect(page.getByRole('button', { name: 'Run without a sandbox…' })).toBeVisible()
+  await page.getByRole('button', { name: 'Run at level 2, Container, instead…' }).click()
+  const form = page.getByRole('dialog', { name: 'New dispatch' })
+  await expect(form.getByRole('radio', { name: 'Container' })).toBeChecked()
+  await expect(form.getByRole('textbox', { name: 'Command', exact: true })).toHaveValue('./train.sh')
 })
 
 test('a level this computer cannot do is said before the start, with what helps', async ({ demo }) => {

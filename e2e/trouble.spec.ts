@@ -15,7 +15,8 @@ test('a folder that is not there is said before the start', async ({ house }) =>
   const dialog = page.getByRole('dialog', { name: 'New dispatch' })
   await dialog.getByRole('combobox', { name: 'Folder' }).fill(`${project}/nowhere`)
   await dialog.getByRole('textbox', { name: 'Command', exact: true }).fill('true')
-  await expect(dialog.getByRole('alert')).toContainText('nowhere')
+  await expect(dialog.getByRole('alert')).toContainText('It does not exist.')
+  await expect(dialog.getByRole('combobox', { name: 'Folder' })).toHaveAttribute('aria-invalid', 'true')
   await expect(dialog.getByRole('button', { name: /^Start/ })).toBeDisabled()
 })
 
@@ -35,7 +36,7 @@ test('folders are completed from the disk', async ({ house }) => {
 test('a file of 20,000 changed lines does not freeze the window', async ({ house }) => {
   const { page } = house
   await house.dispatch("seq 1 20000 | sed 's/^/const line = /' > big.ts")
-  await expect(page.getByText('Needs review')).toBeVisible({ timeout: 30_000 })
+  await expect(page.getByRole('main').getByText('Needs review')).toBeVisible({ timeout: 30_000 })
   await page.getByRole('tab', { name: /Changes/ }).click()
   await page.getByRole('button', { name: 'Show 20000 changed lines' }).click()
   await expect(page.locator('.diff-view').getByText('const line = 1', { exact: true }).first()).toBeVisible()

@@ -14,7 +14,7 @@ test('from an empty window to a reviewed change on disk, and back', async ({ hou
     "sed -i s/world/orangery/ greeting.txt; echo new > new.txt; rm old.txt; echo 'all done'",
   )
   await expect(page.getByTestId('terminal')).toContainText('all done')
-  await expect(page.getByText('Needs review')).toBeVisible()
+  await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
   expect(await readFile(join(project, 'greeting.txt'), 'utf8')).toBe('hello\nworld\n')
 
   await page.getByRole('tab', { name: /Changes/ }).click()
@@ -42,7 +42,7 @@ test('only the approved hunk lands', async ({ house }) => {
   const lines = Array.from({ length: 40 }, (_, at) => `line ${at + 1}`)
   await house.write({ 'list.txt': `${lines.join('\n')}\n` })
   await house.dispatch("sed -i -e '2s/.*/second/' -e '35s/.*/thirty-fifth/' list.txt")
-  await expect(page.getByText('Needs review')).toBeVisible()
+  await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
   await page.getByRole('tab', { name: /Changes/ }).click()
   await expect(page.locator('[data-hunk]')).toHaveCount(2)
   await page.keyboard.press('j')
@@ -67,7 +67,7 @@ test('abandoned changes leave the folder as it was', async ({ house }) => {
   const { page, project } = house
   await house.write({ 'kept.txt': 'kept\n' })
   await house.dispatch('rm kept.txt')
-  await expect(page.getByText('Needs review')).toBeVisible()
+  await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
   await page.getByRole('button', { name: 'Abandon…' }).click()
   const dialog = page.getByRole('dialog', { name: 'Abandon these changes' })
   await expect(dialog).toContainText('archive for 30 days')
@@ -92,7 +92,7 @@ test('a file both sides changed is settled before anything is written', async ({
   const { page, project } = house
   await house.write({ 'shared.txt': 'one\ntwo\nthree\n', 'edit.txt': 'two\n', 'free.txt': 'free\n' })
   await house.dispatch('sed -i s/two/TWO/ shared.txt edit.txt; echo more >> free.txt')
-  await expect(page.getByText('Needs review')).toBeVisible()
+  await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
   await house.write({ 'shared.txt': 'one\nzwei\nthree\n', 'edit.txt': 'zwei\n' })
   await page.getByRole('button', { name: 'Apply…' }).click()
   const dialog = page.getByRole('dialog', { name: 'Apply to your files' })
@@ -120,9 +120,9 @@ test('a file both sides changed is settled before anything is written', async ({
 test('what was abandoned comes back to review', async ({ house }) => {
   const { page } = house
   await house.dispatch('echo kept > idea.txt')
-  await expect(page.getByText('Needs review')).toBeVisible()
+  await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
   await page.getByRole('button', { name: 'Abandon…' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Abandon' }).click()
   await page.getByRole('button', { name: 'Back to review' }).click()
-  await expect(page.getByText('Needs review')).toBeVisible()
+  await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
 })

@@ -6,12 +6,13 @@ type Size = 'small' | 'medium' | 'large'
 
 const looks: Readonly<Record<Look, string>> = {
   primary:
-    'bg-accent text-accent-on font-medium shadow-[inset_0_1px_0_oklch(1_0_0/28%),0_1px_2px_oklch(0.3_0.1_50/22%)] hover:bg-accent-hover disabled:bg-active disabled:text-ink-faint disabled:shadow-none',
+    'bg-accent text-accent-on font-medium shadow-[inset_0_1px_0_oklch(1_0_0/28%),0_1px_2px_oklch(0.3_0.1_50/22%)] hover:bg-accent-hover disabled:bg-hover disabled:text-ink-off disabled:shadow-none',
   outline:
-    'bg-raised text-ink shadow-[0_0_0_1px_var(--line-strong),0_1px_1px_oklch(0_0_0/4%)] hover:bg-sunken disabled:text-ink-faint disabled:hover:bg-raised',
-  quiet: 'text-ink-soft hover:bg-hover hover:text-ink disabled:text-ink-faint disabled:hover:bg-transparent',
-  danger: 'bg-bad-solid text-[oklch(1_0_0)] font-medium hover:brightness-95 disabled:opacity-50',
-  dangerQuiet: 'text-bad hover:bg-bad-wash disabled:opacity-50',
+    'bg-raised text-ink shadow-[0_0_0_1px_var(--line-strong),0_1px_1px_oklch(0_0_0/4%)] hover:bg-sunken disabled:bg-transparent disabled:text-ink-off disabled:shadow-[0_0_0_1px_var(--line)]',
+  quiet: 'text-ink-soft hover:bg-hover hover:text-ink disabled:bg-transparent disabled:text-ink-off',
+  danger:
+    'bg-bad-solid text-[oklch(1_0_0)] font-medium hover:brightness-95 disabled:bg-hover disabled:text-ink-off',
+  dangerQuiet: 'text-bad hover:bg-bad-wash disabled:bg-transparent disabled:text-ink-off',
 }
 const sizes: Readonly<Record<Size, string>> = {
   small: 'h-6 px-2 gap-1 text-small rounded-md',

@@ -3,6 +3,40 @@ import { Dialog as Radix } from 'radix-ui'
 import type { ReactNode } from 'react'
 import { Button } from './Button.tsx'
 
+type ActionsProps = {
+  /** What the choice is about, or why it cannot be made yet. */
+  note?: ReactNode
+  noteTone?: 'plain' | 'warn'
+  cancel?: string
+  onCancel(): void
+  /** The one thing the dialog is for. */
+  children: ReactNode
+}
+
+/** The foot of a dialog: a word on how things stand, the way out, the way on. */
+export function DialogActions({
+  note,
+  noteTone = 'plain',
+  cancel = 'Cancel',
+  onCancel,
+  children,
+}: ActionsProps) {
+  return (
+    <>
+      <span
+        className={`min-w-0 flex-1 text-small ${noteTone === 'warn' ? 'text-warn' : 'text-ink-faint'}`}
+        role="status"
+      >
+        {note}
+      </span>
+      <Button look={cancel === 'Cancel' ? 'quiet' : 'outline'} onClick={onCancel}>
+        {cancel}
+      </Button>
+      {children}
+    </>
+  )
+}
+
 type DialogProps = {
   open: boolean
   onClose(): void
@@ -34,6 +68,8 @@ export function Dialog({
             if (wanted == null) return
             event.preventDefault()
             wanted.focus()
+            if (wanted instanceof HTMLInputElement && wanted.dataset['autofocus'] === 'select')
+              wanted.select()
           }}
           {...(description === undefined ? { 'aria-describedby': undefined } : {})}
           className={`appear fixed top-1/2 left-1/2 z-40 flex max-h-[calc(100vh-2rem)] w-[calc(100vw-2rem)] -translate-x-1/2 -translate-y-1/2 flex-col overflow-hidden rounded-xl bg-pane shadow-pop outline-none ${width}`}

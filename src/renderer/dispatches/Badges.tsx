@@ -4,7 +4,8 @@ import { isTerminal, type DispatchRow } from '../../shared/dispatch.ts'
 import type { SandboxLevel } from '../../shared/level.ts'
 import { Badge, type Tone } from '../design/Badge.tsx'
 import { Tip } from '../design/Tip.tsx'
-import { boundaryWords, changesetWords, levelWords, statusWords } from './words.ts'
+import { Plain } from '../text/Plain.tsx'
+import { boundaryWords, endingOf, levelWords, standingOf } from './words.ts'
 
 const levelIcons = { 0: ShieldOff, 1: Shield, 2: Box, 3: MonitorCog } as const
 const boundaryIcons = { readonly: Eye, readwrite: PenLine, network: Globe, full: Unlock } as const
@@ -53,15 +54,52 @@ export function BoundaryBadge({ boundary }: { boundary: BoundaryLevel }) {
   )
 }
 
-export function StatusBadge({ row }: { row: Pick<DispatchRow, 'status' | 'exit_code'> }) {
-  const { label, tone } = statusWords[row.status]
+/** Level and boundary in a corner of a row: `L1` and what it may do now. */
+export function LevelChip({ level, boundary }: Pick<DispatchRow, 'level' | 'boundary'>) {
+  if (level === null) return null
+  const Icon = boundary === null ? null : boundaryIcons[boundary]
+  const said = [levelWords[level].label, ...(boundary === null ? [] : [boundaryWords[boundary].label])]
+  return (
+    <span
+      role="img"
+      aria-label={`Level ${level}: ${said.join('; ')}`}
+      title={said.join(' · ')}
+      className={`inline-flex h-4 shrink-0 items-center gap-0.5 rounded-sm px-1 font-mono text-[0.625rem] font-medium shadow-[inset_0_0_0_1px_var(--line-strong)] ${level === 0 ? 'text-bad' : 'text-ink-soft'}`}
+    >
+      L{level}
+      {Icon !== null && <Icon size={9} strokeWidth={2.25} />}
+    </span>
+  )
+}
+
+const inks: Readonly<Record<Tone, string>> = {
+  neutral: 'text-ink-faint',
+  accent: 'text-accent-ink',
+  good: 'text-ink-faint',
+  bad: 'text-bad',
+  warn: 'text-warn',
+  live: 'text-live',
+}
+
+/** The same in a word. Only what wants attention has a colour. */
+export function StatusWord({ row, asks }: { row: DispatchRow; asks: boolean }) {
+  const { label, tone } = asks ? { label: 'Asks for more', tone: 'accent' as const } : standingOf(row)
+  return (
+    <span className={`min-w-0 shrink-0 truncate ${inks[tone]}`}>
+      <Plain>{label}</Plain>
+    </span>
+  )
+}
+
+export function StatusBadge({ row }: { row: Pick<DispatchRow, 'status' | 'recorded_status' | 'exit_code'> }) {
+  const { label, tone } = endingOf(row)
   const code = row.status === 'failed' && row.exit_code !== null ? ` (${row.exit_code})` : ''
   return (
     <Badge
       tone={tone}
       icon={tone === 'live' ? <span className="ripple size-1.5 rounded-full bg-live" /> : undefined}
     >
-      {label + code}
+      <Plain>{label + code}</Plain>
     </Badge>
   )
 }
@@ -77,17 +115,13 @@ const dots: Readonly<Record<Tone, string>> = {
 
 /** One dot for how it stands: what needs a person outshines how the process ended. */
 export function StatusDot({ row }: { row: DispatchRow }) {
-  const state = row.changeset?.state
-  const word =
-    state !== undefined && state !== 'active' && isTerminal(row.status)
-      ? changesetWords[state]
-      : statusWords[row.status]
-  const label =
-    isTerminal(row.status) && row.changeset ? `${statusWords[row.status].label}, ${word.label}` : word.label
+  const word = standingOf(row)
+  const label = isTerminal(row.status) && row.changeset ? `${endingOf(row).label}, ${word.label}` : word.label
   return (
     <span
-      role="img"
-      aria-label={label}
+      // Its word stands beside it.
+      aria-hidden
+      data-status={row.status}
       title={label}
       // What never ran is an empty ring: nothing came of it, but nothing broke either.
       className={`size-2 shrink-0 rounded-full ${row.status === 'preflight_failed' ? 'shadow-[inset_0_0_0_1.5px_var(--warn)]' : dots[word.tone]}`}

@@ -1,11 +1,10 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { Hand } from 'lucide-react'
 import { useEffect, useRef } from 'react'
 import type { DispatchRow } from '../../shared/dispatch.ts'
 import { Plain } from '../text/Plain.tsx'
 import { ago, duration } from '../text/time.ts'
 import { useNow } from '../text/useNow.ts'
-import { Counts, LevelIcon, StatusDot } from './Badges.tsx'
+import { Counts, LevelChip, StatusDot, StatusWord } from './Badges.tsx'
 import { folderOf, groupOf, groupWords, titleOf, type ListEntry } from './words.ts'
 
 const indent = 0.875
@@ -44,13 +43,13 @@ function Row({
       aria-current={selected ? 'page' : undefined}
       onClick={() => onSelect(row.id)}
       style={{ paddingInlineStart: `${0.625 + depth * indent}rem` }}
-      className="relative flex h-12 w-full items-center gap-2.5 rounded-lg pr-2.5 text-left outline-offset-[-2px] hover:bg-hover aria-[current=page]:bg-active"
+      className="relative flex h-13 w-full items-center gap-2.5 rounded-lg pr-2.5 text-left outline-offset-[-2px] hover:bg-hover aria-[current=page]:bg-active"
     >
       {depth > 0 && (
         <span
           aria-hidden
           style={{ insetInlineStart: `${0.85 + (depth - 1) * indent}rem` }}
-          className="absolute -top-3 h-9 w-2.5 rounded-bl-md border-b border-l border-line-strong"
+          className="absolute -top-3 h-9.5 w-2.5 rounded-bl-md border-b border-l border-line-strong"
         />
       )}
       <StatusDot row={row} />
@@ -65,12 +64,12 @@ function Row({
               : ago(row.created_at, now)}
           </span>
         </span>
-        <span className="flex items-center gap-1.5 text-small text-ink-faint">
-          {row.level !== null && <LevelIcon level={row.level} size={12} className="shrink-0" />}
-          <span className="min-w-0 flex-1 truncate">
+        <span className="mt-0.5 flex items-center gap-1.5 text-small text-ink-faint">
+          <LevelChip level={row.level} boundary={row.boundary} />
+          <StatusWord row={row} asks={asks} />
+          <span className="min-w-0 flex-1 truncate before:mr-1.5 before:content-['·']">
             <Plain>{folder}</Plain>
           </span>
-          {asks && <Hand size={12} aria-label="Asks for more" className="shrink-0 text-accent-ink" />}
           {row.changeset !== null && (
             <Counts insertions={row.changeset.insertions} deletions={row.changeset.deletions} />
           )}
@@ -87,7 +86,7 @@ export function DispatchList({ entries, asking, worktrees, selected, onSelect }:
   const virtualizer = useVirtualizer({
     count: entries.length,
     getScrollElement: () => scroller.current,
-    estimateSize: (index) => (entries[index]?.kind === 'group' ? 30 : 50),
+    estimateSize: (index) => (entries[index]?.kind === 'group' ? 30 : 54),
     getItemKey: (index) => {
       const entry = entries[index]
       if (entry === undefined) return index

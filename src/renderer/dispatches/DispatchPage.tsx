@@ -32,7 +32,7 @@ function Elapsed({ row }: { row: DispatchRow }) {
   const end = row.ended_at === null ? now : Date.parse(row.ended_at)
   const passed = Math.max(0, end - Date.parse(row.started_at))
   return (
-    <span className="tabular shrink-0 text-small text-ink-faint narrow:hidden" title="How long it ran">
+    <span className="tabular shrink-0 text-small text-ink-faint tight:hidden" title="How long it ran">
       {duration(running ? Math.floor(passed / 1000) * 1000 : passed)}
     </span>
   )
@@ -133,7 +133,7 @@ function Page({ row, requests, tab }: PageProps) {
       onValueChange={(next) => go({ page: 'dispatch', id: row.id, tab: next as DispatchTab })}
       className="flex h-full min-h-0 flex-col"
     >
-      <header className="shrink-0 border-b border-line px-5 pt-3.5 narrow:px-4">
+      <header className="shrink-0 border-b border-line px-5 pt-3.5 tight:px-4">
         <div className="flex flex-wrap items-center justify-end gap-x-3 gap-y-2">
           <h1
             className="min-w-0 flex-1 basis-60 truncate text-title font-semibold tracking-tight"
@@ -143,7 +143,7 @@ function Page({ row, requests, tab }: PageProps) {
           </h1>
           <Actions row={row} changeset={changeset.data} worktree={worktree} commits={commits.length} />
         </div>
-        <div className="mt-1.5 flex min-w-0 items-center gap-x-1.5 gap-y-1 overflow-hidden narrow:flex-wrap">
+        <div className="mt-1.5 flex min-w-0 items-center gap-x-1.5 gap-y-1 overflow-hidden tight:flex-wrap">
           <StatusBadge row={row} />
           {state !== undefined && !(running && state === 'active') && (
             <Badge tone={changesetWords[state].tone}>{changesetWords[state].label}</Badge>
@@ -155,7 +155,7 @@ function Page({ row, requests, tab }: PageProps) {
             ) : (
               <BoundaryBadge boundary={row.boundary} />
             ))}
-          <span className="ml-1.5 flex min-w-24 flex-1 narrow:ml-0">
+          <span className="ml-1.5 flex min-w-24 flex-1 tight:ml-0">
             <Place row={row} worktree={worktree} />
           </span>
           <Elapsed row={row} />
@@ -183,7 +183,7 @@ function Page({ row, requests, tab }: PageProps) {
       {whyNot !== null && (
         <p
           role="note"
-          className="flex shrink-0 items-start gap-2 border-b border-line bg-sunken px-5 py-1.5 text-small text-ink-soft narrow:px-4"
+          className="flex shrink-0 items-start gap-2 border-b border-line bg-sunken px-5 py-1.5 text-small text-ink-soft tight:px-4"
         >
           <Info size={13} className="mt-0.5 shrink-0" />
           {whyNot}

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { DispatchRow } from '../../shared/dispatch.ts'
-import { arrange, titleOf } from './words.ts'
+import { arrange, standingOf, titleOf } from './words.ts'
 
 let next = 0
 function row(over: Partial<DispatchRow>): DispatchRow {
@@ -72,8 +72,8 @@ test('a changeset that took several turns waits once, at its latest', () => {
 })
 
 test('search takes every word, anywhere in the record', () => {
-  const one = row({ command: ['npm', 'run', 'build'], roots: ['/work/shop'] })
-  const two = row({ command: ['make'], roots: ['/work/shop'] })
+  const one = row({ command: ['npm', 'run', 'build'], roots: ['/projects/shop'] })
+  const two = row({ command: ['make'], roots: ['/projects/shop'] })
   const found = arrange([one, two], 'SHOP build').filter((entry) => entry.kind === 'row')
   expect(found).toHaveLength(1)
 })
@@ -83,4 +83,13 @@ test('a dispatch is called by its name, else its prompt, else its command', () =
   expect(titleOf({ name: null, prompt: ' fix it\nplease', command: ['c'], agent: 'a' })).toBe('fix it')
   expect(titleOf({ name: null, prompt: null, command: ['npm', 'test'], agent: 'a' })).toBe('npm test')
   expect(titleOf({ name: '', prompt: '', command: [], agent: 'claude' })).toBe('claude')
+})
+
+test('what needs a person outshines how the process ended, and a foreign status keeps its own word', () => {
+  expect(standingOf(row({ status: 'failed', changeset: review() })).label).toBe('Needs review')
+  expect(standingOf(row({ status: 'running', changeset: review() })).label).toBe('Running')
+  expect(standingOf(row({ status: 'interrupted', recorded_status: 'spawned' }))).toEqual({
+    label: 'spawned',
+    tone: 'neutral',
+  })
 })

@@ -26,6 +26,21 @@ export const changesetWords: Readonly<Record<ChangesetState, { label: string; to
   abandoned: { label: 'Abandoned', tone: 'neutral' },
 }
 
+type Standing = Pick<DispatchRow, 'status' | 'recorded_status' | 'changeset'>
+type Word = { readonly label: string; readonly tone: Tone }
+
+/** How its process stands or ended. A word that another program recorded is shown as it is: it is not ours to read. */
+export const endingOf = ({ status, recorded_status: recorded }: Omit<Standing, 'changeset'>): Word =>
+  recorded === undefined ? statusWords[status] : { label: recorded || 'Unknown', tone: 'neutral' }
+
+/** How it stands for a person: what needs one outshines how the process ended. */
+export function standingOf(row: Standing): Word {
+  const state = row.changeset?.state
+  return state !== undefined && state !== 'active' && isTerminal(row.status)
+    ? changesetWords[state]
+    : endingOf(row)
+}
+
 export const levelWords: Readonly<Record<SandboxLevel, { label: string; detail: string }>> = {
   0: { label: 'No sandbox', detail: 'Level 0: runs with your own rights on this computer.' },
   1: { label: 'OS sandbox', detail: 'Level 1: the operating system keeps it inside its folders.' },

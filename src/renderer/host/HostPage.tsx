@@ -47,7 +47,7 @@ export function HostPage({ tab }: { tab: HostTab }) {
           className="min-h-0 flex-1 overflow-y-auto outline-none"
           tabIndex={-1}
         >
-          <div className="mx-auto max-w-3xl space-y-8 px-6 py-6 narrow:px-4">{page()}</div>
+          <div className="mx-auto max-w-3xl space-y-8 px-6 py-6 tight:px-4">{page()}</div>
         </Tabs.Content>
       ))}
     </Tabs.Root>

@@ -2,7 +2,7 @@ import { useState } from 'react'
 import type { DiskUse } from '../../shared/disk.ts'
 import { useAct, useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
-import { Dialog } from '../design/Dialog.tsx'
+import { Dialog, DialogActions } from '../design/Dialog.tsx'
 import { Reading, Rows, Section } from '../design/Section.tsx'
 import { Segments } from '../design/Segments.tsx'
 import { showToast } from '../design/toasts.ts'
@@ -22,7 +22,7 @@ function Use({ use, most }: { use: DiskUse['dispatches'][number]; most: number }
         disabled={use.status === null}
         onClick={() => go({ page: 'dispatch', id: use.id, tab: null })}
         title={`Workspace ${bytes(use.workspace)}, logs ${bytes(use.events + use.output)}, other ${bytes(use.other)}`}
-        className="grid w-full grid-cols-[1fr_8rem_5rem] items-center gap-3 px-4 py-2 text-left outline-offset-[-2px] enabled:hover:bg-hover narrow:grid-cols-[1fr_3rem_5rem]"
+        className="grid w-full grid-cols-[1fr_8rem_5rem] items-center gap-3 px-4 py-2 text-left outline-offset-[-2px] enabled:hover:bg-hover tight:grid-cols-[1fr_3rem_5rem]"
       >
         <span className="min-w-0 truncate">
           <Plain>{use.name ?? use.id}</Plain>
@@ -88,12 +88,11 @@ function Retention({ disk }: { disk: DiskUse }) {
         title="Remove old logs"
         description={`There are ${bytes(disk.logs)} of logs now. Keeping ${bytes(asked ?? 0)} removes the oldest at once. Records, changesets and your files stay.`}
         footer={
-          <>
-            <Button onClick={() => setAsked(null)}>Keep them</Button>
+          <DialogActions cancel="Keep them" onCancel={() => setAsked(null)}>
             <Button look="danger" disabled={keep.isPending} onClick={() => keep.mutate({ bytes: asked })}>
               Remove the oldest
             </Button>
-          </>
+          </DialogActions>
         }
       />
     </Section>

@@ -4,7 +4,7 @@ import type { ArchiveRecord, Orphan, WorktreeEntry } from '../../shared/invocati
 import { useAct, useAnswer } from '../client/queries.ts'
 import { Badge } from '../design/Badge.tsx'
 import { Button } from '../design/Button.tsx'
-import { Dialog } from '../design/Dialog.tsx'
+import { Dialog, DialogActions } from '../design/Dialog.tsx'
 import { Reading, Rows, Section } from '../design/Section.tsx'
 import { showToast } from '../design/toasts.ts'
 import { PathText, Plain } from '../text/Plain.tsx'
@@ -42,8 +42,7 @@ function RemoveDialog({ entry, onClose }: { entry: WorktreeEntry; onClose(): voi
       title="Remove this worktree"
       description={<Plain>{`${entry.meta?.name ?? entry.id} of ${entry.meta?.repo_path ?? ''}`}</Plain>}
       footer={
-        <>
-          <Button onClick={onClose}>Keep it</Button>
+        <DialogActions cancel="Keep it" onCancel={onClose}>
           <Button
             look="danger"
             disabled={looked.data === undefined || remove.isPending}
@@ -51,7 +50,7 @@ function RemoveDialog({ entry, onClose }: { entry: WorktreeEntry; onClose(): voi
           >
             {atStake.length > 0 ? 'Archive the work and remove' : 'Remove'}
           </Button>
-        </>
+        </DialogActions>
       }
     >
       {looked.data === undefined && looked.error === null && <Reading what="Looking at what is in it…" />}

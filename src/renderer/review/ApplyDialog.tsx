@@ -4,7 +4,7 @@ import type { Changeset } from '../../shared/changeset.ts'
 import { useAct, useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Choice, OneOf } from '../design/Choice.tsx'
-import { Dialog } from '../design/Dialog.tsx'
+import { Dialog, DialogActions } from '../design/Dialog.tsx'
 import { Reading } from '../design/Section.tsx'
 import { showToast } from '../design/toasts.ts'
 import type { WorktreePlace } from '../dispatches/useWorktree.ts'
@@ -145,11 +145,7 @@ export function ApplyDialog({ changeset, worktree, commits, onClose, onUndo }: A
         )
       }
       footer={
-        <>
-          <span className="min-w-0 flex-1 truncate text-small text-ink-faint">{whyNot}</span>
-          <Button look="quiet" onClick={onClose}>
-            Cancel
-          </Button>
+        <DialogActions note={whyNot} onCancel={onClose}>
           <Button
             look="primary"
             disabled={whyNot !== null || busy || conflicts.answer === null}
@@ -159,7 +155,7 @@ export function ApplyDialog({ changeset, worktree, commits, onClose, onUndo }: A
               ? 'Applying…'
               : `${worktree === null ? 'Apply' : 'Land'} ${countFiles(landing)}${others.length > 0 ? ' after that' : ''}`}
           </Button>
-        </>
+        </DialogActions>
       }
     >
       <div className="space-y-4">

@@ -272,7 +272,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
       )}
       <div className="flex min-h-0 flex-1">
         <div
-          className={`flex w-64 shrink-0 flex-col border-r border-line pt-1 max-[64rem]:w-52 max-[52rem]:w-44 narrow:border-r-0 ${listing ? 'narrow:w-full' : 'narrow:hidden'} ${shown === 'commits' ? 'hidden' : ''}`}
+          className={`flex w-64 shrink-0 flex-col border-r border-line pt-1 max-[64rem]:w-52 tight:border-r-0 ${listing ? 'tight:w-full' : 'tight:hidden'} ${shown === 'commits' ? 'hidden' : ''}`}
         >
           <FileList
             files={files}
@@ -311,7 +311,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
             </details>
           )}
         </div>
-        <div className={`min-w-0 flex-1 ${listing ? 'narrow:hidden' : ''}`}>
+        <div className={`min-w-0 flex-1 ${listing ? 'tight:hidden' : ''}`}>
           <Suspense
             fallback={
               <div className="p-5">

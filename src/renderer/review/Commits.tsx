@@ -28,10 +28,10 @@ export function Commits({
   )
   const text = useMemo(() => patch.data?.text ?? '', [patch.data])
   return (
-    <div className="flex h-full min-h-0 narrow:flex-col">
+    <div className="flex h-full min-h-0 tight:flex-col">
       <ul
         aria-label="Commits"
-        className="w-64 shrink-0 space-y-0.5 overflow-y-auto border-r border-line p-2 max-[64rem]:w-52 narrow:max-h-40 narrow:w-full narrow:border-r-0 narrow:border-b"
+        className="w-64 shrink-0 space-y-0.5 overflow-y-auto border-r border-line p-2 max-[64rem]:w-52 tight:max-h-40 tight:w-full tight:border-r-0 tight:border-b"
       >
         {commits.map(({ commit, subject, author, date }) => (
           <li key={commit}>

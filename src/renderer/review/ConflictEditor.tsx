@@ -1,7 +1,7 @@
 import { useState } from 'react'
 import { useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
-import { Dialog } from '../design/Dialog.tsx'
+import { Dialog, DialogActions } from '../design/Dialog.tsx'
 import { Reading } from '../design/Section.tsx'
 import { Plain } from '../text/Plain.tsx'
 import { decodeText, encodeText, hasMarks } from './conflictText.ts'
@@ -38,13 +38,11 @@ export function ConflictEditor({ id, root, path, busy, onSave, onClose }: Confli
       description={<Plain>{path}</Plain>}
       width="max-w-3xl"
       footer={
-        <>
-          <span className="min-w-0 flex-1 truncate text-small text-warn">
-            {marked ? 'Marks of both sides are still in it.' : ''}
-          </span>
-          <Button look="quiet" onClick={onClose}>
-            Cancel
-          </Button>
+        <DialogActions
+          note={marked ? 'Marks of both sides are still in it.' : undefined}
+          noteTone="warn"
+          onCancel={onClose}
+        >
           <Button
             look="primary"
             disabled={text === null || marked || busy}
@@ -52,7 +50,7 @@ export function ConflictEditor({ id, root, path, busy, onSave, onClose }: Confli
           >
             Use this text
           </Button>
-        </>
+        </DialogActions>
       }
     >
       {texts.error !== null && (

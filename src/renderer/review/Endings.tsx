@@ -3,7 +3,7 @@ import type { Changeset } from '../../shared/changeset.ts'
 import type { DispatchRow } from '../../shared/dispatch.ts'
 import { useAct } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
-import { Dialog } from '../design/Dialog.tsx'
+import { Dialog, DialogActions } from '../design/Dialog.tsx'
 import { showToast } from '../design/toasts.ts'
 import { Counts } from '../dispatches/Badges.tsx'
 import { titleOf } from '../dispatches/words.ts'
@@ -33,11 +33,11 @@ export function AbandonDialog({ open, changeset, onClose }: EndingProps) {
         </>
       }
       footer={
-        <>
-          <Counts insertions={changeset.insertions} deletions={changeset.deletions} className="mr-auto" />
-          <Button look="outline" onClick={onClose}>
-            Keep in review
-          </Button>
+        <DialogActions
+          note={<Counts insertions={changeset.insertions} deletions={changeset.deletions} />}
+          cancel="Keep in review"
+          onCancel={onClose}
+        >
           <Button
             look="danger"
             disabled={abandon.isPending}
@@ -45,7 +45,7 @@ export function AbandonDialog({ open, changeset, onClose }: EndingProps) {
           >
             Abandon
           </Button>
-        </>
+        </DialogActions>
       }
     />
   )
@@ -70,13 +70,7 @@ export function SendBackDialog({ open, changeset, onClose }: EndingProps) {
       title="Send back to the agent"
       description="What you say here and what was said on files and hunks becomes its next prompt, in the same workspace. What it leaves as it is stays decided."
       footer={
-        <>
-          <span className="min-w-0 flex-1 truncate text-small text-ink-faint">
-            {nothingSaid ? 'Say what should change.' : ''}
-          </span>
-          <Button look="quiet" onClick={onClose}>
-            Cancel
-          </Button>
+        <DialogActions note={nothingSaid ? 'Say what should change.' : undefined} onCancel={onClose}>
           <Button
             look="primary"
             disabled={nothingSaid || rework.isPending}
@@ -84,7 +78,7 @@ export function SendBackDialog({ open, changeset, onClose }: EndingProps) {
           >
             {rework.isPending ? 'Starting…' : 'Send back'}
           </Button>
-        </>
+        </DialogActions>
       }
     >
       <div className="space-y-3">
@@ -124,14 +118,11 @@ export function StopDialog({ open, row, onClose }: { open: boolean; row: Dispatc
         </>
       }
       footer={
-        <>
-          <Button look="outline" onClick={onClose}>
-            Let it run
-          </Button>
+        <DialogActions cancel="Let it run" onCancel={onClose}>
           <Button look="danger" disabled={kill.isPending} onClick={() => kill.mutate({ id: row.id })}>
             Stop
           </Button>
-        </>
+        </DialogActions>
       }
     />
   )

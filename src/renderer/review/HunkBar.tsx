@@ -55,7 +55,7 @@ export function HunkBar({
         />
         {provenance !== null && (
           <span
-            className="flex max-w-64 min-w-0 narrow:hidden items-center gap-1 truncate text-micro text-ink-faint"
+            className="flex max-w-64 min-w-0 tight:hidden items-center gap-1 truncate text-micro text-ink-faint"
             title={provenance.certain ? 'Written by this' : 'Likely written by this: it fits in time'}
           >
             <History size={12} className="shrink-0" />

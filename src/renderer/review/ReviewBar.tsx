@@ -70,11 +70,11 @@ export function ReviewBar(props: ReviewBarProps) {
   const { tally, insertions, deletions, layout, onLayout, find, onFind, findRef, onFiles } = props
   const part = tally.hunks === 0 ? 0 : tally.decidedHunks / tally.hunks
   return (
-    <div className="flex h-10 shrink-0 items-center gap-3 border-b border-line px-3 narrow:gap-2">
-      <span className="hidden narrow:inline">
+    <div className="flex h-10 shrink-0 items-center gap-3 border-b border-line px-3 tight:gap-2">
+      <span className="hidden tight:inline">
         <Button look="quiet" size="small" icon={<Files size={14} />} aria-label="Files" onClick={onFiles} />
       </span>
-      <label className="flex h-7 w-58 items-center gap-2 rounded-md bg-hover px-2 focus-within:bg-raised focus-within:shadow-[0_0_0_1px_var(--accent-line)] max-[64rem]:w-46 narrow:w-auto narrow:min-w-0 narrow:flex-1">
+      <label className="flex h-7 w-58 items-center gap-2 rounded-md bg-hover px-2 focus-within:bg-raised focus-within:shadow-[0_0_0_1px_var(--accent-line)] max-[64rem]:w-46 tight:w-auto tight:min-w-0 tight:flex-1">
         <Search size={13} className="shrink-0 text-ink-faint" />
         <input
           ref={findRef}
@@ -111,12 +111,12 @@ export function ReviewBar(props: ReviewBarProps) {
           tone="bad"
           icon={<Lock size={11} />}
           title="Protected files are decided on one by one."
-          className="narrow:hidden"
+          className="tight:hidden"
         >
           {tally.protectedOpen} protected
         </Badge>
       )}
-      <span className="flex-1 narrow:hidden" />
+      <span className="flex-1 tight:hidden" />
       <Scope {...props} />
       <Segments
         label="Layout of the diff"

@@ -1,12 +1,34 @@
 import { Check, MessageSquare, X } from 'lucide-react'
 import { useState } from 'react'
 import type { Decision, Verdict } from '../../shared/changeset.ts'
+import { Badge } from '../design/Badge.tsx'
 import { Button } from '../design/Button.tsx'
 
 const verdictWords = {
-  approve: { label: 'Approve', done: 'Approved', keys: 'a', icon: Check, on: 'bg-good-wash! text-good!' },
-  reject: { label: 'Reject', done: 'Rejected', keys: 'x', icon: X, on: 'bg-bad-wash! text-bad!' },
-  rework: { label: 'Rework', done: 'Rework', keys: 'r', icon: MessageSquare, on: 'bg-warn-wash! text-warn!' },
+  approve: {
+    label: 'Approve',
+    done: 'Approved',
+    keys: 'a',
+    icon: Check,
+    tone: 'good',
+    on: 'bg-good-wash! text-good!',
+  },
+  reject: {
+    label: 'Reject',
+    done: 'Rejected',
+    keys: 'x',
+    icon: X,
+    tone: 'bad',
+    on: 'bg-bad-wash! text-bad!',
+  },
+  rework: {
+    label: 'Rework',
+    done: 'Rework',
+    keys: 'r',
+    icon: MessageSquare,
+    tone: 'warn',
+    on: 'bg-warn-wash! text-warn!',
+  },
 } as const
 
 type VerdictsProps = {
@@ -20,7 +42,7 @@ type VerdictsProps = {
   compact?: boolean
 }
 
-/** The three verbs. Pressing the one that holds takes it back. */
+/** The three verbs. Pressing the one that holds takes it back. Where nothing can be decided any more: what was. */
 export function Verdicts({
   decision,
   disabled = false,
@@ -29,6 +51,15 @@ export function Verdicts({
   subject,
   compact = false,
 }: VerdictsProps) {
+  if (disabled) {
+    if (decision === null) return null
+    const { done, icon: Icon, tone } = verdictWords[decision]
+    return (
+      <Badge tone={tone} icon={<Icon size={12} />}>
+        {done}
+      </Badge>
+    )
+  }
   return (
     <span className="inline-flex gap-0.5">
       {(Object.keys(verdictWords) as Verdict[]).map((verdict) => {
@@ -39,7 +70,6 @@ export function Verdicts({
             key={verdict}
             look="quiet"
             size="small"
-            disabled={disabled}
             aria-pressed={held}
             aria-label={`${label} ${subject}`}
             tip={held ? `Take back: ${done.toLowerCase()}` : label}

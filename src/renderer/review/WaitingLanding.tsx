@@ -34,7 +34,7 @@ export function WaitingLanding({ id }: { id: string }) {
   return (
     <div
       role="status"
-      className={`flex shrink-0 items-center gap-2 border-b border-line px-5 py-1.5 text-small narrow:px-4 ${failed ? 'bg-bad-wash text-bad' : 'bg-live-wash text-live'}`}
+      className={`flex shrink-0 items-center gap-2 border-b border-line px-5 py-1.5 text-small tight:px-4 ${failed ? 'bg-bad-wash text-bad' : 'bg-live-wash text-live'}`}
     >
       {failed ? (
         <TriangleAlert size={13} className="shrink-0" />

@@ -47,7 +47,9 @@ export function Home({ first, waiting, onSpawn }: HomeProps) {
             ? 'Dispatch a coding agent, or any command, into a sandbox of its own. What grows inside does not get out by itself.'
             : next === undefined
               ? 'Pick a dispatch on the left, or start a new one.'
-              : 'What they made stays inside until you have looked at it.'}
+              : waiting.length === 1
+                ? 'What it made or asks for stays inside until you have looked at it.'
+                : 'What they made or ask for stays inside until you have looked at it.'}
         </p>
         <div className="mt-6 flex justify-center gap-2">
           {next !== undefined && (
@@ -57,7 +59,7 @@ export function Home({ first, waiting, onSpawn }: HomeProps) {
               icon={<Eye size={16} />}
               onClick={() => go({ page: 'dispatch', id: next, tab: null })}
             >
-              Look at the next
+              {waiting.length === 1 ? 'Look at it' : 'Look at the next'}
             </Button>
           )}
           <Button

@@ -45,7 +45,7 @@ const groups: readonly { title: string; keys: readonly (readonly [string, string
 export function KeysDialog({ open, onClose }: { open: boolean; onClose(): void }) {
   return (
     <Dialog open={open} onClose={onClose} title="Keys" width="max-w-3xl">
-      <div className="grid grid-cols-3 gap-8 pb-2 narrow:grid-cols-1 narrow:gap-5">
+      <div className="grid grid-cols-3 gap-8 pb-2 tight:grid-cols-1 tight:gap-5">
         {groups.map((group) => (
           <section key={group.title}>
             <h3 className="mb-2 text-small font-medium text-ink-faint">{group.title}</h3>

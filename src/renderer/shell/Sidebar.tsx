@@ -98,7 +98,7 @@ export function Sidebar({ rows, requests, onSpawn, className = '' }: SidebarProp
   })
 
   return (
-    <aside className={`flex min-h-0 w-72 shrink-0 flex-col max-[52rem]:w-60 ${className}`}>
+    <aside className={`flex min-h-0 w-72 shrink-0 flex-col ${className}`}>
       <div className="flex h-12 shrink-0 items-center gap-2 px-4 [-webkit-app-region:drag]">
         <Mark size={20} />
         <span className="text-large font-semibold tracking-tight">Orangery</span>

@@ -1,6 +1,6 @@
 import { ArrowLeft, Inbox } from 'lucide-react'
 import { Tooltip } from 'radix-ui'
-import { useEffect, useRef, useState } from 'react'
+import { useCallback, useEffect, useRef, useState } from 'react'
 import { useAnswer, useChanges } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Toaster } from '../design/Toaster.tsx'
@@ -68,13 +68,14 @@ export function Window() {
   }
   const latestOpen = useRef(openSpawn)
   latestOpen.current = openSpawn
+  const steadyOpen = useCallback<OpenSpawn>((form) => latestOpen.current(form), [])
   useEffect(() => {
     window.orangery?.onCommand((command) => (command === 'spawn' ? latestOpen.current() : setShowKeys(true)))
   }, [])
 
   return (
     <Tooltip.Provider delayDuration={500} skipDelayDuration={200}>
-      <SpawnContext.Provider value={openSpawn}>
+      <SpawnContext.Provider value={steadyOpen}>
         <div className="flex h-full flex-col">
           <Lost />
           <div className="flex min-h-0 flex-1 narrow:flex-col">
