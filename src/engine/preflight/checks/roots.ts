@@ -15,8 +15,7 @@ export async function checkReachable(root: string): Promise<CheckResult> {
     return { name, ok: true, detail: 'reachable', fix: null }
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code
-    if (code === 'ENOENT')
-      return { name, ok: false, detail: 'it does not exist', fix: 'Check its spelling.' }
+    if (code === 'ENOENT') return { name, ok: false, detail: 'it does not exist', fix: 'Check its spelling.' }
     if (code === 'EACCES')
       return { name, ok: false, detail: 'you may not read it', fix: `chmod u+rx '${root}'` }
     return { name, ok: false, detail: (error as Error).message, fix: null }
