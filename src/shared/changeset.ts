@@ -109,7 +109,17 @@ export const changesetSchema = z.object({
   /** Other open changesets of the project that touch the same files. */
   overlaps: z.array(z.object({ id: dispatchIdSchema, paths: z.array(z.string()) })).optional(),
   /** Commits the agent made; they are imported to `refs/orangery/<id>/` when the changeset is applied. */
-  commits: z.array(z.object({ root: z.string(), ref: z.string(), oid: z.string() })).optional(),
+  commits: z
+    .array(
+      z.object({
+        root: z.string(),
+        ref: z.string(),
+        oid: z.string(),
+        /** Made in this submodule, and imported to its own repository. */
+        submodule: z.string().optional(),
+      }),
+    )
+    .optional(),
 })
 export type Changeset = z.infer<typeof changesetSchema>
 

@@ -134,6 +134,14 @@ test('a root with another repository and a submodule inside is whole for the age
   expect(output).toMatch(/ [0-9a-f]{40} lib/)
   expect(output).toContain(' M lib')
   expect(await changed(id)).toEqual([`${root} modified lib/lib.txt`])
+  const { commits } = await bench.client.call('changeset.get', { id })
+  expect(commits).toMatchObject([{ root, submodule: 'lib', ref: 'refs/heads/main' }])
+  await bench.client.call('changeset.apply', { id, all: true })
+  // The submodule's own repository has them, where nothing but our ref points to them.
+  const kept = `refs/orangery/${id}/heads/main`
+  const log = await git(join(root, 'lib'), 'log', '--format=%s', kept)
+  expect(log.stdout).toBe('inside\nfirst\n')
+  expect((await git(join(root, 'lib'), 'log', '--format=%s', '--branches')).stdout).toBe('first\n')
 })
 
 /** A repository with a submodule that has one of its own, and one whose commits are nowhere on this machine. */
@@ -193,6 +201,17 @@ test('a worktree sandbox has the submodules of its commit, commits in them, and 
   expect(await git('ls-tree', 'HEAD', 'lib')).toMatch(/^160000 commit/)
   expect(await git('show', 'HEAD:a.txt')).toBe('2\n')
   expect(await git('-C', 'lib', 'status', '--short')).toBe(' M lib.txt\n')
+  // What was committed in it is in the user's repository of the submodule.
+  const user = join(root, '.git', 'modules', 'lib')
+  const { stdout } = await execute('git', [
+    '--git-dir',
+    user,
+    'log',
+    '--format=%s',
+    `refs/orangery/${id}/HEAD`,
+  ])
+  expect(stdout).toBe('inside\nfirst\n')
+  const after = await fingerprint(join(root, '.git', 'modules'))
 
   // It is at stake, and comes back with its tree.
   const remove = (force: boolean) =>
@@ -201,7 +220,7 @@ test('a worktree sandbox has the submodules of its commit, commits in them, and 
   const { id: removed } = await remove(true)
   await bench.client.call('archive.restore', { id: removed })
   expect(await git('-C', 'lib', 'status', '--short')).toBe(' M lib.txt\n')
-  expect(await fingerprint(join(root, '.git', 'modules'))).toBe(before)
+  expect(await fingerprint(join(root, '.git', 'modules'))).toBe(after)
 })
 
 test('the name of a submodule leads nowhere: one with dots in it stays empty', async () => {

@@ -1,4 +1,4 @@
-import { lstat } from 'node:fs/promises'
+import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { inflate } from 'node:zlib'
@@ -13,22 +13,65 @@ import { sidesOf } from './scan.ts'
 import { Tree } from './tree.ts'
 
 type Commit = Manifest['commits'][number]
-type Repository = { readonly root: string; readonly agentGit: string; readonly realGit: string }
+type Repository = {
+  readonly root: string
+  /** Path of a submodule's repository below `modules`; absent for the repository itself. */
+  readonly submodule?: string
+  readonly agentGit: string
+  /** What it started from. */
+  readonly realGit: string
+  /** The user's own, which gets its commits when they land. */
+  readonly landsIn: string
+}
 
 const inflated = promisify(inflate)
 const largestLoose = 128 * 1024 * 1024
 const largestPack = 2 * 1024 ** 3
 const mostObjects = 200_000
+const mostSubmodules = 100
+const deepestSubmodule = 8
 
 /** The repositories of a workspace that the agent may have committed to, ours and its side by side. */
 async function repositoriesOf(workspace: Workspace): Promise<Repository[]> {
   const found: Repository[] = []
+  const common = workspace.roots.find((root) => root.role === 'git')?.path
   for (const root of workspace.roots) {
     const { result, base } = sidesOf(root)
+    // A worktree sandbox has its submodules' repositories beside its tree; the user's are in his own.
+    if (root.path === join(workspace.dir, 'modules') && common !== undefined) {
+      found.push(...(await submodulesIn(root.path, result, base, join(common, 'modules'))))
+      continue
+    }
     const inside = root.role === 'git' ? '' : '.git'
     const [agentGit, realGit] = [join(result, inside), join(base, inside)]
-    const [hasAgent, hasReal] = await Promise.all([agentGit, realGit].map(isFolder))
-    if (hasAgent === true && hasReal === true) found.push({ root: root.path, agentGit, realGit })
+    if (!(await isFolder(agentGit)) || !(await isFolder(realGit))) continue
+    const [theirs, ours] = [join(agentGit, 'modules'), join(realGit, 'modules')]
+    found.push({ root: root.path, agentGit, realGit, landsIn: realGit })
+    if (await isFolder(theirs)) found.push(...(await submodulesIn(root.path, theirs, ours, ours)))
+  }
+  return found
+}
+
+/** Submodules' repositories that are on both sides. Looked up step by step: a link in between would lead elsewhere. */
+async function submodulesIn(
+  root: string,
+  agent: string,
+  real: string,
+  user: string,
+  above = '',
+): Promise<Repository[]> {
+  const found: Repository[] = []
+  if (above.split('/').length > deepestSubmodule) return found
+  for (const name of await readdir(agent).catch(() => [])) {
+    if (found.length >= mostSubmodules) break
+    const [agentGit, realGit, landsIn] = [join(agent, name), join(real, name), join(user, name)]
+    if (!(await isFolder(agentGit)) || !(await isFolder(realGit))) continue
+    const submodule = above === '' ? name : `${above}/${name}`
+    const isRepository = await isFolder(join(realGit, 'objects'))
+    if (isRepository) found.push({ root, submodule, agentGit, realGit, landsIn })
+    const inside = isRepository ? '/modules' : ''
+    const places = [agentGit, realGit, landsIn].map((path) => path + inside) as [string, string, string]
+    if (await isFolder(places[0])) found.push(...(await submodulesIn(root, ...places, submodule + inside)))
   }
   return found
 }
@@ -67,20 +110,27 @@ export async function captureCommits(
         else
           problems.push({
             root: tip.root,
-            path: `.git/${tip.ref}`,
+            path: `${gitPath(repository)}/${tip.ref}`,
             why: 'its commits are incomplete and were not imported',
           })
       }
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error)
-      problems.push({ root: repository.root, path: '.git', why: `its commits could not be imported: ${why}` })
+      const path = gitPath(repository)
+      problems.push({ root: repository.root, path, why: `its commits could not be imported: ${why}` })
     }
   }
   return { commits, problems }
 }
 
+const gitPath = ({ submodule }: Repository): string =>
+  submodule === undefined ? '.git' : `.git/modules/${submodule}`
+
 /** Branches (and a detached HEAD) that point elsewhere than in the user's repository. */
-async function changedTips({ root, agentGit, realGit }: Repository, disk: Disk): Promise<Commit[]> {
+async function changedTips(
+  { root, submodule, agentGit, realGit }: Repository,
+  disk: Disk,
+): Promise<Commit[]> {
   await using tree = new Tree(agentGit, disk)
   const tips = new Map<string, string>()
   for (const line of ((await readSmall(tree, fromText('packed-refs'))) ?? '').split('\n')) {
@@ -101,7 +151,8 @@ async function changedTips({ root, agentGit, realGit }: Repository, disk: Disk):
       gitDir: realGit,
     })
     const base = known.code === 0 ? known.stdout.toString().trim() : await headOf(realGit)
-    if (base !== oid) changed.push({ root, ref, oid, base })
+    if (base !== oid)
+      changed.push({ root, ref, oid, base, ...(submodule === undefined ? {} : { submodule }) })
   }
   return changed
 }
@@ -181,9 +232,11 @@ export async function importCommits(
   gitDir: string,
 ): Promise<string[]> {
   const notes: string[] = []
-  for (const { root, ref, oid, base } of manifest.commits) {
-    const repository = (await repositoriesOf(workspace)).find((each) => each.root === root)
-    const realGit = repository?.realGit ?? join(root, '.git')
+  const repositories = manifest.commits.length === 0 ? [] : await repositoriesOf(workspace)
+  for (const { root, ref, oid, base, submodule } of manifest.commits) {
+    const repository = repositories.find((each) => each.root === root && each.submodule === submodule)
+    const realGit =
+      repository?.landsIn ?? join(root, '.git', ...(submodule === undefined ? [] : ['modules', submodule]))
     try {
       const env = { GIT_ALTERNATE_OBJECT_DIRECTORIES: join(realGit, 'objects') }
       const input = `${oid}\n${base === null ? '' : `^${base}\n`}`

@@ -128,7 +128,7 @@ async function takeOver(
   manifest: Manifest,
   { branch }: CommitRequest,
 ): Promise<{ root: string; branch: string; oid: string }> {
-  const [commit] = manifest.commits
+  const commit = manifest.commits.find(({ submodule }) => submodule === undefined)
   if (commit === undefined) throw new OrangeryError('changeset.no_commits', 'the agent made no commits')
   const cwd = commit.root
   const ref = `refs/heads/${branch}`

@@ -47,7 +47,14 @@ export const manifestSchema = z.object({
   dropped: z.array(z.object({ root: z.string(), path: z.string(), why: z.string() })),
   /** Commits the agent made, by branch, kept in our own repository until they are landed. */
   commits: z.array(
-    z.object({ root: z.string(), ref: z.string(), oid: z.string(), base: z.string().nullable() }),
+    z.object({
+      root: z.string(),
+      ref: z.string(),
+      oid: z.string(),
+      base: z.string().nullable(),
+      /** Made in the repository of this submodule. */
+      submodule: z.string().optional(),
+    }),
   ),
 })
 export type Manifest = z.infer<typeof manifestSchema>

@@ -88,7 +88,7 @@ export class ChangesetReader {
       dispatches: [id, ...records.turns(id).map((turn) => turn.dispatch)],
       escalated: record.escalated,
       overlaps: await this.#overlaps(record),
-      commits: manifest.commits.map(({ root, ref, oid }) => ({ root, ref, oid })),
+      commits: manifest.commits.map(({ base: _base, ...commit }) => commit),
     }
   }
 
