@@ -219,7 +219,7 @@ export const api = {
     reference.extend({ format: z.enum(exportFormats) }),
     z.object({ name: z.string(), data_b64: z.string() }),
   ),
-  'changeset.undo': procedure(reference, applyResultSchema),
+  'changeset.undo': procedure(reference.extend({ when: landsWhen }), applyResultSchema),
   'changeset.reject': procedure(
     reference.extend({ comment: z.string() }),
     z.object({ id: dispatchIdSchema, state: changesetStateSchema }),

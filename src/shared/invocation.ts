@@ -112,7 +112,7 @@ export type LandResult = z.infer<typeof landResultSchema>
 /** A landing that waits until no agent looks at its folders. */
 export const waitingLandingSchema = z.object({
   id: dispatchIdSchema,
-  kind: z.enum(['apply', 'land']),
+  kind: z.enum(['apply', 'land', 'undo']),
   by: z.string(),
   asked_at: z.string(),
   /** Running agents on the same folders, now. */

@@ -56,6 +56,26 @@ test('a landing in two parts is one commit of both, with names of any bytes', as
   await expect(bench.client.call('agent.land', { id })).rejects.toMatchObject({ exitCode: 65 })
 })
 
+test('a sandbox made for one dispatch that changed nothing goes with it, and one that was there before stays', async () => {
+  await bench.client.call('worktree.create', { repo: bench.project, name: 'feature' })
+  const before = await git(bench.project, 'worktree', 'list')
+  const branches = await git(bench.project, 'branch', '--list')
+  const looked = await bench.spawn('git status --short; git log --oneline | cat', { worktree: 'feature' })
+  expect(await bench.ended(looked)).toMatchObject({ status: 'completed', changeset: null })
+  expect(await git(bench.project, 'worktree', 'list')).toBe(before)
+  expect(await git(bench.project, 'branch', '--list')).toBe(branches)
+  expect(await bench.client.call('archive.list', {})).toEqual([])
+  expect(await bench.client.call('agent.list', {})).toEqual([])
+
+  const { invocation_id: made } = await bench.client.call('agent.start', { worktree: 'feature' })
+  await bench.ended(await bench.spawn('true', { invocation: made }))
+  // The control: work that is only in git's own folder is kept too.
+  const wrote = await bench.spawn('git tag kept', { worktree: 'feature' })
+  await bench.ended(wrote)
+  expect((await bench.client.call('agent.list', {})).map(({ id }) => id)).toEqual([made])
+  expect(await bench.client.call('archive.list', {})).toMatchObject([{ id: wrote, why: 'disposed' }])
+})
+
 test('the markers are in no diff, no commit of everything and no changeset of an agent', async () => {
   await bench.client.call('worktree.create', { repo: bench.project, name: 'feature' })
   const script =

@@ -71,6 +71,27 @@ test('a landing that was asked for while an agent ran lands when it ends, with n
   expect(await readFile(join(bench.project, 'two.txt'), 'utf8')).toBe('new')
   expect(await bench.output(running)).not.toContain('SAW')
   expect(await bench.client.call('changeset.get', { id: writer })).toMatchObject({ state: 'applied' })
+
+  // Taking it back waits in the same way, and who starts meanwhile is told that he makes it wait longer.
+  const second = await bench.spawn('sleep 300')
+  await bench.running(second)
+  const undo = await bench.client.call('changeset.undo', { id: writer, when: 'idle' })
+  expect(undo).toMatchObject({ state: 'applied', applied: [], waits_for: [second] })
+  const preflight = await bench.client.call('dispatch.preflight', {
+    agent: 'shell',
+    prompt: 'true',
+    roots: [bench.project],
+  })
+  const told = preflight.checks.map(({ detail }) => detail)
+  expect(told).toContainEqual(expect.stringContaining(`${writer} waits to land`))
+  await bench.client.call('dispatch.kill', { id: second })
+  await waitUntil(
+    'it is taken back',
+    async () => (await bench.client.call('landing.list', {})).length === 0,
+    60_000,
+  )
+  expect(await readFile(join(bench.project, 'one.txt'), 'utf8')).toBe('old')
+  expect(await bench.client.call('changeset.get', { id: writer })).toMatchObject({ state: 'review' })
 })
 
 test('a landing that waits outlives the kill -9 of the agent it waits for, and the next start finds it', async () => {

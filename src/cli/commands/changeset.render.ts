@@ -91,19 +91,21 @@ export function renderDiff(text: string): string {
 
 export function renderWaiting(landings: readonly WaitingLanding[]): string {
   if (landings.length === 0) return 'No landing waits.'
-  const rows = landings.map(({ id, by, asked_at, waits_for, problem }) => [
+  const rows = landings.map(({ id, kind, by, asked_at, waits_for, problem }) => [
     id,
+    kind,
     showAll(by),
     asked_at,
     problem === null ? waits_for.join(', ') : paint('red', showAll(problem)),
   ])
-  return renderTable(['id', 'asked by', 'since', 'waits for'], rows)
+  return renderTable(['id', 'what', 'asked by', 'since', 'waits for'], rows)
 }
 
 export function renderApplied({ id, state, applied, skipped, waits_for }: ApplyResult, verb: string): string {
   if (waits_for !== undefined) {
     const agents = waits_for.length === 0 ? 'the agent on its folders' : waits_for.join(', ')
-    return `${id} lands when ${agents} has ended; see: orangery changeset waiting`
+    const what = verb === 'applied' ? 'lands' : `is ${verb}`
+    return `${id} ${what} when ${agents} has ended; see: orangery changeset waiting`
   }
   if (applied.length === 0 && skipped.length === 0) {
     return `${id} is ${paintState(state)}${state === 'applied' ? ' already' : ''}: nothing is left to do`

@@ -139,15 +139,17 @@ async function waiting(options: Json & { readonly cancel?: string }) {
   const { cancel } = options
   if (cancel !== undefined) {
     const { id } = await withClient((client) => client.call('landing.cancel', { id: cancel }))
-    return options.json ? printJson({ id }) : print(`${id} waits for review again`)
+    return options.json ? printJson({ id }) : print(`${id} waits for you again`)
   }
   const landings = await withClient((client) => client.call('landing.list', {}))
   if (options.json) printJson(landings)
   else print(renderWaiting(landings))
 }
 
-async function undo(id: string, options: Json) {
-  reportApplied(await withClient((client) => client.call('changeset.undo', { id })), 'taken back', options)
+async function undo(id: string, options: Json & { readonly whenIdle?: boolean }) {
+  const when = options.whenIdle === true ? 'idle' : 'now'
+  const result = await withClient((client) => client.call('changeset.undo', { id, when }))
+  reportApplied(result, 'taken back', options)
 }
 
 function reportState(result: { id: string; state: string }, options: Json) {
@@ -291,6 +293,7 @@ Examples:
     .command('undo <id>')
     .summary('take an applied changeset back')
     .description('Restores your files to what they were before the changeset was applied.')
+    .option('--when-idle', 'where an agent runs on the same folders, do it when it has ended')
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  orangery changeset undo 20260128')
     .action(undo)

@@ -2,6 +2,7 @@ import { readdir, stat } from 'node:fs/promises'
 import { homedir, platform } from 'node:os'
 import { resolve } from 'node:path'
 import type { Handlers } from '../../shared/api.ts'
+import type { ApplyResult } from '../../shared/changeset.ts'
 import { isTerminal } from '../../shared/dispatch.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
@@ -54,6 +55,12 @@ export function createHandlers(
     return dispatch as ReturnType<typeof started>
   }
   const hasEnded = (id: DispatchId) => isTerminal(store.dispatches.get(id).status)
+
+  /** Nothing has happened yet, and what it waits for. */
+  async function waitingFor(id: DispatchId): Promise<ApplyResult> {
+    const { state } = await changesets.get(id)
+    return { id, state, applied: [], skipped: [], waits_for: await waitsFor(parts, id) }
+  }
 
   return {
     ...recordHandlers(parts),
@@ -132,14 +139,12 @@ export function createHandlers(
     'changeset.apply': async ({ id: reference, when, ...options }, { by }) => {
       const id = findChangeset(reference)
       if (when === 'now') return whileLanding(parts, id, () => changesets.apply(id, options, by))
-      const landed = await landWhenIdle(parts, id, { kind: 'apply', ...options }, by)
-      if (landed !== null) return landed
-      const { state } = await changesets.get(id)
-      return { id, state, applied: [], skipped: [], waits_for: await waitsFor(parts, id) }
+      return (await landWhenIdle(parts, id, { kind: 'apply', ...options }, by)) ?? waitingFor(id)
     },
-    'changeset.undo': ({ id: reference }, { by }) => {
+    'changeset.undo': async ({ id: reference, when }, { by }) => {
       const id = findChangeset(reference)
-      return whileLanding(parts, id, () => changesets.undo(id, by))
+      if (when === 'now') return whileLanding(parts, id, () => changesets.undo(id, by))
+      return (await landWhenIdle(parts, id, { kind: 'undo' }, by)) ?? waitingFor(id)
     },
     'changeset.reject': async ({ id: reference, comment }, { by }) => {
       const id = findChangeset(reference)

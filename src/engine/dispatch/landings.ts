@@ -4,6 +4,7 @@ import type { ApplyResult } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { LandResult } from '../../shared/invocation.ts'
+import type { Contract } from '../base/contract.ts'
 import { createRepoLock } from '../base/lock.ts'
 import { listRunningOn } from '../workspace/index.ts'
 import { landInvocation } from './landInvocation.ts'
@@ -30,14 +31,17 @@ const requestSchema = z.discriminatedUnion('kind', [
     how: z.enum(['merge', 'squash', 'apply']),
     message: z.string().optional(),
   }),
+  z.object({ kind: z.literal('undo') }),
 ])
 export type LandingRequest = z.infer<typeof requestSchema>
-type Result<K extends LandingRequest['kind']> = K extends 'apply' ? ApplyResult : LandResult
+type Result<K extends LandingRequest['kind']> = K extends 'land' ? LandResult : ApplyResult
 
 async function carryOut(parts: Parts, id: DispatchId, request: LandingRequest, by: string) {
-  return request.kind === 'apply'
-    ? whileLanding(parts, id, () => parts.changesets.apply(id, request, by))
-    : landInvocation(parts, id, request, by)
+  const { changesets } = parts
+  if (request.kind === 'land') return landInvocation(parts, id, request, by)
+  return whileLanding(parts, id, () =>
+    request.kind === 'undo' ? changesets.undo(id, by) : changesets.apply(id, request, by),
+  )
 }
 
 /**
@@ -56,8 +60,10 @@ export async function landWhenIdle<K extends LandingRequest['kind']>(
     if (!isInTheWay(error)) throw error
   }
   const { store } = parts
-  const revision = request.revision ?? store.changesets.find(id)?.revision
-  store.landings.add(id, { ...request, revision }, by, new Date().toISOString())
+  const asked: LandingRequest = request
+  const reviewed = store.changesets.find(id)?.revision
+  const kept = asked.kind === 'undo' ? asked : { ...asked, revision: asked.revision ?? reviewed }
+  store.landings.add(id, kept, by, new Date().toISOString())
   // The agent may have ended between the two: nobody else would notice.
   await landWaiting(parts)
   return null
@@ -87,7 +93,9 @@ async function landOne(parts: Parts, id: DispatchId): Promise<void> {
     }
     const why = error instanceof Error ? error.message : String(error)
     store.landings.fail(id, why)
-    await changesets.escalate(id, `it was to land when nobody worked on its folders: ${why}`).catch(() => {})
+    const isUndo = requestSchema.safeParse(waiting.request).data?.kind === 'undo'
+    const text = `it was to ${isUndo ? 'be taken back' : 'land'} when nobody worked on its folders: ${why}`
+    await changesets.escalate(id, text).catch(() => {})
   }
 }
 
@@ -98,6 +106,27 @@ export async function waitsFor(parts: Parts, id: DispatchId): Promise<DispatchId
   const paths = projectPaths(parts, id)
   return (await listRunningOn(parts.layout, id, paths)).map((running) => running.id)
 }
+
+/** What a dispatch on these folders makes wait longer; agents without a gap between them would hold it up for ever. */
+export function landingNotes(
+  parts: Parts,
+  { strategy, roots }: Pick<Contract, 'strategy' | 'roots'>,
+): string[] {
+  // The others have a tree of their own and hold nobody up.
+  if (strategy !== 'overlay' && strategy !== 'none') return []
+  const held = parts.store.landings.list().filter(({ id, problem }) => {
+    const paths = projectPaths(parts, id)
+    return (
+      problem === null &&
+      paths.some((path) => roots.some((root) => isWithin(path, root) || isWithin(root, path)))
+    )
+  })
+  if (held.length === 0) return []
+  const ids = held.map(({ id }) => id).join(', ')
+  return [`${ids} waits to land until nobody works on these folders, and now for this one too`]
+}
+
+const isWithin = (path: string, folder: string): boolean => path === folder || path.startsWith(`${folder}/`)
 
 export function landingHandlers(
   parts: Parts,

@@ -34,6 +34,7 @@ import {
 import type { InvocationMeta } from '../base/invocation.ts'
 import type { WorkspaceDriver } from '../base/workspace.ts'
 import type { Job } from './job.ts'
+import { landingNotes } from './landings.ts'
 import type { Parts } from './parts.ts'
 import { readCredentials } from './credentials.ts'
 import { placeIn, placeOf, refuseOtherRoots } from './place.ts'
@@ -106,7 +107,7 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
     entersInvocation,
     continues: turn?.invocation_id ?? null,
     trusted,
-    notes: place.notes,
+    notes: [...place.notes, ...landingNotes(parts, contract)],
   }
   const outputChecks = [...presetChecks(expansions), ...checks, ...proxyChecks]
   return { request, job, contract, outputChecks, parentId, invocation: place.invocation }

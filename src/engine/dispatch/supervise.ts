@@ -353,7 +353,9 @@ async function finish(
     await updateInvocation(layout, project.repoId, id, { status: outcome.status }).catch(() => {})
   }
   // Tidied before the row says it is over: whoever waits for the end finds nothing left.
-  if (workspace !== undefined && !changed && workspace.strategy !== 'worktree')
+  // A sandbox that somebody made beforehand is his to end.
+  const isOwn = workspace?.strategy !== 'worktree' || (!job.entersInvocation && job.continues === null)
+  if (workspace !== undefined && !changed && isOwn)
     await disposeWorkspace(workspace, { archive: false }).catch(() => {})
   if (workspace !== undefined) await mirror(parts, project.repoId, id)
   // Let go before the row says it is over: whoever waits for the end may land on these folders at once.

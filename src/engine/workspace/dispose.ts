@@ -80,8 +80,12 @@ export async function retireInvocation(
   const dir = layout.sandbox(repoId, id)
   const isWorktree = meta.strategy === 'worktree'
   await using _lock = isWorktree ? await createRepoLock(layout).acquire(repoId) : null
+  const untouched = async () => !(await hasWork(workspaceOf(layout, repoId, meta)))
   const keep =
-    archive || isWorktree || (outcome !== 'landed' && (await hasWork(workspaceOf(layout, repoId, meta))))
+    archive ||
+    (isWorktree
+      ? outcome !== 'disposed' || !(await untouched()) || !(await standsAtBase(meta))
+      : outcome !== 'landed' && !(await untouched()))
   let folder: string | null = null
   if (keep) {
     const kept = isWorktree ? await keepBranch(layout, repoId, meta) : { tip: null, commit: null }
@@ -99,6 +103,7 @@ export async function retireInvocation(
     if (isWorktree) await withdraw(meta, kept.tip)
   } else {
     await removeTree(dir)
+    if (isWorktree) await withdraw(meta, meta.base_commit)
   }
   await updateInvocation(layout, repoId, id, { outcome, archive: folder })
   return folder
@@ -118,6 +123,16 @@ async function keepBranch(
   if (own !== undefined) return { tip, commit: own.commit }
   const dirty = tip !== null && (await isFolder(meta.sandbox_path))
   return { tip, commit: dirty ? await snapshotCommit(repository, meta.sandbox_path, tip) : tip }
+}
+
+/** Whether nothing was committed on the sandbox branch, from wherever. */
+async function standsAtBase({
+  common_dir: commonDir,
+  sandbox_branch: branch,
+  base_commit: base,
+}: InvocationMeta) {
+  if (commonDir === null || branch === null || base === null || !(await isFolder(commonDir))) return false
+  return (await (await openRepository(commonDir)).commit(`refs/heads/${branch}`)) === base
 }
 
 /** Takes our worktree and branch out of the user's repository; the tree itself is in the archive by now. */

@@ -31,6 +31,7 @@ export function WaitingLanding({ id }: { id: string }) {
   if (landing === undefined) return null
   const rows = (list.data ?? []).filter((row) => landing.waits_for.includes(row.id))
   const failed = landing.problem !== null
+  const done = landing.kind === 'undo' ? 'taken back' : 'applied'
   return (
     <div
       role="status"
@@ -44,18 +45,18 @@ export function WaitingLanding({ id }: { id: string }) {
       <span className="min-w-0 flex-1 [overflow-wrap:anywhere]">
         {failed ? (
           <>
-            It was to be applied, but: <Plain>{landing.problem ?? ''}</Plain>
+            It was to be {done}, but: <Plain>{landing.problem ?? ''}</Plain>
           </>
         ) : rows.length === 0 ? (
-          'It is applied as soon as nobody works on the same folder.'
+          `It is ${done} as soon as nobody works on the same folder.`
         ) : (
           <>
-            It is applied when <Named rows={rows} /> {rows.length === 1 ? 'has' : 'have'} ended.
+            It is {done} when <Named rows={rows} /> {rows.length === 1 ? 'has' : 'have'} ended.
           </>
         )}
       </span>
       <Button size="small" disabled={cancel.isPending} onClick={() => cancel.mutate({ id })}>
-        {failed ? 'Dismiss' : 'Do not apply'}
+        {failed ? 'Dismiss' : landing.kind === 'undo' ? 'Keep it' : 'Do not apply'}
       </Button>
     </div>
   )
