@@ -1,7 +1,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { Bench, fingerprint, processesWith, waitUntil } from './harness.ts'
+import { Bench, fingerprint, killSupervisor, processesWith, waitUntil } from './harness.ts'
 
 test('a run leaves the folder byte for byte as it was, and apply makes exactly the reviewed changes', async () => {
   await using bench = await Bench.create({ 'old.txt': 'old\n', 'keep.txt': 'keep\n' })
@@ -92,8 +92,7 @@ test('kill -9 of the supervisor leaves no process behind and the dispatch ends a
   const id = await bench.spawn('echo kept > kept.txt; sleep 8644')
   await bench.running(id)
   await waitUntil('sleep runs', async () => (await processesWith('sleep\x008644')).length > 0)
-  const [supervisor] = (await processesWith(bench.dataDir)).map((line) => Number(line.split(' ')[0]))
-  process.kill(supervisor!, 'SIGKILL')
+  await killSupervisor(bench.dataDir)
   await waitUntil(
     'everything inside is gone',
     async () => (await processesWith('sleep\x008644')).length === 0,

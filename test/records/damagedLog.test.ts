@@ -2,7 +2,7 @@ import { appendFile, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { createEngine } from '../../src/engine/index.ts'
-import { Bench, processesWith, waitUntil } from '../dispatch/harness.ts'
+import { Bench, killSupervisor, processesWith, waitUntil } from '../dispatch/harness.ts'
 
 /** Kills the supervisor of an agent that has written a file, lets somebody at its log, and starts anew. */
 async function recovered(bench: Bench, tamper: (log: string) => Promise<void>) {
@@ -12,9 +12,8 @@ async function recovered(bench: Bench, tamper: (log: string) => Promise<void>) {
     async () => (await bench.client.call('dispatch.get', { id })).changeset?.state === 'active',
     30_000,
   )
-  const [supervisor] = (await processesWith(bench.dataDir)).map((line) => Number(line.split(' ')[0]))
   await bench.engine.close()
-  process.kill(supervisor!, 'SIGKILL')
+  await killSupervisor(bench.dataDir)
   await waitUntil('all is gone', async () => (await processesWith('sleep\x008691')).length === 0)
   const [repo] = await readdir(join(bench.dataDir, 'repos'))
   const log = join(bench.dataDir, 'repos', repo!, 'invocations', id, 'events.ndjson')

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { Place } from '../../src/cli/testing/orangery.ts'
 import { createEngine } from '../../src/engine/index.ts'
 import type { DispatchDetail } from '../../src/shared/dispatch.ts'
-import { Bench, processesWith, waitUntil } from '../dispatch/harness.ts'
+import { Bench, killSupervisor, processesWith, waitUntil } from '../dispatch/harness.ts'
 
 function storedSpec(dataDir: string, id: string): Buffer | null {
   const database = new Sqlite(join(dataDir, 'orangery.db'), { readonly: true })
@@ -80,8 +80,7 @@ test('a supervisor killed in the middle of a line leaves a dispatch that is inte
   await bench.running(id)
   await waitUntil('sleep runs', async () => (await processesWith('sleep\x008651')).length > 0)
   const before = await events(bench, id)
-  const [supervisor] = (await processesWith(bench.dataDir)).map((line) => Number(line.split(' ')[0]))
-  process.kill(supervisor!, 'SIGKILL')
+  await killSupervisor(bench.dataDir)
   await waitUntil(
     'everything inside is gone',
     async () => (await processesWith('sleep\x008651')).length === 0,
@@ -121,7 +120,9 @@ test('a supervisor that died between its last event and the row is taken at its 
   // The row as it was just before its end, under a supervisor that is gone.
   const database = new Sqlite(join(bench.dataDir, 'orangery.db'))
   database.exec(
-    'DROP TRIGGER dispatches_outcome_is_final; DROP TRIGGER dispatches_effective_comes_with_the_end',
+    ['outcome_is_final', 'effective_comes_with_the_end', 'never_go_back', 'rest_when_ended']
+      .map((name) => `DROP TRIGGER dispatches_${name};`)
+      .join(''),
   )
   database
     .prepare(
@@ -179,13 +180,15 @@ test('a child can never ask for more than its parent has', async () => {
     '{"outputs":{"mode":"open"}}',
     '{"outputs":{"allow":["evil.test"]}}',
     '{"outputs":{"pins":{"db.test:1":"127.0.0.1:1"}}}',
-    '{"roots":["/usr"]}',
   ]) {
     await expect(bench.spawn('true', { parent, sandbox_spec: spec }), spec).rejects.toMatchObject({
       kind: 'refused',
     })
   }
-  await expect(bench.spawn('true', { parent, roots: ['/usr'] })).rejects.toMatchObject({ kind: 'refused' })
+  for (const more of [{}, { sandbox_spec: '{"roots":["/usr"]}' }]) {
+    const asking = bench.spawn('true', { parent, roots: ['/usr'], ...more })
+    await expect(asking).rejects.toMatchObject({ kind: 'refused' })
+  }
   // The control: what stays within the parent's rights runs.
   const child = await bench.spawn('true', { parent, sandbox_spec: '{"boundary":"readonly"}' })
   expect(await bench.ended(child)).toMatchObject({ status: 'completed', parent_id: parent })
@@ -201,8 +204,8 @@ test('a link or dots in a root lead no child out of what its parent has, nor int
   await symlink(join(bench.project, 'inside'), join(bench.project, 'harmless'))
   const attempt = async (parent: string, path: string) => {
     const results = []
-    for (const more of [{ roots: [path] }, { sandbox_spec: JSON.stringify({ roots: [path] }) }]) {
-      const ended = bench.spawn('true', { parent, ...more }).then((id) => bench.ended(id))
+    for (const more of [{}, { sandbox_spec: JSON.stringify({ roots: [path] }) }]) {
+      const ended = bench.spawn('true', { parent, roots: [path], ...more }).then((id) => bench.ended(id))
       results.push(
         await ended.then(
           (dispatch) => dispatch.status,

@@ -2,7 +2,7 @@ import { access, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createEngine } from '../../src/engine/index.ts'
-import { Bench, execute, processesWith, waitUntil } from '../dispatch/harness.ts'
+import { Bench, execute, killSupervisor, processesWith, waitUntil } from '../dispatch/harness.ts'
 
 let bench: Bench
 beforeEach(async () => {
@@ -100,8 +100,7 @@ test('a landing that waits outlives the kill -9 of the agent it waits for, and t
   const running = await bench.spawn('sleep 300')
   await bench.running(running)
   await bench.client.call('changeset.apply', { id: writer, all: true, when: 'idle' })
-  const [supervisor] = (await processesWith(bench.dataDir)).map((line) => Number(line.split(' ')[0]))
-  process.kill(supervisor!, 'SIGKILL')
+  await killSupervisor(bench.dataDir)
   await waitUntil('it is gone', async () => (await processesWith(bench.dataDir)).length === 0, 60_000)
   expect(await readFile(join(bench.project, 'one.txt'), 'utf8')).toBe('old')
   await bench.engine.close()
@@ -187,8 +186,7 @@ test('commits of an agent whose supervisor was killed are there when it is found
         )
       : false,
   )
-  const [supervisor] = (await processesWith(bench.dataDir)).map((line) => Number(line.split(' ')[0]))
-  process.kill(supervisor!, 'SIGKILL')
+  await killSupervisor(bench.dataDir)
   // The next question to the engine finds out.
   await expect(bench.client.call('dispatch.input', { id, data: '' })).rejects.toMatchObject({ kind: 'busy' })
   expect((await bench.ended(id)).status).toBe('interrupted')

@@ -43,16 +43,24 @@ async function isOrphaned(dispatch: StoredDispatch): Promise<boolean> {
   return !(await isAlive(dispatch.supervisorPid, dispatch.supervisorStartTicks ?? 0))
 }
 
-/** Ends dispatches whose supervisor vanished as `interrupted`, with what their event log proves. */
+/**
+ * Ends dispatches whose supervisor vanished as `interrupted`, with what their event log proves. One that cannot be
+ * ended, on a disk that gives no answer say, does not keep the others waiting.
+ */
 export async function recover(parts: Parts): Promise<void> {
+  const failures: unknown[] = []
   for (const dispatch of parts.store.dispatches.unfinished()) {
-    if (!(await isOrphaned(dispatch))) continue
-    await using _lock = await createRepoLock(parts.layout).acquire(`recover-${dispatch.id}`, {
-      timeoutMs: 10_000,
-    })
-    const { status } = parts.store.dispatches.get(dispatch.id)
-    if (status === 'starting' || status === 'running') await interrupt(parts, dispatch)
+    if (await isOrphaned(dispatch)) await recoverOne(parts, dispatch).catch((error) => failures.push(error))
   }
+  if (failures.length > 0) throw failures[0]
+}
+
+async function recoverOne(parts: Parts, dispatch: StoredDispatch): Promise<void> {
+  await using _lock = await createRepoLock(parts.layout).acquire(`recover-${dispatch.id}`, {
+    timeoutMs: 10_000,
+  })
+  const { status } = parts.store.dispatches.get(dispatch.id)
+  if (status === 'starting' || status === 'running') await interrupt(parts, dispatch)
 }
 
 async function interrupt(parts: Parts, dispatch: StoredDispatch): Promise<void> {
