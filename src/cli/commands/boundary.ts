@@ -131,7 +131,7 @@ export function registerBoundary(program: Command): void {
     .summary('ask for a wider boundary')
     .description('Asks for a wider boundary. A saved approval answers at once; otherwise a person does.')
     .requiredOption('--reason <text>', 'why it is needed')
-    .option('--host <host[:port]>', 'host it needs to reach; repeatable', gather)
+    .option('--host <host[:port]>', 'host it needs to reach, or a preset such as @npm; repeatable', gather)
     .option('--wait <seconds>', 'wait this long for the answer')
     .option('--json', 'print JSON')
     .addHelpText(

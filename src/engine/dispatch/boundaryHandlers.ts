@@ -4,6 +4,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import { Boundaries, distrustProject, loadConfig, trustProject, trustQuestion } from '../policy/index.ts'
 import type { Parts } from './parts.ts'
+import { hostsInFull } from './presets.ts'
 import { speakTo } from './speak.ts'
 
 /** The escalation pipeline as a host has it: what it decides, the dispatch's supervisor carries out. */
@@ -29,7 +30,8 @@ export function boundaryHandlers(parts: Parts, find: (reference: string) => Disp
     'boundary.show': async ({ id }) => boundaries.show(find(id)),
     'boundary.request': async ({ id, to, hosts, reason, source, wait_s: seconds }, { by }) => {
       const dispatch = find(id)
-      const filed = await boundaries.request(dispatch, { to, hosts, source, by, why: reason })
+      const wanted = source === 'user' ? await hostsInFull(parts, dispatch, hosts) : hosts
+      const filed = await boundaries.request(dispatch, { to, hosts: wanted, source, by, why: reason })
       if (filed.status === 'denied' && filed.answer?.way === 'policy') {
         throw new OrangeryError('policy.boundary_too_wide', `boundary ${to}: ${filed.answer.message}`, {
           kind: 'refused',

@@ -32,6 +32,13 @@ export function listensForHosts({ contract, card }: Pick<Job, 'contract' | 'card
   return outputs.declared || outputs.always.length > 0 || contract.phase !== null || card.id !== 'command'
 }
 
+/**
+ * Whether somebody answers questions for names, if only with a no that is on record: also where outputs are none by
+ * the user's own word. Not for a plain command without a word about them, which is to start and end at once.
+ */
+const listensForNames = (job: Pick<Job, 'contract' | 'card'>): boolean =>
+  listensForHosts(job) || (job.contract.level !== 0 && job.contract.outputs.declared)
+
 /** The variables that lead the agent's programs to the relay, where one may ever stand. */
 export function networkEnvironment(job: Pick<Job, 'contract' | 'card'>): Record<string, string> {
   return listensForHosts(job) || job.contract.boundary === 'full' ? proxyEnvironment(proxyPort) : {}
@@ -97,7 +104,8 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     const policy = await this.#policyAt(this.#level, [])
     const opening = this.#setNetwork(policy)
     // Where nobody named a host, nothing gets out yet, and the agent need not wait for who tells it so.
-    if (policy.mode !== 'none' || this.#job.contract.outputs.declared) await opening
+    const { declared, mode } = this.#job.contract.outputs
+    if (policy.mode !== 'none' || (declared && mode !== 'none')) await opening
     else opening.catch(() => {})
     const places = { userConfigDir: this.#parts.configDir, roots: this.#job.contract.roots }
     this.#watch = await watchConfig(places, () => {
@@ -214,7 +222,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
 
   async #setNetwork(policy: NetworkPolicy): Promise<void> {
     if (this.#job.contract.level === 0) return
-    if (policy.mode === 'none' && !this.#network.isOpen && !listensForHosts(this.#job)) return
+    if (policy.mode === 'none' && !this.#network.isOpen && !listensForNames(this.#job)) return
     await this.#network.set(policy)
   }
 

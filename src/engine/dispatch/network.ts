@@ -18,7 +18,7 @@ import { DecisionLog } from './decisionLog.ts'
 export type NetworkOptions = {
   readonly id: DispatchId
   readonly runtime: string
-  readonly sandbox: Pick<RunningSandbox, 'startRelay'>
+  readonly sandbox: Pick<RunningSandbox, 'startRelay' | 'stopRelay'>
   readonly note: (event: EventBody) => void
   readonly credentials: readonly CredentialGrant[]
   /** Vouches for hosts whose TLS a secret lets us open. */
@@ -37,6 +37,7 @@ export class Network implements AsyncDisposable {
   readonly #socketPath: string
   #broker: Broker | null = null
   #last: Promise<void> = Promise.resolve()
+  #isEnding = false
 
   constructor(options: NetworkOptions) {
     this.#options = options
@@ -74,10 +75,14 @@ export class Network implements AsyncDisposable {
     })
     const broker = this.#broker
     const { sandbox } = this.#options
+    if (this.#isEnding) return
     await sandbox.startRelay(this.#socketPath, aliasesFor(wanted), (relay) => broker.adopt(relay))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#isEnding = true
+    // A relay that has yet to start would only be waited for, by a command that ended before it.
+    await this.#options.sandbox.stopRelay()
     await this.#last.catch(() => {})
     await this.#broker?.close()
     this.#log.close()

@@ -2,7 +2,9 @@ import { homedir } from 'node:os'
 import { resolve } from 'node:path'
 import type { AgentCard } from '../../shared/card.ts'
 import type { CheckResult } from '../../shared/doctor.ts'
+import { OrangeryError } from '../../shared/errors.ts'
 import { presetOf, type PresetExpansion } from '../../shared/hosts.ts'
+import type { DispatchId } from '../../shared/ids.ts'
 import type { Outputs, SandboxSpec } from '../../shared/spec.ts'
 import { findCard } from '../agents/index.ts'
 import { expandOutputs, type Expansion } from '../egress/index.ts'
@@ -62,6 +64,31 @@ export async function expandRules(
   const places = roots.map((root) => resolve(root))
   const { expansions } = await expand(parts, { allow: presets }, card, places)
   return expansions.map(({ preset, hosts }) => ({ rule: `@${preset}`, hosts: [...hosts] }))
+}
+
+/**
+ * The hosts of a request with presets spelled out, so that it shows, and grants, what they mean now. What leads into
+ * the user's own network only a spawn can name: that takes a pin.
+ */
+export async function hostsInFull(
+  parts: Parts,
+  id: DispatchId,
+  rules: readonly string[],
+): Promise<readonly string[]> {
+  const { agent, roots } = parts.store.dispatches.get(id)
+  const expansions = await expandRules(parts, { rules, agent, roots })
+  for (const { rule, hosts } of expansions) {
+    const pinned = hosts.find((host) => host.includes('='))
+    if (pinned === undefined) continue
+    throw new OrangeryError('boundary.pinned_preset', `${rule}: it leads into your own network (${pinned})`, {
+      kind: 'input',
+      hint: `Only a spawn can allow that: --allow-host ${rule}`,
+    })
+  }
+  return [
+    ...rules.filter((rule) => presetOf(rule) === null),
+    ...expansions.flatMap(({ hosts }) => hosts),
+  ]
 }
 
 /** What each preset means here, in the report that everyone sees before anything starts. */

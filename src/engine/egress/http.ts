@@ -218,11 +218,22 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     const { target, via } = passage
     const secureContext = authority.contextFor(target.host)
     const inside = new TLSSocket(client, { isServer: true, secureContext, ALPNProtocols: ['http/1.1'] })
-    const timer = setTimeout(() => client.destroy(), handshakeMs)
-    client.once('close', () => clearTimeout(timer))
-    inside.on('error', () => client.destroy())
+    let isSettled = false
+    // Java and whoever pins certificates do not trust us: nobody was reached, and that has to be on record.
+    const fail = (why: string) => {
+      if (!isSettled) gate.deny(target, via, `the program refused our TLS, opened for a secret (${why})`)
+      isSettled = true
+      client.destroy()
+    }
+    const timer = setTimeout(() => fail('it took too long'), handshakeMs)
+    client.once('close', () => {
+      clearTimeout(timer)
+      fail('it hung up')
+    })
+    inside.on('error', (error: NodeJS.ErrnoException) => fail(error.code ?? 'failed'))
     inside.once('secure', () => {
       clearTimeout(timer)
+      isSettled = true
       fixed.set(inside, { target, via, ready: passage, opened: true })
       serve(inside)
     })
