@@ -199,7 +199,7 @@ test("where the user's config allows it, a secret goes into the agent's own TLS;
   const report = await run(['preflight', '--dir', join(dir, 'project'), '--allow-host', pin, '--', 'true'])
   expect(report.stdout).toContain('TLS to these hosts is opened')
   const ran = await run([...project(), ...command], trusting)
-  expect(ran.stdout).toContain('over TLS\nauthorities.pem\nauthority.pem\n')
+  expect(ran.stdout).toContain('over TLS\nauthorities.jks\nauthorities.pem\nauthority.pem\n')
   expect(site.secrets).toEqual(['Bearer s3cret'])
   expect(ran.stdout).not.toMatch(/s3cret|PRIVATE KEY/)
   const kept = await execute('grep', ['-rlE', 's3cret|PRIVATE KEY', join(dir, 'data')]).catch(() => ({

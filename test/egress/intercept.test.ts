@@ -5,6 +5,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   interceptedNames,
+  javaStore,
   makeAuthority,
   trustEnvironment,
   usualAuthorities,
@@ -31,10 +32,12 @@ beforeAll(async () => {
     { pins: { 'api.example': to, 'web.example': to } },
     { credentials, authority, authorities },
   )
-  const [all, own] = [join(cell.dir, 'all.pem'), join(cell.dir, 'own.pem')]
-  await writeFile(own, authority.certificate)
-  await writeFile(all, [...usualAuthorities(), ...authorities, authority.certificate].join('\n'))
-  env = trustEnvironment(all, own)
+  const [all, own, java] = ['all.pem', 'own.pem', 'all.jks'].map((name) => join(cell.dir, name))
+  const trusted = [...usualAuthorities(), ...authorities, authority.certificate]
+  await writeFile(own!, authority.certificate)
+  await writeFile(all!, trusted.join('\n'))
+  await writeFile(java!, javaStore(trusted))
+  env = trustEnvironment(all!, own!, java!)
   site.put('/hello', 'hello from outside\n')
 })
 afterAll(async () => {
@@ -165,17 +168,24 @@ test('go', async ({ skip }) => {
   expect(listed).toContain('v1.0.0')
 })
 
-test('Java has a store of its own: it refuses, and nothing is sent', async ({ skip }) => {
+test('Java, by a store of its own making; without it, it refuses, nothing is sent and that is on record', async ({
+  skip,
+}) => {
   await has('java', skip)
   const source = join(cell.dir, 'Opened.java')
   await writeFile(
     source,
     `import java.net.*; public class Opened { public static void main(String[] args) throws Exception {
-  try { new URL("https://api.example/hello").openStream(); System.out.print("REACHED"); }
+  try { System.out.print(new String(new URL("https://api.example/hello").openStream().readAllBytes())); }
   catch (javax.net.ssl.SSLException e) { System.out.print("refused"); } } }`,
   )
   site.secrets.length = 0
-  const ran = await cell.run(['java', '-XX:TieredStopAtLevel=1', source], { env })
+  const java = ['java', '-XX:TieredStopAtLevel=1', source]
+  expect(await runs(java)).toBe('hello from outside\n')
+  site.secrets.length = 0
+  const ran = await cell.run(java, { env: { ...env, JAVA_TOOL_OPTIONS: '' } })
   expect(ran.stdout, ran.stderr).toBe('refused')
   expect(site.secrets).toEqual([])
+  expect(cell.decisions.at(-1)).toMatchObject({ host: 'api.example', allowed: false })
+  expect(cell.decisions.at(-1)?.why).toContain('the program refused our TLS')
 })

@@ -17,7 +17,7 @@ export function readProxies(
     ...(ways.length === 0
       ? []
       : [`connections go out through ${[...new Set(ways)].join(' and ')}, as your environment says`]),
-    ...ignored.map((name) => `${name} is not used: only http:// and https:// proxies are`),
+    ...ignored.map((name) => `${name} is not used: only http://, https:// and socks5:// proxies are`),
   ]
   return { proxies, checks: details.map((detail) => ({ name: 'proxy', ok: true, detail, fix: null })) }
 }

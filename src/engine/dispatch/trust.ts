@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { SandboxRequest } from '../base/sandbox.ts'
 import {
   interceptedNames,
+  javaStore,
   makeAuthority,
   trustEnvironment,
   usualAuthorities,
@@ -17,24 +18,26 @@ export type Trust = {
   readonly env: Readonly<Record<string, string>>
 }
 
-const inside = { all: '/run/orangery/authorities.pem', own: '/run/orangery/authority.pem' }
+const names = { all: 'authorities.pem', own: 'authority.pem', java: 'authorities.jks' } as const
+const inside = (name: keyof typeof names) => `/run/orangery/${names[name]}`
 
 export async function prepareTrust(
   job: Pick<Job, 'contract' | 'credentials'>,
   folder: string,
 ): Promise<Trust | null> {
-  const names = interceptedNames(job.credentials)
-  if (names.length === 0 || job.contract.level === 0) return null
-  const authority = await makeAuthority(names)
-  const files = { all: join(folder, 'authorities.pem'), own: join(folder, 'authority.pem') }
-  await writeFile(files.own, authority.certificate)
-  await writeFile(files.all, [...usualAuthorities(), authority.certificate].join('\n'))
+  const opened = interceptedNames(job.credentials)
+  if (opened.length === 0 || job.contract.level === 0) return null
+  const authority = await makeAuthority(opened)
+  const all = [...usualAuthorities(), authority.certificate]
+  const files = { all: all.join('\n'), own: authority.certificate, java: javaStore(all) }
+  const show = async (name: keyof typeof names) => {
+    const source = join(folder, names[name])
+    await writeFile(source, files[name])
+    return { source, target: inside(name) }
+  }
   return {
     authority,
-    shown: [
-      { source: files.all, target: inside.all },
-      { source: files.own, target: inside.own },
-    ],
-    env: trustEnvironment(inside.all, inside.own),
+    shown: await Promise.all([show('all'), show('own'), show('java')]),
+    env: trustEnvironment(inside('all'), inside('own'), inside('java')),
   }
 }

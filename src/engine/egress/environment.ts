@@ -28,10 +28,12 @@ export function proxyEnvironment(port: number): Record<string, string> {
 
 /**
  * The variables that make programs trust one more authority: `all` is a file with the usual ones and it, `own` one
- * with it alone. Java has a store of its own and is not told; it refuses the connection.
+ * with it alone, `java` a store of Java's with the usual ones and it.
  */
-export function trustEnvironment(all: string, own: string): Record<string, string> {
+export function trustEnvironment(all: string, own: string, java: string): Record<string, string> {
   return {
+    // The one that every Java heeds; each says on stderr that it did.
+    JAVA_TOOL_OPTIONS: `-Djavax.net.ssl.trustStore=${java} -Djavax.net.ssl.trustStoreType=jks`,
     // OpenSSL, and with it Python and Ruby; Go.
     SSL_CERT_FILE: all,
     CURL_CA_BUNDLE: all,

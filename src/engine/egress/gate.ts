@@ -144,6 +144,7 @@ export class Gate {
     }
     const deadline = Date.now() + this.#caps.connectMs
     const proxy = this.#proxyFor(decision, carrying)
+    const forwarder = carrying === 'request' && takesRequests(proxy) ? proxy : null
     const addresses =
       proxy === null
         ? await this.#addresses(decision, via, deadline)
@@ -154,7 +155,7 @@ export class Gate {
     const upstream =
       proxy === null
         ? await dialFirst(target, addresses, port, deadline)
-        : await this.#dialProxy(proxy, target, carrying, deadline)
+        : await this.#dialProxy(proxy, target, forwarder === null ? 'tunnel' : 'request', deadline)
     // The policy may have become narrower while we resolved and dialled.
     const now = this.#closed ? null : decide(this.#policy, target)
     if (now === null || !now.allowed || dialKey(now) !== dialKey(decision)) {
@@ -162,7 +163,6 @@ export class Gate {
       throw this.deny(target, via, now !== null && !now.allowed ? now.why : 'the boundary changed')
     }
     const pinned = decision.dial.kind !== 'resolve'
-    const forwarder = carrying === 'request' ? proxy : null
     const live = { target, via, upstream, pinned, forwarder, cut, dial: dialKey(decision), counted: 0 }
     return this.#register(live)
   }
@@ -182,7 +182,7 @@ export class Gate {
   /** Whether plain requests to a host go to a proxy that takes them whole. */
   forwards(asked: Target): boolean {
     const decision = decide(this.#policy, asked)
-    return decision.allowed && this.#proxyFor(decision, 'request') !== null
+    return decision.allowed && takesRequests(this.#proxyFor(decision, 'request'))
   }
 
   /** Where the user said where a name leads, nobody is asked on the way. */
@@ -342,6 +342,8 @@ export class Gate {
     this.#options.onDecision({ host, port, allowed, why, via, grantable })
   }
 }
+
+const takesRequests = (proxy: Proxy | null): boolean => proxy !== null && proxy.kind !== 'socks5'
 
 const dialKey = (decision: Allowed): string => JSON.stringify(decision.dial)
 

@@ -8,7 +8,7 @@ import { pour, sinkInto, whenEnded } from './dial.ts'
 import { headText, passedOn, passResponse, readHead, sendRequest } from './exchange.ts'
 import { Unreachable, type Gate, type Passage, type Via } from './gate.ts'
 import { parseAuthority, showTarget, type Target } from './names.ts'
-import type { Carrying, Proxy } from './upstream.ts'
+import { authorizationOf, type Carrying, type Proxy } from './upstream.ts'
 import { carry, hangUp, httpAnswer, join, openPassage, statusOf } from './tunnel.ts'
 
 const readingMethods = new Set(['GET', 'HEAD', 'OPTIONS'])
@@ -248,8 +248,10 @@ const wholeUrl = ({ host, port }: Target, path: string): string => {
   const authority = port === 80 ? showTarget({ host, port }).replace(/:80$/, '') : showTarget({ host, port })
   return `http://${authority}${path === '*' ? '' : path}`
 }
-const withAuthorization = (headers: readonly string[], { authorization }: Proxy): string[] =>
-  authorization === null ? [...headers] : [...headers, 'Proxy-Authorization', authorization]
+const withAuthorization = (headers: readonly string[], proxy: Proxy): string[] => {
+  const authorization = authorizationOf(proxy)
+  return authorization === null ? [...headers] : [...headers, 'Proxy-Authorization', authorization]
+}
 
 /** TLS that we begin, checked as the user's own programs would. */
 function beginTls(socket: Socket, target: Target, secureContext: SecureContext): Promise<Socket> {

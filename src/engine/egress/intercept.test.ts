@@ -130,6 +130,8 @@ test('a program that only speaks HTTP/2, or does not trust the authority, is ref
     await expect(shake(setup, 'api.test', options)).rejects.toThrow()
   }
   expect(world.asked).toEqual([])
+  const refused = () => setup.decisions.filter(({ why }) => why.includes('the program refused our TLS'))
+  await expect.poll(refused).toHaveLength(2)
 })
 
 test("an authority's word counts for its own hosts only, even with its key stolen", async () => {

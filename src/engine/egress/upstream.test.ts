@@ -4,6 +4,8 @@ import { connect, type AddressInfo } from 'node:net'
 import { createServer as createSecure } from 'node:tls'
 import { describe, expect, test } from 'vitest'
 import { makeAuthority } from './authority.ts'
+import { readUntil } from './reading.ts'
+import { parseRequest } from './socks.ts'
 import { hello, readAll, readSome, useGround } from './testing/ground.ts'
 import { proxiesOf, proxyFor, showProxy } from './upstream.ts'
 
@@ -157,16 +159,73 @@ describe('behind a proxy of the user', () => {
   })
 })
 
+/** A SOCKS proxy that wants a login, leads every name to one server, and notes what it was asked. */
+async function socksProxy(to: number, refusal = 0) {
+  const asked: string[] = []
+  const oracle = await listen(async (client) => {
+    const read = (size: number) =>
+      readUntil(client, (bytes) => (bytes.length < size ? null : { value: bytes, used: bytes.length }), 5000)
+    await read(4)
+    client.write(Buffer.from([5, 2]))
+    const login = (await read(9)) ?? Buffer.alloc(0)
+    if (!login.equals(Buffer.from('\x01\x03ada\x04l@ce', 'latin1')))
+      return void client.end(Buffer.from([1, 1]))
+    client.write(Buffer.from([1, 0]))
+    const wanted = await readUntil(client, parseRequest, 5000)
+    asked.push(wanted?.kind === 'connect' ? `${wanted.target.host}:${wanted.target.port}` : 'nonsense')
+    client.write(Buffer.from([5, refusal, 0, 1, 0, 0, 0, 0, 0, 0]))
+    if (refusal !== 0) return void client.end()
+    const upstream = connect(to, '127.0.0.1')
+    client.pipe(upstream).pipe(client)
+  })
+  const through = (login: string) =>
+    proxiesOf({ ALL_PROXY: `socks5h://${login}@127.0.0.1:${oracle.port}` }).proxies
+  return { asked, port: oracle.port, through }
+}
+
+describe('behind a SOCKS proxy of the user', () => {
+  test('tunnels and plain requests go out through it by name, with its login', async () => {
+    const upstream = await listen(hello('reached'))
+    const proxy = await socksProxy(upstream.port)
+    const { path } = await broker(outputs, { proxies: proxy.through('ada:l%40ce'), resolver: nowhere })
+    const head = 'HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n'
+    expect(await ask(path, 'proxy', `GET http://a.example/x ${head}`)).toContain('reached')
+    expect(await ask(path, 'alias a.example 80', `GET /y ${head}`)).toContain('reached')
+    const socket = await tunnel(path, 'a.example:443')
+    socket.write('\0')
+    expect((await readAll(socket)).toString()).toContain('reached')
+    expect(proxy.asked).toEqual(['a.example:80', 'a.example:80', 'a.example:443'])
+    expect(upstream.seen[0]?.toString()).toMatch(/^GET \/x /)
+  })
+
+  test('its refusal, of the host or of the login, is told by name and without the login', async () => {
+    const proxy = await socksProxy(1, 2)
+    const connectTo = 'CONNECT a.example:443 HTTP/1.1\r\nHost: x\r\n\r\n'
+    const known = await broker(outputs, { proxies: proxy.through('ada:l%40ce'), resolver: nowhere })
+    const where = `the proxy socks5://127.0.0.1:${proxy.port}`
+    expect(await ask(known.path, 'proxy', connectTo)).toContain(`${where} does not allow it`)
+    await known.broker.close()
+    const unknown = await broker(outputs, { proxies: proxy.through('ada:wrong'), resolver: nowhere })
+    const answer = await ask(unknown.path, 'proxy', connectTo)
+    expect(answer).toContain(`${where} does not take the login`)
+    expect(answer).not.toContain('wrong')
+  })
+})
+
 describe('the environment', () => {
   test('names proxies in either case, with or without a scheme; what is not understood is named', () => {
-    const { proxies, ignored } = proxiesOf({ https_proxy: 'proxy.corp:3128', HTTP_PROXY: 'socks5://x:1' })
-    expect(proxies?.tunnel).toEqual({ host: 'proxy.corp', port: 3128, secure: false, authorization: null })
+    const { proxies, ignored } = proxiesOf({ https_proxy: 'proxy.corp:3128', HTTP_PROXY: 'socks4://x:1' })
+    expect(proxies?.tunnel).toEqual({ host: 'proxy.corp', port: 3128, kind: 'http', login: null })
     expect(proxies?.plain).toBeNull()
     expect(ignored).toEqual(['HTTP_PROXY'])
     expect(proxiesOf({})).toEqual({ proxies: null, ignored: [] })
     expect(proxiesOf({ HTTPS_PROXY: '', ALL_PROXY: 'http://all:1' }).proxies?.plain?.host).toBe('all')
     const secret = proxiesOf({ HTTPS_PROXY: 'https://ada:secret@proxy.corp' }).proxies?.tunnel
     expect(secret && showProxy(secret)).toBe('https://proxy.corp:443')
+    const socks = proxiesOf({ ALL_PROXY: 'socks5h://ada:l%40ce@Proxy.Corp' }).proxies?.tunnel
+    const login = { user: 'ada', password: 'l@ce' }
+    expect(socks).toEqual({ host: 'proxy.corp', port: 1080, kind: 'socks5', login })
+    expect(proxiesOf({ HTTPS_PROXY: 'http://ada:%zz@proxy.corp' }).ignored).toEqual(['HTTPS_PROXY'])
   })
 
   test.each([

@@ -6,16 +6,20 @@ import { parseHead } from './exchange.ts'
 import { normaliseHost, showTarget, splitHostPort, type Target } from './names.ts'
 import { readUntil } from './reading.ts'
 import type { Resolver } from './resolver.ts'
+import { askSocks, type Login } from './socksClient.ts'
 
 /** A proxy of the user's own environment, as companies have them. */
 export type Proxy = {
   readonly host: string
   readonly port: number
-  /** TLS to the proxy itself. */
-  readonly secure: boolean
-  /** What its `Proxy-Authorization` says; null: nothing. */
-  readonly authorization: string | null
+  /** `https`: TLS to the proxy itself. `socks5` carries connections only, no requests. */
+  readonly kind: 'http' | 'https' | 'socks5'
+  readonly login: Login | null
 }
+
+/** What `Proxy-Authorization` says; null: nothing. */
+export const authorizationOf = ({ login }: Proxy): string | null =>
+  login === null ? null : `Basic ${Buffer.from(`${login.user}:${login.password}`).toString('base64')}`
 
 export type Proxies = {
   /** For plain HTTP requests. */
@@ -51,24 +55,36 @@ export function proxiesOf(env: Environment): {
   return { proxies: { plain, tunnel, except: except.filter((text) => text !== '') }, ignored }
 }
 
+/** By scheme, with the port that goes without saying. The name always goes to the proxy: `socks5h` is `socks5`. */
+const proxyKinds: Readonly<Record<string, readonly [kind: Proxy['kind'], port: number]>> = {
+  'http:': ['http', 80],
+  'https:': ['https', 443],
+  'socks:': ['socks5', 1080],
+  'socks5:': ['socks5', 1080],
+  'socks5h:': ['socks5', 1080],
+}
+
 function parseProxy(text: string): Proxy | null {
   const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`)
-  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) return null
+  const [kind, usualPort] = proxyKinds[url?.protocol ?? ''] ?? []
+  if (url === null || kind === undefined || usualPort === undefined) return null
   const host = normaliseHost(url.hostname)
-  if (host === null) return null
-  const secure = url.protocol === 'https:'
-  const credentials = [url.username, url.password].map(decodeURIComponent).join(':')
-  return {
-    host,
-    port: url.port === '' ? (secure ? 443 : 80) : Number(url.port),
-    secure,
-    authorization: credentials === ':' ? null : `Basic ${Buffer.from(credentials).toString('base64')}`,
+  const [user, password] = [url.username, url.password].map(decoded)
+  if (host === null || user === undefined || password === undefined) return null
+  const login = user === '' && password === '' ? null : { user, password }
+  return { host, port: url.port === '' ? usualPort : Number(url.port), kind, login }
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return undefined
   }
 }
 
-/** Without its password. */
-export const showProxy = ({ host, port, secure }: Proxy): string =>
-  `${secure ? 'https' : 'http'}://${showTarget({ host, port })}`
+/** Without its login. */
+export const showProxy = ({ host, port, kind }: Proxy): string => `${kind}://${showTarget({ host, port })}`
 
 export type Carrying = 'tunnel' | 'request'
 
@@ -106,7 +122,7 @@ export async function reachProxy(proxy: Proxy, { resolver, trust, deadline }: Wa
   for (const address of addresses) {
     try {
       const socket = await dial(address, proxy.port, deadline - Date.now())
-      return proxy.secure ? await secured(socket, proxy, trust(), deadline) : socket
+      return proxy.kind === 'https' ? await secured(socket, proxy, trust(), deadline) : socket
     } catch (error) {
       failure = error
     }
@@ -139,9 +155,17 @@ function secured(
 /** A tunnel through the proxy. The name goes to the proxy: it may be the only one that can resolve it. */
 export async function tunnelThrough(proxy: Proxy, target: Target, way: Way): Promise<Socket> {
   const socket = await reachProxy(proxy, way)
+  if (proxy.kind === 'socks5') {
+    await askSocks(socket, target, proxy.login, way.deadline).catch((error: NodeJS.ErrnoException) => {
+      socket.destroy()
+      throw codedError(`the proxy ${showProxy(proxy)} ${error.code ?? 'failed'}`)
+    })
+    return socket
+  }
   const authority = showTarget(target)
-  const authorization = proxy.authorization === null ? '' : `Proxy-Authorization: ${proxy.authorization}\r\n`
-  socket.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n${authorization}\r\n`)
+  const authorization = authorizationOf(proxy)
+  const header = authorization === null ? '' : `Proxy-Authorization: ${authorization}\r\n`
+  socket.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n${header}\r\n`)
   const head = await readUntil(socket, (bytes) => parseHead(bytes, 'HEAD'), way.deadline - Date.now())
   if (head !== null && head.status >= 200 && head.status < 300) return socket
   socket.destroy()
