@@ -60,6 +60,7 @@ test('a run reaches the host it was allowed, by proxy and without, and no other;
     'curl -sS --noproxy "*" --max-time 5 http://other.example/ 2>&1',
     `curl -sS --noproxy "*" --max-time 5 http://127.0.0.1:${port}/ 2>&1`,
     `curl -sS http://127.0.0.1:${port}/ --noproxy "" `,
+    '"$ORANGERY_ASK" show',
   ].join('; ')
   const pin = `test.example=127.0.0.1:${port}`
   const options = ['--outputs', 'restricted', '--allow-host', pin, '--summary', summary]
@@ -67,6 +68,10 @@ test('a run reaches the host it was allowed, by proxy and without, and no other;
   expect(ran.stdout.split('\n').slice(0, 2)).toEqual(['from outside', 'from outside'])
   expect(ran.stdout).toContain('Orangery does not let this sandbox reach other.example:80')
   expect(ran.stdout).toMatch(/Could not resolve host: other.example/)
+  // A program that shows only a number can be asked after: what was refused is told inside too.
+  expect(ran.stdout).toMatch(
+    /"refused":\[\{"host":"other.example","why":"not in the list of allowed hosts"\}/,
+  )
   expect(requests).toEqual(['test.example/proxied', 'test.example/alias'])
   const { sandbox_effective: effective, id } = JSON.parse(await readFile(summary, 'utf8')) as {
     id: string
@@ -97,7 +102,13 @@ test('without a word about the network nothing gets out (control: the same comma
   requests.length = 0
   const command = ['--', 'curl', '-sS', '--max-time', '5', 'http://test.example/none']
   expect((await run([...project(), ...command])).code).not.toBe(0)
-  expect((await run([...project(), '--outputs', 'none', ...command])).code).not.toBe(0)
+  const patient =
+    'until "$ORANGERY_ASK" show | grep -q test.example; do getent hosts test.example; sleep 0.2; done; curl -sS http://test.example/none'
+  const none = await run([...project(), '--outputs', 'none', '--', 'sh', '-c', patient])
+  expect(none.stderr).toMatch(
+    /Could not resolve host: test.example[^]*test.example was not reached.*: outputs are none/,
+  )
+  expect(none.code).not.toBe(0)
   expect(requests).toEqual([])
   const allowed = ['--allow-host', `test.example=127.0.0.1:${port}`]
   expect(await run([...project(), ...allowed, ...command])).toMatchObject({
@@ -154,6 +165,13 @@ test('a host behind a boundary is reached, by the program that is already runnin
   expect(await run(['boundary', 'request', id, 'network', '--reason', 'needs the host'])).toMatchObject({
     code: 0,
   })
+  // A preset is spelled out in the request itself: what is approved is what was shown.
+  const preset = ['boundary', 'request', id, 'network', '--host', '@npm', '--reason', 'packages', '--json']
+  const asked = await run(preset, await npmFor('https://registry.example/'))
+  expect(JSON.parse(asked.stdout)).toMatchObject({ status: 'open', hosts: ['registry.example:443'] })
+  const near = await run(preset, await npmFor(`http://127.0.0.1:${port}/`))
+  expect(near).toMatchObject({ code: 65 })
+  expect(near.stderr).toContain('@npm: it leads into your own network')
   expect(await run(['boundary', 'approve', id])).toMatchObject({ code: 0 })
   expect(await waiting).toMatchObject({ code: 0, stdout: 'from outside\n' })
   expect(requests).toEqual(['test.example/live'])
@@ -213,12 +231,15 @@ test("where the user's config allows it, a secret goes into the agent's own TLS;
   await rm(folder, { recursive: true })
 })
 
+/** An npm that is configured for a registry. */
+async function npmFor(registry: string): Promise<Record<string, string>> {
+  const bin = await mkdtemp(join(dir, 'bin-'))
+  await writeFile(join(bin, 'npm'), `#!/bin/sh\necho '{"registry":"${registry}"}'\n`, { mode: 0o755 })
+  return { PATH: `${bin}:${process.env['PATH'] ?? ''}` }
+}
+
 test('a preset is said in full before it is granted, in a run, a spawn and a preflight', async () => {
-  const bin = join(dir, 'bin')
-  await mkdir(bin)
-  const npm = `#!/bin/sh\necho '{"registry":"http://127.0.0.1:${port}/"}'\n`
-  await writeFile(join(bin, 'npm'), npm, { mode: 0o755 })
-  const more = { PATH: `${bin}:${process.env['PATH'] ?? ''}` }
+  const more = await npmFor(`http://127.0.0.1:${port}/`)
   const said = `@npm means 127.0.0.1:${port}=127.0.0.1:${port}`
   const allowed = ['--allow-host', '@npm', '--', 'sh', '-c']
   const ran = await run(

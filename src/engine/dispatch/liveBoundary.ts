@@ -169,6 +169,10 @@ export class LiveBoundary implements AsyncDisposable, Listener {
       level: now,
       files: filesAt(now) === 'ro' ? 'read-only' : 'writable',
       hosts,
+      refused: this.#network
+        .usage()
+        .denied.slice(-mostShown)
+        .map(({ host, why }) => ({ host, why })),
       requests: requests.slice(-mostShown).map(({ to, hosts: wished, status, answer }) => ({
         to,
         hosts: wished,

@@ -85,10 +85,7 @@ export async function hostsInFull(
       hint: `Only a spawn can allow that: --allow-host ${rule}`,
     })
   }
-  return [
-    ...rules.filter((rule) => presetOf(rule) === null),
-    ...expansions.flatMap(({ hosts }) => hosts),
-  ]
+  return [...rules.filter((rule) => presetOf(rule) === null), ...expansions.flatMap(({ hosts }) => hosts)]
 }
 
 /** What each preset means here, in the report that everyone sees before anything starts. */

@@ -27,6 +27,8 @@ export type Shown = {
   readonly files: 'read-only' | 'writable'
   /** Hosts that were granted while it runs. */
   readonly hosts: readonly string[]
+  /** Hosts that were not reached: many programs show only a number, and here is what it was. */
+  readonly refused: readonly { readonly host: string; readonly why: string }[]
   readonly requests: readonly {
     readonly to: BoundaryLevel
     readonly hosts: readonly string[]

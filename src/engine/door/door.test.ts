@@ -18,7 +18,7 @@ afterEach(() => scope.disposeAsync())
 
 const opened = async (commands: readonly string[] = []) =>
   scope.use(await openDoor(folder, { commands, version: '1.2.3', shownAt: folder }))
-const shown: Shown = { level: 'readonly', files: 'read-only', hosts: [], requests: [] }
+const shown: Shown = { level: 'readonly', files: 'read-only', hosts: [], refused: [], requests: [] }
 const hears = (ask: (asked: Asked) => Promise<Answered>) => ({ ask, show: () => shown })
 const ask = (...args: string[]) => run('sh', [join(folder, 'bin', 'orangery-ask'), ...args])
 const shell = (script: string) =>

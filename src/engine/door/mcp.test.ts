@@ -27,6 +27,7 @@ const shown = {
   level: 'readonly' as const,
   files: 'read-only' as const,
   hosts: ['a.test:443'],
+  refused: [{ host: 'a.test', why: 'not in the list of allowed hosts' }],
   requests: [{ to: 'network' as const, hosts: [], status: 'denied' as const, message: 'not now' }],
 }
 const listener: Listener = {

@@ -27,6 +27,7 @@ const showOutput = z.object({
   level: boundaryLevelSchema,
   files: z.enum(['read-only', 'writable']),
   hosts: z.array(z.string()),
+  refused: z.array(z.object({ host: z.string(), why: z.string() })),
   requests: z.array(
     z.object({
       to: boundaryLevelSchema,
@@ -56,7 +57,7 @@ export const toolList = [
   {
     name: 'show_boundary',
     title: 'See the own boundary',
-    description: `Shows what this sandbox allows now (${boundaryLevels.join(', ')}) and what became of the requests so far.`,
+    description: `Shows what this sandbox allows now (${boundaryLevels.join(', ')}) which hosts were refused, and what became of the requests so far.`,
     inputSchema: schemaOf(z.strictObject({})),
     outputSchema: outputSchemaOf(showOutput),
     annotations: { readOnlyHint: true, openWorldHint: false },

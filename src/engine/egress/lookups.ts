@@ -6,6 +6,8 @@ import { Denied, type Gate } from './gate.ts'
 import { normaliseHost } from './names.ts'
 import type { EgressPolicy } from './policy.ts'
 
+type Refusal = { readonly answer: Answer; readonly until: number; readonly types: Set<number> }
+
 export type LookupOptions = {
   readonly gate: Gate
   /** Has the relay listen where a host's address is; false where nobody will. */
@@ -13,7 +15,7 @@ export type LookupOptions = {
   readonly forget: (alias: HostAlias) => void
 }
 
-/** A program asks for both kinds of address, and again when it gets none: that is one attempt, and one event. */
+/** A program asks for both kinds of address: that is one attempt, and one event. Who asks for one again tries again. */
 const refusalHoldsMs = 1000
 const mostRemembered = 256
 /** Names below a wildcard are the agent's to invent; each costs a few listeners. */
@@ -34,7 +36,7 @@ export class Lookups {
   /** For hosts that no rule names but some rule covers; the one asked for last is the last. */
   readonly #asked = new Map<string, HostAlias>()
   readonly #deciding = new Map<string, Promise<Answer>>()
-  readonly #refused = new Map<string, { readonly answer: Answer; readonly until: number }>()
+  readonly #refused = new Map<string, Refusal>()
 
   constructor(policy: EgressPolicy, options: LookupOptions) {
     this.#options = options
@@ -67,7 +69,7 @@ export class Lookups {
     return encodeAnswer(question, await this.#decide(question))
   }
 
-  async #decide({ name }: Question): Promise<Answer> {
+  async #decide({ name, type }: Question): Promise<Answer> {
     const host = name === null ? null : normaliseHost(name)
     // A name that is written like an address is no name: resolvers would dial what it spells.
     if (host === null || isIP(host) !== 0) return { code: 'no such name' }
@@ -77,23 +79,26 @@ export class Lookups {
     // Who has which address says nothing about who wants to reach whom.
     if (host.endsWith('.arpa')) return { code: 'no such name' }
     const refused = this.#refused.get(host)
-    if (refused !== undefined && refused.until > Date.now()) return refused.answer
+    if (refused !== undefined && refused.until > Date.now() && !refused.types.has(type)) {
+      refused.types.add(type)
+      return refused.answer
+    }
     const known = this.#deciding.get(host)
     if (known !== undefined) return known
     if (this.#deciding.size >= mostWaiting) return { code: 'failed' }
-    const deciding = this.#lookUp(host).finally(() => this.#deciding.delete(host))
+    const deciding = this.#lookUp(host, type).finally(() => this.#deciding.delete(host))
     this.#deciding.set(host, deciding)
     return deciding
   }
 
-  async #lookUp(host: string): Promise<Answer> {
+  async #lookUp(host: string, type: number): Promise<Answer> {
     try {
       await this.#options.gate.lookUp(host)
     } catch (error) {
       if (!(error instanceof Denied)) return { code: 'failed' }
       const answer = blockedText(error.message)
       if (this.#refused.size >= mostRemembered) this.#refused.clear()
-      this.#refused.set(host, { answer, until: Date.now() + refusalHoldsMs })
+      this.#refused.set(host, { answer, until: Date.now() + refusalHoldsMs, types: new Set([type]) })
       return answer
     }
     const alias = this.#aliasOf(host)

@@ -22,9 +22,9 @@ export const givenFiles: Readonly<Record<GivenFile, string>> = {
     '',
   ].join('\n'),
   group: ['root:x:0:', `agent:x:${agentUid}:`, 'nogroup:x:65534:', ''].join('\n'),
-  // No search list: a name is asked for as it was written. One attempt: on an own loopback nothing gets lost, and
-  // who holds a question while a person decides is not asked again.
-  'resolv.conf': [`nameserver ${nameServer}`, 'search .', 'options timeout:30 attempts:1', ''].join('\n'),
+  // One attempt: on an own loopback nothing gets lost, and who holds a question while a person decides is not
+  // asked again.
+  'resolv.conf': [`nameserver ${nameServer}`, 'options timeout:30 attempts:1', ''].join('\n'),
 }
 
 export const ownEtc: readonly (readonly [name: GivenFile, why: string])[] = [
