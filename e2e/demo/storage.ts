@@ -92,7 +92,7 @@ export function storageDemo(dispatch: DispatchId): StorageHandlers {
       const removed_at = new Date().toISOString()
       return { removed: [{ id: dispatch, log: 'events', bytes: gone, removed_at, why: 'past the size' }] }
     },
-    'worktree.list': async () => worktrees.map(entry),
+    'worktree.list': async () => worktrees.map((each) => ({ ...entry(each), sandboxes: [] })),
     'worktree.get': async () => ({
       ...entry(worktree),
       stakes: { uncommitted: ['notes.md'], unmerged: ['5754e59 Add the parser'] },

@@ -31,6 +31,7 @@ import {
   invocationMetaSchema,
   landResultSchema,
   orphanSchema,
+  sandboxOfWorktreeSchema,
   stakesSchema,
   waitingLandingSchema,
   worktreeEntrySchema,
@@ -243,7 +244,10 @@ export const api = {
     z.object({ repo: z.string(), name: z.string(), base: z.string().optional() }),
     worktreeMetaSchema,
   ),
-  'worktree.list': procedure(z.object({ all: z.boolean().default(false) }), z.array(worktreeEntrySchema)),
+  'worktree.list': procedure(
+    z.object({ all: z.boolean().default(false) }),
+    z.array(worktreeEntrySchema.extend({ sandboxes: z.array(sandboxOfWorktreeSchema) })),
+  ),
   'worktree.get': procedure(nearReference, worktreeEntrySchema.extend({ stakes: stakesSchema.nullable() })),
   'worktree.remove': procedure(
     nearReference.extend({ force: z.boolean().default(false) }),
@@ -260,7 +264,11 @@ export const api = {
     }),
     invocationMetaSchema,
   ),
-  'agent.list': procedure(z.object({ all: z.boolean().default(false) }), z.array(invocationEntrySchema)),
+  /** `running`: an agent is at work in it now, whatever its record says. */
+  'agent.list': procedure(
+    z.object({ all: z.boolean().default(false) }),
+    z.array(invocationEntrySchema.extend({ running: z.boolean() })),
+  ),
   'agent.get': procedure(reference, invocationEntrySchema.extend({ commits: z.array(agentCommitSchema) })),
   /** One commit of an agent as a patch. */
   'agent.commit': procedure(reference.extend({ commit: z.string() }), z.object({ text: z.string() })),

@@ -76,6 +76,15 @@ export type InvocationEntry = z.infer<typeof invocationEntrySchema>
 export const worktreeEntrySchema = z.object({ ...scanned, meta: worktreeMetaSchema.nullable() })
 export type WorktreeEntry = z.infer<typeof worktreeEntrySchema>
 
+/** A sandbox that stands beside an integration worktree; one in which nothing runs is idle. */
+export const sandboxOfWorktreeSchema = z.object({
+  id: dispatchIdSchema,
+  name: z.string(),
+  status: z.string(),
+  running: z.boolean(),
+})
+export type SandboxOfWorktree = z.infer<typeof sandboxOfWorktreeSchema>
+
 /** What would be lost with a worktree, were it not put into the archive. */
 export const stakesSchema = z.object({
   uncommitted: z.array(z.string()),

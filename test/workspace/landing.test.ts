@@ -72,7 +72,9 @@ test('a sandbox made for one dispatch that changed nothing goes with it, and one
   // The control: work that is only in git's own folder is kept too.
   const wrote = await bench.spawn('git tag kept', { worktree: 'feature' })
   await bench.ended(wrote)
-  expect((await bench.client.call('agent.list', {})).map(({ id }) => id)).toEqual([made])
+  expect(await bench.client.call('agent.list', {})).toMatchObject([{ id: made, running: false }])
+  const [worktree] = await bench.client.call('worktree.list', {})
+  expect(worktree?.sandboxes).toEqual([{ id: made, name: '', status: 'completed', running: false }])
   expect(await bench.client.call('archive.list', {})).toMatchObject([{ id: wrote, why: 'disposed' }])
 })
 

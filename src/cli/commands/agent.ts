@@ -56,7 +56,7 @@ async function list(options: Json & { all?: boolean }) {
     if (!options.json) await noteOrphans(client)
     return listed
   })
-  if (options.json) return printJson(entries.map(flat))
+  if (options.json) return printJson(entries.map((entry) => ({ ...flat(entry), running: entry.running })))
   const rows = entries.map(({ id, meta, why }) => [
     id,
     showAll(meta?.invocation_name ?? ''),

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { WorktreeEntry } from '../../shared/invocation.ts'
+import type { SandboxOfWorktree, WorktreeEntry } from '../../shared/invocation.ts'
 import { withClient } from '../connect.ts'
 import { print, printJson } from '../terminal/print.ts'
 import { paint } from '../terminal/style.ts'
@@ -31,11 +31,12 @@ async function create(options: Json & { repo: string; name: string; base?: strin
 
 async function list(options: Json & { all?: boolean }) {
   const entries = await withClient((client) => client.call('worktree.list', { all: options.all === true }))
-  if (options.json) return printJson(entries.map(flat))
-  const rows = entries.map(({ id, meta, why }) => [
+  if (options.json) return printJson(entries.map((entry) => ({ ...flat(entry), sandboxes: entry.sandboxes })))
+  const rows = entries.map(({ id, meta, why, sandboxes }) => [
     id,
     showAll(meta?.name ?? ''),
     showAll(meta?.branch ?? ''),
+    sandboxCount(sandboxes),
     why === null
       ? (meta?.outcome ?? showAll(meta?.tree_path ?? ''))
       : paint('red', `broken: ${showAll(why)}`),
@@ -43,8 +44,14 @@ async function list(options: Json & { all?: boolean }) {
   print(
     rows.length === 0
       ? 'No integration worktrees.'
-      : renderTable(['id', 'name', 'branch', 'tree'], rows, ['branch', 'name']),
+      : renderTable(['id', 'name', 'branch', 'sandboxes', 'tree'], rows, ['branch', 'name']),
   )
+}
+
+function sandboxCount(sandboxes: readonly SandboxOfWorktree[]): string {
+  const running = sandboxes.filter((each) => each.running).length
+  const idle = sandboxes.length - running
+  return [running === 0 ? [] : `${running} at work`, idle === 0 ? [] : `${idle} idle`].flat().join(', ')
 }
 
 async function show(id: string, options: Json) {

@@ -12,6 +12,7 @@ import {
   listAgents,
   listArchive,
   listCommits,
+  listRunning,
   listWorktrees,
   loadWorkspace,
   removeIntegration,
@@ -44,7 +45,16 @@ export function workspaceHandlers(
   return {
     'worktree.create': async ({ repo, name, base }) =>
       createWorktree({ layout, repo, name, base, trusted: await isTrusted(parts, repo) }),
-    'worktree.list': ({ all }) => listWorktrees(layout, { all }),
+    'worktree.list': async ({ all }) => {
+      const [worktrees, agents] = await Promise.all([listWorktrees(layout, { all }), listWithRunning(false)])
+      const sandboxesOf = (worktree: string) =>
+        agents.flatMap(({ meta, running }) =>
+          meta?.integration_worktree_id === worktree
+            ? [{ id: meta.invocation_id, name: meta.invocation_name ?? '', status: meta.status, running }]
+            : [],
+        )
+      return worktrees.map((entry) => ({ ...entry, sandboxes: sandboxesOf(entry.id) }))
+    },
     'worktree.get': async ({ id, near: folder }) => {
       const entry = await resolveWorktree(layout, id, await near(folder))
       const standing = entry.meta !== null && !entry.broken && entry.meta.outcome === null
@@ -68,7 +78,7 @@ export function workspaceHandlers(
       await mirror(parts, repo_id as RepoId, meta.invocation_id)
       return meta
     },
-    'agent.list': ({ all }) => listAgents(layout, { all }),
+    'agent.list': ({ all }) => listWithRunning(all),
     'agent.get': async ({ id }) => {
       const entry = await resolveInvocation(layout, id)
       const base = entry.meta?.base_commit ?? null
@@ -113,6 +123,12 @@ export function workspaceHandlers(
       return record
     },
     'workspace.orphans': ({ fresh }) => (fresh ? reconcile(parts) : reconciled()),
+  }
+
+  async function listWithRunning(all: boolean) {
+    const [entries, runs] = await Promise.all([listAgents(layout, { all }), listRunning(layout)])
+    const running = new Set<string>(runs.map(({ id }) => id))
+    return entries.map((entry) => ({ ...entry, running: running.has(entry.id) }))
   }
 
   async function findOne(reference: string): Promise<{ id: DispatchId; repoId: RepoId }> {

@@ -1,5 +1,6 @@
+import { createHash } from 'node:crypto'
 import { rmSync } from 'node:fs'
-import { cp, mkdir, mkdtemp, realpath, writeFile } from 'node:fs/promises'
+import { cp, lstat, mkdir, mkdtemp, readdir, readFile, readlink, realpath, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { git } from '../base/git.ts'
@@ -67,4 +68,18 @@ export class Ground implements AsyncDisposable {
 
 export async function gitText(repo: string, ...args: string[]): Promise<string> {
   return (await git(['-C', repo, ...args])).toString().replace(/\n$/, '')
+}
+
+/** Every path below a tree with its bytes, mode and link target, as one hash. */
+export async function fingerprint(tree: string): Promise<string> {
+  const hash = createHash('sha256')
+  const walk = async (at: string): Promise<void> => {
+    const info = await lstat(at)
+    hash.update(`${at}\0${info.mode}\0`)
+    if (info.isSymbolicLink()) hash.update(await readlink(at))
+    else if (info.isFile()) hash.update(await readFile(at))
+    else for (const name of (await readdir(at)).sort()) await walk(join(at, name))
+  }
+  await walk(tree)
+  return hash.digest('hex')
 }

@@ -1,21 +1,12 @@
-import { createHash } from 'node:crypto'
-import { chmod, lstat, mkdir, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import { git } from '../base/git.ts'
 import { createRepoLock } from '../base/lock.ts'
 import { run } from '../base/process.ts'
-import { Ground, gitText } from './fixture.ts'
-import {
-  createWorktree,
-  enterInvocation,
-  prepareWorkspace,
-  identifyProject,
-  resolveInvocation,
-  scanInvocations,
-  startAgent,
-} from './index.ts'
+import { fingerprint, Ground, gitText } from './fixture.ts'
+import { createWorktree, enterInvocation, prepareWorkspace, identifyProject, startAgent } from './index.ts'
 import { assertSandboxPath } from './pathSafety.ts'
 import { creationSteps } from './startAgent.ts'
 import { worktreeSteps } from './worktree.ts'
@@ -43,20 +34,6 @@ const start = (over: Partial<Parameters<typeof startAgent>[0]> = {}) =>
 const repoId = () => worktree.repo_id as RepoId
 const listInvocations = () => readdir(ground.layout.invocations(repoId())).catch((): string[] => [])
 const branches = () => gitText(repo, 'branch', '--list', '--format=%(refname:short)')
-
-/** Every path below a tree with its bytes, mode and link target, as one hash. */
-async function fingerprint(tree: string): Promise<string> {
-  const hash = createHash('sha256')
-  const walk = async (at: string): Promise<void> => {
-    const info = await lstat(at)
-    hash.update(`${at}\0${info.mode}\0`)
-    if (info.isSymbolicLink()) hash.update(await readlink(at))
-    else if (info.isFile()) hash.update(await readFile(at))
-    else for (const name of (await readdir(at)).sort()) await walk(join(at, name))
-  }
-  await walk(tree)
-  return hash.digest('hex')
-}
 
 test('Test: sandbox never resolves to integration tree', async () => {
   const invocations = await listInvocations()
@@ -300,82 +277,6 @@ test('a repository that tracks a marker of its own is refused', async () => {
   await git(['-C', repo, 'commit', '-q', '-m', 'fake marker'])
   await expect(createWorktree({ layout: ground.layout, repo, name: 'other' })).rejects.toMatchObject({
     code: 'workspace.marker_tracked',
-  })
-})
-
-describe('Invocation Resolver', () => {
-  test('accepts a full id and a unique prefix, and never a name', async () => {
-    const meta = await start({ name: 'test-agent' })
-    const id = meta.invocation_id
-    expect((await resolveInvocation(ground.layout, id)).id).toBe(id)
-    expect((await resolveInvocation(ground.layout, id.slice(0, 16))).id).toBe(id)
-    await expect(resolveInvocation(ground.layout, 'test-agent')).rejects.toMatchObject({
-      code: 'workspace.not_found',
-      exitCode: 66,
-    })
-    await expect(resolveInvocation(ground.layout, '')).rejects.toMatchObject({ code: 'workspace.not_found' })
-  })
-
-  test('says which ids an ambiguous prefix could mean', async () => {
-    await start({ id: '20260128120500-b7c9' as DispatchId })
-    await start({ id: '20260128120500-b7d0' as DispatchId })
-    await expect(resolveInvocation(ground.layout, '20260128120500-b7')).rejects.toMatchObject({
-      code: 'workspace.ambiguous',
-      exitCode: 66,
-      message: expect.stringContaining('20260128120500-b7d0'),
-    })
-  })
-
-  test('two invocations may carry the same name', async () => {
-    const [one, two] = [await start({ name: 'same' }), await start({ name: 'same' })]
-    expect(one.invocation_id).not.toBe(two.invocation_id)
-  })
-})
-
-describe('Broken Invocation Detection', () => {
-  const entryOf = async (id: string) =>
-    (await scanInvocations(ground.layout)).find((entry) => entry.id === id)
-
-  test('meta.json exists but the sandbox tree is missing', async () => {
-    const meta = await start()
-    await rm(meta.sandbox_path, { recursive: true })
-    expect(await entryOf(meta.invocation_id)).toMatchObject({
-      broken: true,
-      why: expect.stringContaining('missing'),
-    })
-  })
-
-  test.each([
-    ['missing', (path: string) => rm(path)],
-    ['unparseable', (path: string) => writeFile(path, '{ "schema_version": ')],
-    [
-      'of another id',
-      async (path: string) => {
-        const text = await readFile(path, 'utf8')
-        await writeFile(path, text.replace(/"invocation_id": "\d{14}/, '"invocation_id": "19990101000000'))
-      },
-    ],
-  ])('the sandbox tree exists but meta.json is %s', async (_, spoil) => {
-    const meta = await start()
-    await spoil(ground.layout.invocationMeta(repoId(), meta.invocation_id))
-    expect(await entryOf(meta.invocation_id)).toMatchObject({ broken: true, meta: null })
-  })
-
-  test('answers to its exact id only, and is never repaired by looking at it', async () => {
-    const meta = await start()
-    const path = ground.layout.invocationMeta(repoId(), meta.invocation_id)
-    await writeFile(path, 'spoiled')
-    const before = await fingerprint(ground.layout.dataDir)
-    expect((await resolveInvocation(ground.layout, meta.invocation_id)).broken).toBe(true)
-    await expect(resolveInvocation(ground.layout, meta.invocation_id.slice(0, 17))).rejects.toMatchObject({
-      code: 'workspace.not_found',
-    })
-    await expect(
-      enterInvocation(ground.layout, repoId(), meta.invocation_id, { access: 'rw' }),
-    ).rejects.toMatchObject({
-      code: 'workspace.meta_unreadable',
-    })
-    expect(await fingerprint(ground.layout.dataDir)).toBe(before)
   })
 })
 

@@ -1,0 +1,218 @@
+import { mkdir, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { DispatchId, RepoId } from '../../shared/ids.ts'
+import { git } from '../base/git.ts'
+import type { InvocationMeta, WorktreeMeta } from '../base/invocation.ts'
+import { run } from '../base/process.ts'
+import { Ground, gitText } from './fixture.ts'
+import {
+  collectCommits,
+  commitLanding,
+  createWorktree,
+  discardAgent,
+  listCommits,
+  readInvocationMeta,
+  removeIntegration,
+  restoreArchived,
+  retireLanded,
+  showCommit,
+  startAgent,
+  type InsideRunner,
+} from './index.ts'
+
+let ground: Ground
+let repo: string
+let worktree: WorktreeMeta
+beforeEach(async () => {
+  ground = await Ground.make()
+  repo = await ground.repo('repo')
+  worktree = await createWorktree({ layout: ground.layout, repo, name: 'feature' })
+})
+afterEach(() => ground[Symbol.asyncDispose]())
+
+const repoId = () => worktree.repo_id as RepoId
+const start = (over: Partial<Parameters<typeof startAgent>[0]> = {}) =>
+  startAgent({ layout: ground.layout, worktree: 'feature', ...over })
+const branches = () => gitText(repo, 'branch', '--list', '--format=%(refname:short)')
+
+/** What an agent did in its own view of the repository: a clone stands in for the overlay. */
+async function agentWork(meta: InvocationMeta) {
+  const inside = ground.path(`inside-${meta.invocation_id}`)
+  await git(['-c', 'protocol.allow=always', 'clone', '-q', '--no-hardlinks', repo, inside])
+  await git(['-C', inside, 'checkout', '-q', '-B', meta.sandbox_branch!, meta.base_commit!])
+  const commit = async (path: string, text: string) => {
+    await writeFile(join(inside, path), text)
+    await git(['-C', inside, 'add', '-A'])
+    await git(['-C', inside, 'commit', '-q', '-m', `Change ${path}`])
+    return gitText(inside, 'rev-parse', 'HEAD')
+  }
+  const runner: InsideRunner = ([file, ...args], options) => run(file, args, options)
+  const collect = () =>
+    collectCommits({
+      layout: ground.layout,
+      repoId: repoId(),
+      id: meta.invocation_id,
+      commonDir: worktree.common_dir,
+      checkout: inside,
+      inside: runner,
+    })
+  return { inside, commit, collect }
+}
+
+describe('commits of the agent', () => {
+  test('come out as checked objects, readable one by one, while the user repository stays as it is', async () => {
+    const meta = await start()
+    const work = await agentWork(meta)
+    const first = await work.commit('a.txt', 'first')
+    const second = await work.commit('new.txt', 'second')
+    const before = await gitText(repo, 'count-objects', '-v')
+    const refs = await gitText(repo, 'for-each-ref')
+    const collected = await work.collect()
+    expect(collected).toEqual([
+      { ref: `refs/orangery/${meta.invocation_id}/heads/${meta.sandbox_branch}`, commit: second },
+    ])
+    const commits = await listCommits(ground.layout, repoId(), meta.invocation_id, meta.base_commit!)
+    expect(commits.map(({ commit, subject }) => [commit, subject])).toEqual([
+      [first, 'Change a.txt'],
+      [second, 'Change new.txt'],
+    ])
+    expect(await showCommit(ground.layout, repoId(), meta.invocation_id, first)).toContain('+first')
+    await expect(
+      showCommit(ground.layout, repoId(), meta.invocation_id, '0'.repeat(40)),
+    ).rejects.toMatchObject({ code: 'workspace.no_commit' })
+    expect(await gitText(repo, 'count-objects', '-v')).toBe(before)
+    expect(await gitText(repo, 'for-each-ref')).toBe(refs)
+  })
+
+  test('an agent that committed nothing leaves nothing to collect', async () => {
+    const work = await agentWork(await start())
+    expect((await work.collect()).filter(({ ref }) => ref.includes('sandbox'))).toEqual([])
+  })
+
+  test('objects that are not sound are refused', async () => {
+    const meta = await start()
+    const work = await agentWork(meta)
+    const blob = await gitText(work.inside, 'hash-object', '-w', 'a.txt')
+    const tree = Buffer.concat([Buffer.from('100644 .git\0'), Buffer.from(blob, 'hex')])
+    const bad = (
+      await git(['-C', work.inside, 'hash-object', '-t', 'tree', '-w', '--literally', '--stdin'], {
+        input: tree,
+      })
+    )
+      .toString()
+      .trim()
+    const commit = await gitText(work.inside, 'commit-tree', bad, '-p', meta.base_commit!, '-m', 'evil')
+    await git(['-C', work.inside, 'update-ref', 'HEAD', commit])
+    await expect(work.collect()).rejects.toMatchObject({ code: 'workspace.commits_refused', kind: 'refused' })
+  })
+})
+
+describe('landing', () => {
+  /** Stands in for the changeset's apply: it writes the reviewed files into the integration tree. */
+  async function applied(files: Readonly<Record<string, string | null>>): Promise<string[]> {
+    for (const [path, text] of Object.entries(files)) {
+      if (text === null) await rm(join(worktree.tree_path, path))
+      else await writeFile(join(worktree.tree_path, path), text)
+    }
+    return Object.keys(files)
+  }
+  const land = (id: DispatchId, how: 'merge' | 'squash' | 'apply', paths: string[]) =>
+    commitLanding({
+      layout: ground.layout,
+      repoId: repoId(),
+      id,
+      how,
+      paths,
+      identity: { name: 'Ann', email: 'ann@example.com' },
+    })
+
+  test('merge keeps the agent commits as a parent and lands exactly the reviewed files', async () => {
+    const meta = await start({ name: 'arch-agent' })
+    const work = await agentWork(meta)
+    await work.commit('a.txt', 'agent')
+    const tip = await work.commit('evil.txt', 'not approved')
+    await work.collect()
+    await writeFile(join(worktree.tree_path, 'src', 'b.txt'), 'work of the user, not committed')
+    await writeFile(join(worktree.tree_path, 'staged.txt'), 'staged by the user')
+    await git(['-C', worktree.tree_path, 'add', 'staged.txt'])
+    const landed = await land(meta.invocation_id, 'merge', await applied({ 'a.txt': 'agent' }))
+    expect(await gitText(repo, 'show', '-s', '--format=%P|%an|%s', worktree.branch)).toBe(
+      `${meta.base_commit} ${tip}|Ann|Merge arch-agent`,
+    )
+    expect(landed.commit).toBe(await gitText(repo, 'rev-parse', worktree.branch))
+    expect(await gitText(repo, 'diff', '--name-only', meta.base_commit!, worktree.branch)).toBe('a.txt')
+    expect(await gitText(worktree.tree_path, 'status', '--porcelain')).toBe(' M src/b.txt\nA  staged.txt')
+    await retireLanded(ground.layout, repoId(), meta.invocation_id)
+    expect(await branches()).not.toContain('sandbox')
+    expect(await gitText(repo, 'rev-parse', `refs/orangery/archive/${meta.invocation_id}`)).toBe(tip)
+    expect((await readInvocationMeta(ground.layout, repoId(), meta.invocation_id)).outcome).toBe('landed')
+  })
+
+  test('squash makes one commit, with additions, deletions, links, modes and folders replaced by files', async () => {
+    const meta = await start()
+    await rm(join(worktree.tree_path, 'src'), { recursive: true })
+    await writeFile(join(worktree.tree_path, 'src'), 'now a file', { mode: 0o755 })
+    await symlink('a.txt', join(worktree.tree_path, 'link'))
+    const paths = [...(await applied({ 'a.txt': null })), 'src/b.txt', 'src', 'link']
+    await land(meta.invocation_id, 'squash', paths)
+    expect(await gitText(repo, 'ls-tree', '-r', '--format=%(objectmode) %(path)', worktree.branch)).toBe(
+      '120000 link\n100755 src',
+    )
+    expect(await gitText(repo, 'show', '-s', '--format=%P', worktree.branch)).toBe(meta.base_commit)
+    expect(await gitText(worktree.tree_path, 'status', '--porcelain')).toBe('')
+  })
+
+  test('apply leaves the reviewed files uncommitted, and nothing to commit makes no commit', async () => {
+    const meta = await start()
+    const paths = await applied({ 'a.txt': 'agent' })
+    expect((await land(meta.invocation_id, 'apply', paths)).commit).toBeNull()
+    expect(await gitText(worktree.tree_path, 'status', '--porcelain')).toBe(' M a.txt')
+    expect((await land(meta.invocation_id, 'squash', [])).commit).toBeNull()
+  })
+
+  test('no hook, filter or merge driver of the repository runs while something lands', async () => {
+    const canary = ground.path('canary')
+    await mkdir(join(repo, '.git', 'hooks'), { recursive: true })
+    for (const hook of [
+      'pre-commit',
+      'post-commit',
+      'reference-transaction',
+      'post-checkout',
+      'post-index-change',
+    ]) {
+      await writeFile(join(repo, '.git', 'hooks', hook), `#!/bin/sh\ntouch ${canary}\n`, { mode: 0o755 })
+    }
+    for (const key of [
+      'filter.x.clean',
+      'filter.x.smudge',
+      'filter.x.process',
+      'merge.x.driver',
+      'core.fsmonitor',
+    ]) {
+      await git(['-C', repo, 'config', key, `touch ${canary}`])
+    }
+    await writeFile(join(worktree.tree_path, '.gitattributes'), '* filter=x merge=x\n')
+    const meta = await start()
+    await land(meta.invocation_id, 'squash', [...(await applied({ 'a.txt': 'agent' })), '.gitattributes'])
+    await discardAgent(ground.layout, meta.invocation_id)
+    await removeIntegration(ground.layout, 'feature', { force: true })
+    await restoreArchived(ground.layout, worktree.worktree_id)
+    await expect(stat(canary)).rejects.toMatchObject({ code: 'ENOENT' })
+    // The control: the user's own git does run them.
+    await run('git', [
+      '-C',
+      worktree.tree_path,
+      '-c',
+      'user.name=x',
+      '-c',
+      'user.email=x@y',
+      'commit',
+      '-q',
+      '--allow-empty',
+      '-m',
+      'x',
+    ])
+    await stat(canary)
+  })
+})

@@ -1,0 +1,94 @@
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { DispatchId, RepoId } from '../../shared/ids.ts'
+import type { WorktreeMeta } from '../base/invocation.ts'
+import { fingerprint, Ground } from './fixture.ts'
+import { createWorktree, enterInvocation, resolveInvocation, scanInvocations, startAgent } from './index.ts'
+
+let ground: Ground
+let worktree: WorktreeMeta
+beforeEach(async () => {
+  ground = await Ground.make()
+  worktree = await createWorktree({ layout: ground.layout, repo: await ground.repo('repo'), name: 'feature' })
+})
+afterEach(() => ground[Symbol.asyncDispose]())
+
+const start = (over: Partial<Parameters<typeof startAgent>[0]> = {}) =>
+  startAgent({ layout: ground.layout, worktree: 'feature', ...over })
+const repoId = () => worktree.repo_id as RepoId
+
+describe('Invocation Resolver', () => {
+  test('accepts a full id and a unique prefix, and never a name', async () => {
+    const meta = await start({ name: 'test-agent' })
+    const id = meta.invocation_id
+    expect((await resolveInvocation(ground.layout, id)).id).toBe(id)
+    expect((await resolveInvocation(ground.layout, id.slice(0, 16))).id).toBe(id)
+    await expect(resolveInvocation(ground.layout, 'test-agent')).rejects.toMatchObject({
+      code: 'workspace.not_found',
+      exitCode: 66,
+    })
+    await expect(resolveInvocation(ground.layout, '')).rejects.toMatchObject({ code: 'workspace.not_found' })
+  })
+
+  test('says which ids an ambiguous prefix could mean', async () => {
+    await start({ id: '20260128120500-b7c9' as DispatchId })
+    await start({ id: '20260128120500-b7d0' as DispatchId })
+    await expect(resolveInvocation(ground.layout, '20260128120500-b7')).rejects.toMatchObject({
+      code: 'workspace.ambiguous',
+      exitCode: 66,
+      message: expect.stringContaining('20260128120500-b7d0'),
+    })
+  })
+
+  test('two invocations may carry the same name', async () => {
+    const [one, two] = [await start({ name: 'same' }), await start({ name: 'same' })]
+    expect(one.invocation_id).not.toBe(two.invocation_id)
+  })
+})
+
+describe('Broken Invocation Detection', () => {
+  const entryOf = async (id: string) =>
+    (await scanInvocations(ground.layout)).find((entry) => entry.id === id)
+
+  test('meta.json exists but the sandbox tree is missing', async () => {
+    const meta = await start()
+    await rm(meta.sandbox_path, { recursive: true })
+    expect(await entryOf(meta.invocation_id)).toMatchObject({
+      broken: true,
+      why: expect.stringContaining('missing'),
+    })
+  })
+
+  test.each([
+    ['missing', (path: string) => rm(path)],
+    ['unparseable', (path: string) => writeFile(path, '{ "schema_version": ')],
+    [
+      'of another id',
+      async (path: string) => {
+        const text = await readFile(path, 'utf8')
+        await writeFile(path, text.replace(/"invocation_id": "\d{14}/, '"invocation_id": "19990101000000'))
+      },
+    ],
+  ])('the sandbox tree exists but meta.json is %s', async (_, spoil) => {
+    const meta = await start()
+    await spoil(ground.layout.invocationMeta(repoId(), meta.invocation_id))
+    expect(await entryOf(meta.invocation_id)).toMatchObject({ broken: true, meta: null })
+  })
+
+  test('answers to its exact id only, and is never repaired by looking at it', async () => {
+    const meta = await start()
+    const path = ground.layout.invocationMeta(repoId(), meta.invocation_id)
+    await writeFile(path, 'spoiled')
+    const before = await fingerprint(ground.layout.dataDir)
+    expect((await resolveInvocation(ground.layout, meta.invocation_id)).broken).toBe(true)
+    await expect(resolveInvocation(ground.layout, meta.invocation_id.slice(0, 17))).rejects.toMatchObject({
+      code: 'workspace.not_found',
+    })
+    await expect(
+      enterInvocation(ground.layout, repoId(), meta.invocation_id, { access: 'rw' }),
+    ).rejects.toMatchObject({
+      code: 'workspace.meta_unreadable',
+    })
+    expect(await fingerprint(ground.layout.dataDir)).toBe(before)
+  })
+})
