@@ -51,7 +51,7 @@ export async function makeCell(
   const policy = parseOutputs(outputs)
   await writeFile(hosts, hostsFile(aliasesFor(policy)))
   const nameServers = join(dir, 'resolv.conf')
-  await writeFile(nameServers, `nameserver ${nameServer}\noptions timeout:30 attempts:1\n`)
+  await writeFile(nameServers, `nameserver ${nameServer}\noptions timeout:5 attempts:4\n`)
   const broker = await startBroker({
     ...options,
     socketPath,

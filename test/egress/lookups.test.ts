@@ -79,3 +79,37 @@ test('a name below a wildcard, or any name where outputs are open, is reached by
     'Orangery does not let this sandbox reach public.example:80: it leads to 203.0.113.9',
   )
 })
+
+test('without its relay, or without its broker, a sandbox reaches less and never more', async () => {
+  const pins = { 'a.example:80': `127.0.0.1:${port}`, '*.wild.example:80': `127.0.0.1:${port}` }
+  await using cell = await makeCell({ pins })
+  const reach = (host: string) => plain(cell, `curl -sS --max-time 10 http://${host}/`)
+  expect((await reach('one.wild.example')).stdout).toBe('from outside\n')
+  cell.relay.kill('SIGKILL')
+  await once(cell.relay, 'exit')
+  expect((await reach('a.example')).stdout).toBe('from outside\n')
+  expect((await reach('two.wild.example')).code).toBe(6)
+  expect((await reach('other.example')).code).toBe(6)
+  cell.broker.setPolicy({ mode: 'none', readOnly: false, allow: [], deny: [], pins: [] })
+  const before = heard.length
+  for (const host of ['a.example', 'one.wild.example']) expect((await reach(host)).code).not.toBe(0)
+  await cell.broker.close()
+  expect((await plain(cell, 'getent hosts a.wild.example')).code).toBe(2)
+  expect(heard).toHaveLength(before)
+})
+
+test('a flood of datagrams, questions and nonsense, leaves the broker answering', async () => {
+  await using cell = await makeCell({ pins: { 'a.example': `127.0.0.1:${port}` } })
+  const flood = String.raw`import os, socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for n in range(20000):
+    name = b"%d" % n
+    question = os.urandom(2) + b"\x01\0\0\x01\0\0\0\0\0\0" + bytes([len(name)]) + name + b"\x04evil\0\0\x01\0\x01"
+    s.sendto(question if n % 2 else os.urandom(40), ("127.0.0.53", 53))
+print("done")`
+  expect((await cell.run(['python3', '-c', flood], { proxied: false })).stdout).toBe('done\n')
+  expect((await plain(cell, 'curl -sS http://a.example/')).stdout).toBe('from outside\n')
+  expect((await plain(cell, 'getent hosts other.example')).code).toBe(2)
+  expect(cell.broker.usage().denied.length).toBeLessThanOrEqual(1002)
+  expect(cell.decisions.some(({ host }) => /^[0-9]+[.]evil$/.test(host))).toBe(true)
+})

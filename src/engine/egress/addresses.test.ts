@@ -6,6 +6,7 @@ test.each([
   ['127.255.0.3', 'loopback'],
   ['0.0.0.0', 'unspecified'],
   ['169.254.169.254', 'metadata'],
+  ['168.63.129.16', 'metadata'],
   ['10.1.2.3', 'private'],
   ['172.31.0.1', 'private'],
   ['192.168.1.1', 'private'],

@@ -7,7 +7,8 @@ type Named = readonly [name: string, subnets: readonly string[]]
 /** What a public name must never lead to. Everything here is reachable only through a pin. */
 const refusedIpv4: readonly Named[] = [
   ['loopback', ['127.0.0.0/8']],
-  ['link-local or metadata', ['169.254.0.0/16']],
+  // The second looks public, and is a cloud's own service at every machine in it.
+  ['link-local or metadata', ['169.254.0.0/16', '168.63.129.16/32']],
   ['private', ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10']],
   ['unspecified', ['0.0.0.0/8']],
   ['multicast or broadcast', ['224.0.0.0/4', '255.255.255.255/32']],

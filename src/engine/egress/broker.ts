@@ -212,7 +212,10 @@ async function serveSocks(gate: Gate, client: Socket, handshakeMs: number, reade
   client.write(Buffer.from([5, 0]))
   const asked = await readUntil(client, parseRequest, handshakeMs)
   if (asked === null) return void client.destroy()
-  if (asked.kind === 'bad') return hangUp(client, encodeReply(asked.reply))
+  if (asked.kind === 'bad') {
+    gate.denyNonsense('socks')
+    return hangUp(client, encodeReply(asked.reply))
+  }
   try {
     const passage = await openPassage(gate, client, asked.target, 'socks')
     client.write(encodeReply(socksReply.ok))

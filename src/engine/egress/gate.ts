@@ -85,6 +85,7 @@ type Allowed = Extract<EgressDecision, { allowed: true }>
 const proxiedLookupMs = 2000
 const mostHosts = 1000
 const otherHosts = '(other hosts)'
+const noHost = '(not a host)'
 
 export type GateOptions = {
   readonly caps: Caps
@@ -232,6 +233,11 @@ export class Gate {
   deny(target: Wanted, via: Via, why: string, grantable = false): Denied {
     this.#decided(target, via, false, why, grantable)
     return new Denied(denialText(target, why))
+  }
+
+  /** Books an attempt that named no host: whatever it was to be, it is on record. */
+  denyNonsense(via: Via): void {
+    this.#decided({ host: noHost, port: null }, via, false, 'not a host and port')
   }
 
   /** New connections at once; open ones that the new policy would not have let out are cut. */

@@ -88,6 +88,7 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     const inside = fixed.get(client)
     const target = parseAuthority(request.url ?? '', null)
     if (target === null || inside !== undefined) {
+      gate.denyNonsense('connect')
       hangUp(client, httpAnswer(400, `Orangery cannot connect to "${(request.url ?? '').slice(0, 300)}"`))
       return
     }
@@ -164,6 +165,7 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     const inside = fixed.get(request.socket)
     const place = inside === undefined ? placeOfProxyRequest(request.url ?? '') : inside
     if (place === null) {
+      gate.denyNonsense('http')
       return 'This is the proxy of an Orangery sandbox: it takes CONNECT and requests for http:// addresses'
     }
     const path = 'path' in place ? place.path : (request.url ?? '/')

@@ -72,7 +72,10 @@ export class Lookups {
   async #decide({ name, type }: Question): Promise<Answer> {
     const host = name === null ? null : normaliseHost(name)
     // A name that is written like an address is no name: resolvers would dial what it spells.
-    if (host === null || isIP(host) !== 0) return { code: 'no such name' }
+    if (host === null || isIP(host) !== 0) {
+      this.#options.gate.denyNonsense('name')
+      return { code: 'no such name' }
+    }
     if (host === ownName || host === 'localhost' || host.endsWith('.localhost')) {
       return { code: 'ok', addresses: ['127.0.0.1'] }
     }

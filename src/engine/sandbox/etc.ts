@@ -22,9 +22,8 @@ export const givenFiles: Readonly<Record<GivenFile, string>> = {
     '',
   ].join('\n'),
   group: ['root:x:0:', `agent:x:${agentUid}:`, 'nogroup:x:65534:', ''].join('\n'),
-  // One attempt: on an own loopback nothing gets lost, and who holds a question while a person decides is not
-  // asked again.
-  'resolv.conf': [`nameserver ${nameServer}`, 'options timeout:30 attempts:1', ''].join('\n'),
+  // Patient, for a question that is held while a person decides.
+  'resolv.conf': [`nameserver ${nameServer}`, 'options timeout:5 attempts:4', ''].join('\n'),
 }
 
 export const ownEtc: readonly (readonly [name: GivenFile, why: string])[] = [

@@ -2,12 +2,12 @@ import { expect, test } from 'vitest'
 import type { LoggedEvent } from '../../shared/events.ts'
 import { networkOf } from './network.ts'
 
-const decided = (host: string, allowed: boolean): LoggedEvent => ({
+const decided = (host: string, allowed: boolean, port: number | null = 443): LoggedEvent => ({
   seq: 1,
   at: '',
   prev: '',
   hash: '',
-  event: { type: 'EgressDecided', host, port: 443, allowed, why: allowed ? 'allowed' : 'not in the list' },
+  event: { type: 'EgressDecided', host, port, allowed, why: allowed ? 'allowed' : 'not in the list' },
 })
 
 test('while it runs the log tells who was reached and who was not, denied hosts first', () => {
@@ -29,4 +29,17 @@ test('when it has ended the record counts, and what it does not name stays as lo
 
 test('a record nobody can read hides nothing that was logged', () => {
   expect(networkOf([decided('a.test', false)], { network: 'damaged' })).toHaveLength(1)
+})
+
+test('once it has ended a host stands in the list once, whatever ports were tried; a refused name has none', () => {
+  const log = [decided('a.test', true), decided('b.test', false), decided('c.test', false, null)]
+  expect(networkOf(log, null).map(({ host }) => host)).toEqual(['b.test:443', 'c.test', 'a.test:443'])
+  const ended = {
+    network: {
+      allowed: [{ host: 'a.test', connections: 1, bytes: 9 }],
+      denied: ['b.test', 'c.test'].map((host) => ({ host, connections: 1, why: 'not in the list' })),
+    },
+  }
+  const hosts = networkOf(log, ended).map(({ host }) => host)
+  expect(hosts.toSorted()).toEqual(['a.test', 'b.test', 'c.test'])
 })

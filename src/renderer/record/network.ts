@@ -35,6 +35,9 @@ export function networkOf(events: readonly LoggedEvent[], effective: unknown): r
   const ended = sandboxEffectiveSchema.shape.network.safeParse(
     (effective as { network?: unknown } | null)?.network,
   )
+  // The end sums up by host, whatever the port was: it takes the place of what the log told.
+  for (const { host } of [...(ended.data?.allowed ?? []), ...(ended.data?.denied ?? [])])
+    for (const known of hosts.keys()) if (known.startsWith(`${host}:`)) hosts.delete(known)
   for (const { host, connections, bytes } of ended.data?.allowed ?? [])
     Object.assign(at(host), { allowed: connections, bytes })
   for (const { host, connections, why } of ended.data?.denied ?? [])
