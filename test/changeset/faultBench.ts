@@ -21,6 +21,10 @@ const reading = new Set(['lstat', 'stat', 'list', 'read', 'readlink', 'close', '
 const quickDisk: Disk = { ...realDisk, sync: async () => {}, flush: async () => true }
 export const watched = (before: Parameters<typeof watchedDisk>[0]): Disk => watchedDisk(before, quickDisk)
 
+const unexpected = () => {
+  throw new Error('it went through in spite of the failure')
+}
+
 /** What the agent wrote is only read: it stays in place, with its extended attributes. */
 const sandboxes = new Set(['sandboxes'])
 
@@ -102,8 +106,9 @@ export class FaultBench implements AsyncDisposable {
   /**
    * What a crash ahead of each operation leaves on the disk: one run, and an image of files and records ahead of
    * every operation. An image that is the one before again (nothing was written in between) is not kept twice.
+   * `failAt`: that operation fails, and only the crashes on the way back from it count.
    */
-  async crashes(act: Act): Promise<{ operations: number; images: readonly string[] }> {
+  async crashes(act: Act, failAt = 0): Promise<{ operations: number; images: readonly string[] }> {
     const images: string[] = []
     let operations = 0
     let hasChanged = true
@@ -114,7 +119,8 @@ export class FaultBench implements AsyncDisposable {
       watched((operation, count) => {
         operations = count
         const now = totalChanges()
-        if (hasChanged || now !== changes) {
+        if (count === failAt) throw Object.assign(new Error('EACCES: injected'), { code: 'EACCES' })
+        if (count > failAt && (hasChanged || now !== changes)) {
           images.push(`${act} ahead of ${operation} (${count})`)
           this.#save(`image-${images.length}`)
         }
@@ -123,7 +129,8 @@ export class FaultBench implements AsyncDisposable {
       }),
     )
     totalChanges = () => it.store.database.sqlite.prepare('SELECT total_changes()').pluck().get() as number
-    await it.act(act)
+    const ended = it.act(act)
+    await (failAt === 0 ? ended : ended.then(unexpected, () => {}))
     return { operations, images }
   }
 

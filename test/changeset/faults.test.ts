@@ -60,6 +60,24 @@ test.each(acts)('a crash at any file-system operation of %s leaves all old or al
   )
 })
 
+test.each(['apply', 'undo'] as const)(
+  'a crash on the way back from a failed %s leaves all old or all new',
+  async (act) => {
+    await using it = await FaultBench.make(act)
+    const operations = await it.count(act)
+    // Between the two flushes originals are being replaced; half of them are when it fails.
+    const [from, to] = [operations.indexOf('flush'), operations.lastIndexOf('flush')]
+    const renames = [...operations.keys()].filter((at) => at > from && at < to && operations[at] === 'rename')
+    const { images } = await it.crashes(act, 1 + (renames[Math.floor(renames.length / 2)] ?? 0))
+    expect(images.length).toBeGreaterThan(10)
+    for (const [at, where] of images.entries()) {
+      it.crash(at)
+      await expectWhole(it, act, `on the way back, ${where}`, false)
+    }
+    count('crashes on the way back', images.length)
+  },
+)
+
 test.each(acts)('kill -9 in the middle of %s leaves all old or all new', async (act) => {
   await using it = await FaultBench.make(act)
   const { length } = await it.count(act)

@@ -174,8 +174,12 @@ export async function replaceFile(disk: Disk, path: string, text: string, durabl
     await disk.close(handle)
   }
   await disk.rename(temporary, path)
-  if (!durable) return
-  const folder = await disk.open(dirname(path), folderFlags)
+  if (durable) await syncFolder(disk, dirname(path))
+}
+
+/** Names in a folder, as they are now, also after a power loss. */
+export async function syncFolder(disk: Disk, path: string): Promise<void> {
+  const folder = await disk.open(path, folderFlags)
   try {
     await disk.sync(folder)
   } finally {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { changesetStateSchema } from '../../shared/changeset.ts'
 import { dispatchIdSchema } from '../../shared/ids.ts'
-import { replaceFile, type Disk } from './disk.ts'
+import { replaceFile, syncFolder, unlessMissing, type Disk } from './disk.ts'
 import { manifestSchema } from './manifest.ts'
 import { operationSchema } from './steps.ts'
 import { ensurePrivateDir } from '../base/files.ts'
@@ -59,7 +59,21 @@ export class Journals {
   async open(): Promise<readonly Journal[]> {
     const names = await readdir(this.#folder).catch(() => [])
     const open = names.filter((name) => name.endsWith('.json') && !name.endsWith('.done.json'))
-    return Promise.all(open.toSorted().map((name) => this.read(name.slice(0, -'.json'.length))))
+    return Promise.all(
+      open.toSorted().map(async (name) => {
+        const journal = await this.read(name.slice(0, -'.json'.length))
+        return name.endsWith('.back.json') ? { ...journal, state: 'staging' } : journal
+      }),
+    )
+  }
+
+  /**
+   * Every original is old again. Said by a rename, which a full disk allows too: were what waited thrown away
+   * while the journal says "committing", a crash in between would make the next start land the other half.
+   */
+  async takenBack(transaction: string): Promise<void> {
+    await this.#disk.rename(this.#path(transaction), this.#path(`${transaction}.back`))
+    await syncFolder(this.#disk, this.#folder)
   }
 
   readDone(transaction: string): Promise<Journal> {
@@ -72,7 +86,8 @@ export class Journals {
   }
 
   async remove(transaction: string): Promise<void> {
-    await this.#disk.unlink(this.#path(transaction))
+    for (const name of [transaction, `${transaction}.back`])
+      await unlessMissing(this.#disk.unlink(this.#path(name)))
   }
 
   #path(transaction: string): string {

@@ -57,9 +57,8 @@ export async function carryOut(
   } catch (error) {
     if (stage === 'committed') throw error
     try {
-      if (stage === 'committing') await landing.back()
-      await landing.clear()
-      await journals.remove(journal.transaction)
+      if (stage === 'committing') await takeBack(landing, journals, journal)
+      else await throwAway(landing, journals, journal)
     } catch (failure) {
       throw cutOff(journal, error, failure)
     }
@@ -73,6 +72,18 @@ export async function carryOut(
       { kind: 'cannot_create', hint: 'The record catches up on the next start or apply.', cause: error },
     )
   })
+}
+
+async function takeBack(landing: Landing, journals: Journals, journal: Journal): Promise<void> {
+  await landing.back()
+  await journals.takenBack(journal.transaction)
+  await throwAway(landing, journals, journal)
+}
+
+/** No original is touched, or none any more: what waited to land goes. */
+async function throwAway(landing: Landing, journals: Journals, journal: Journal): Promise<void> {
+  await landing.clear()
+  await journals.remove(journal.transaction)
 }
 
 /** All originals are new: makes the records say so. May be done again after a crash. */
@@ -121,8 +132,7 @@ export async function recoverChangeset(context: ApplyContext, record: ChangesetR
   for (const journal of await journals.open()) {
     await using landing = new Landing(journal.transaction, journal.operations, context.disk)
     if (journal.state === 'staging') {
-      await landing.clear()
-      await journals.remove(journal.transaction)
+      await throwAway(landing, journals, journal)
       continue
     }
     if (journal.state === 'committing') {
@@ -131,9 +141,7 @@ export async function recoverChangeset(context: ApplyContext, record: ChangesetR
       } catch (error) {
         // A person has to look at such a file first; nothing else is touched until then.
         if (error instanceof NeitherOldNorNew) throw error
-        await landing.back()
-        await landing.clear()
-        await journals.remove(journal.transaction)
+        await takeBack(landing, journals, journal)
         continue
       }
       await journals.write({ ...journal, state: 'committed' })
