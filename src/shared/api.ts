@@ -153,6 +153,8 @@ export const api = {
       include_ignored: z.boolean().default(false),
       /** Everything, what changed since the caller last decided something, or what the last turn changed. */
       scope: z.enum(diffScopes).default('all'),
+      /** Only files that were decided on and changed since, each against what it was when it was decided on. */
+      inter: z.boolean().default(false),
     }),
     /** `text_b64` carries the exact bytes where the diff is not UTF-8. */
     z.object({

@@ -49,6 +49,7 @@ type DiffOptions = Json & {
   readonly root?: string
   readonly includeIgnored?: boolean
   readonly scope?: string
+  readonly inter?: boolean
 }
 
 async function showDiff(id: string, options: DiffOptions) {
@@ -60,6 +61,7 @@ async function showDiff(id: string, options: DiffOptions) {
       stat,
       include_ignored: includeIgnored,
       scope,
+      inter: options.inter === true,
       ...(path === undefined ? {} : { path }),
       ...(root === undefined ? {} : { root }),
     }),
@@ -239,6 +241,7 @@ export function registerChangeset(program: Command): void {
     .option('--root <folder>', 'the root the path is in, where there are several')
     .option('--include-ignored', 'ignored files too')
     .option('--scope <scope>', 'all, review (since you last decided something) or turn (the last turn)')
+    .option('--inter', 'only files that changed after they were decided on, against what they were then')
     .option('--json', 'print JSON')
     .addHelpText(
       'after',

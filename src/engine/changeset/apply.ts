@@ -19,7 +19,7 @@ export async function applyChangeset(
   by: string,
 ): Promise<{ result: ApplyResult; landed: readonly Landed[] }> {
   const plan = await planApply(context, record, view, options)
-  refuseConflicts('apply', plan.conflicts)
+  refuseConflicts('apply', record.id, plan.conflicts)
   if (plan.landed.length === 0) {
     if (options.all) {
       const result = { id: record.id, state: record.state, applied: [], skipped: [...plan.skipped] }

@@ -10,7 +10,7 @@ import type {
 } from '../../shared/changeset.ts'
 import type { ChangesetSummary } from '../../shared/dispatch.ts'
 import type { DispatchId } from '../../shared/ids.ts'
-import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords.ts'
+import type { ChangesetRecords } from '../base/changesetRecords.ts'
 import { createRepoLock } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
 import type { ThroughHolder } from '../base/throughHolder.ts'
@@ -34,6 +34,7 @@ import { chooseFiles, ChangesetReader, turnOf, type DiffOptions } from './reader
 import { revisionOf, SavedManifests } from './saved.ts'
 import { sidesOf } from './scan.ts'
 import { hasOpenJournal, recoverChangeset, type ApplyContext } from './transaction.ts'
+import { movedOn, wrongState } from './refusals.ts'
 import { settlePath } from './settlePath.ts'
 import { undoChangeset } from './undo.ts'
 import { readView } from './view.ts'
@@ -377,26 +378,4 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       }
     },
   }
-}
-
-function wrongState(record: ChangesetRecord, to: ChangesetState): OrangeryError {
-  const hints: Partial<Record<ChangesetState, string>> = {
-    active: 'Its agent still works on it: wait for it or stop it.',
-    rejected: 'It was sent back: let the agent rework it, or restore it.',
-    abandoned: 'It was abandoned: restore it first.',
-  }
-  const hint = hints[record.state]
-  return new OrangeryError(
-    'changeset.wrong_state',
-    `changeset ${record.id} is ${record.state}: it cannot become ${to}`,
-    { kind: 'busy', ...(hint === undefined ? {} : { hint }) },
-  )
-}
-
-function movedOn(record: ChangesetRecord): OrangeryError {
-  return new OrangeryError(
-    'changeset.moved',
-    `changeset ${record.id} has changed since it was reviewed: it is at ${record.revision.slice(0, 12)} now`,
-    { kind: 'busy', hint: 'Look at what changed and decide again.' },
-  )
 }

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isUtf8 } from 'node:buffer'
 import { git } from '../base/git.ts'
+import { fromText, joinPath, type BytePath } from './bytePath.ts'
 import { realDisk } from './disk.ts'
 import type { Entry, ManifestRoot, Side } from './manifest.ts'
 import { largeFile, largeFileConfig, writeTree } from './objects.ts'
@@ -31,19 +32,20 @@ export async function diffText(
   try {
     // Trees made for this one look live in a store of their own that borrows the blobs.
     const writer = new PackWriter(temporary, realDisk)
-    const trees: { root: ManifestRoot; base: string; result: string; hasLarge: boolean }[] = []
+    const trees: { base: string; result: string; hasLarge: boolean }[] = []
     for (const root of roots) {
       const own = pairs.filter((pair) => pair.root === root.path)
       if (own.length === 0) continue
+      // A prefix is missing from summaries and from the lines that tell a rename: git would not apply those.
+      const at = (path: BytePath) => (roots.length > 1 ? joinPath(fromText(root.name), path) : path)
       trees.push({
-        root,
         base: await writeTree(
           writer,
-          own.flatMap((pair) => treeItemOf(pair.path, pair.base)),
+          own.flatMap((pair) => treeItemOf(at(pair.path), pair.base)),
         ),
         result: await writeTree(
           writer,
-          own.flatMap((pair) => treeItemOf(pair.path, pair.result)),
+          own.flatMap((pair) => treeItemOf(at(pair.path), pair.result)),
         ),
         hasLarge: own.some((pair) => isLarge(pair.base) || isLarge(pair.result)),
       })
@@ -54,12 +56,10 @@ export async function diffText(
       GIT_ALTERNATE_OBJECT_DIRECTORIES: join(gitDir, 'objects'),
     }
     const parts: Buffer[] = []
-    for (const { root, base, result, hasLarge } of trees) {
-      const prefixes =
-        roots.length > 1 ? [`--src-prefix=a/${root.name}/`, `--dst-prefix=b/${root.name}/`] : []
+    for (const { base, result, hasLarge } of trees) {
       // Bytes of a large binary are no reading matter: it is named, and lands by apply alone.
       const shape = form.stat ? ['--stat=200'] : hasLarge ? ['-p'] : ['-p', '--binary']
-      const args = [...largeFileConfig, 'diff', ...diffArguments, ...prefixes, ...shape, base, result]
+      const args = [...largeFileConfig, 'diff', ...diffArguments, ...shape, base, result]
       parts.push(await git(args, { gitDir, env, maxBytes: form.maxBytes * 2 + 1024 * 1024 }))
     }
     const whole = Buffer.concat(parts)

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { OrangeryError } from '../../shared/errors.ts'
+import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import { toText } from './bytePath.ts'
 import { LocalFiles, settle, type Conflict, type MergeTools } from './conflicts.ts'
@@ -116,7 +117,11 @@ async function occupiedFolders(
   return found
 }
 
-export function refuseConflicts(what: 'apply' | 'undo', conflicts: readonly Conflict[]): void {
+export function refuseConflicts(
+  what: 'apply' | 'undo',
+  id: DispatchId,
+  conflicts: readonly Conflict[],
+): void {
   const [first] = conflicts
   if (first === undefined) return
   const others = conflicts.length === 1 ? '' : ` (and ${conflicts.length - 1} more)`
@@ -124,7 +129,7 @@ export function refuseConflicts(what: 'apply' | 'undo', conflicts: readonly Conf
     kind: 'busy',
     hint:
       what === 'apply'
-        ? 'Nothing was changed. Choose per file: mine, theirs, both, or edit.'
+        ? `Nothing was changed. Choose per file: \`orangery changeset resolve ${id} ${first.choices.join('|') || 'mine'} --path ${first.path}\`.`
         : 'Nothing was changed. Put the file back or keep the apply.',
     details: { conflicts },
   })

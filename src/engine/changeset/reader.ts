@@ -14,7 +14,7 @@ import { BlobReader } from './objects.ts'
 import { callsOf, provenanceOf, type Call } from './provenance.ts'
 import { reworkPrompt } from './reworkPrompt.ts'
 import { SavedManifests } from './saved.ts'
-import { pairsBetween } from './scope.ts'
+import { pairsBetween, pairsOf } from './scope.ts'
 import { changedFile, Decisions, findFiles, readView, type FileView, type Notes, type View } from './view.ts'
 import { readFirstSeen, seenKey } from './written.ts'
 
@@ -24,6 +24,8 @@ export type DiffOptions = {
   readonly stat?: boolean | undefined
   readonly include_ignored?: boolean | undefined
   readonly scope?: DiffScope | undefined
+  /** Only files that were decided on and changed since, each against what it was then. */
+  readonly inter?: boolean | undefined
   readonly maxBytes?: number | undefined
 }
 const largestDiff = 64 * 1024 * 1024
@@ -103,7 +105,8 @@ export class ChangesetReader {
     const entries = chosen.flatMap(({ entry, from }) => (from === null ? [entry] : [from, entry]))
     const earlier = scope === 'all' ? null : this.#earlier(record, scope, by)
     let shown: readonly DiffPair[] = entries
-    if (earlier !== null) {
+    if (options.inter === true) shown = await this.#sinceDecided(record, current, chosen)
+    else if (earlier !== null) {
       const bases = await readBases(this.#folder(record))
       const between = pairsBetween((await this.view(record, earlier)).manifest, current.manifest, bases)
       const keys = new Set(entries.map(entryKey))
@@ -111,6 +114,36 @@ export class ChangesetReader {
     }
     const text = await diffText(this.#gitDir(record), current.manifest.roots, shown, { stat, maxBytes })
     return { revision: current.revision, ...text }
+  }
+
+  /** What was decided on is found by content, so that it does not matter what was decided on other files since. */
+  async #sinceDecided(
+    record: ChangesetRecord,
+    current: View,
+    files: readonly FileView[],
+  ): Promise<readonly DiffPair[]> {
+    const { records } = this.#context
+    const decisions = new Decisions(records.decisions(record.id))
+    const reopened = files.filter((file) => decisions.isReopened(file))
+    if (reopened.length === 0) return []
+    const known = records
+      .captures(record.id)
+      .toReversed()
+      .map((each) => each.revision)
+    const pairs = new Map<FileView, readonly DiffPair[]>()
+    for (const revision of new Set([...known, ...records.reviewedRevisions(record.id)])) {
+      const open = reopened.filter((file) => !pairs.has(file))
+      if (open.length === 0) break
+      if (revision === current.revision) continue
+      // Captures while the agent ran are not kept; what was decided on them has no text any more.
+      const view = await this.view(record, revision).catch(() => null)
+      for (const file of view === null ? [] : open) {
+        const anchors = decisions.anchorsOf(file)
+        const before = view?.files.find((each) => anchors.has(each.anchor))
+        if (before !== undefined) pairs.set(file, pairsOf(before.entry, file.entry))
+      }
+    }
+    return [...pairs.values()].flat()
   }
 
   async export(id: DispatchId, format: ExportFormat): Promise<{ name: string; data: Buffer }> {

@@ -1,6 +1,6 @@
 import type { Bases } from './bases.ts'
 import type { DiffPair } from './diffText.ts'
-import { entryKey, sameSide, type Manifest } from './manifest.ts'
+import { entryKey, sameSide, type Entry, type Manifest } from './manifest.ts'
 
 /** What became different between two captures of one changeset: the inter-diff a reviewer reads. */
 export function pairsBetween(before: Manifest, now: Manifest, bases: Bases): DiffPair[] {
@@ -19,4 +19,15 @@ export function pairsBetween(before: Manifest, now: Manifest, bases: Bases): Dif
     pairs.push({ root: entry.root, path: entry.path, base: entry.result, result: base?.side ?? entry.base })
   }
   return pairs.filter((pair) => !sameSide(pair.base, pair.result))
+}
+
+/** From one version of the agent's to another, under whatever name it goes now. */
+export function pairsOf(before: Entry, now: Entry): DiffPair[] {
+  const { root, path, result } = now
+  if (before.path === path)
+    return sameSide(before.result, result) ? [] : [{ root, path, base: before.result, result }]
+  return [
+    { root, path: before.path, base: before.result, result: null },
+    { root, path, base: null, result },
+  ]
 }

@@ -98,7 +98,7 @@ async function planUndo(context: ApplyContext, done: Journal): Promise<Step[]> {
     } else if (moved) continue
     else steps.push({ root, path, before: last.after, after: first.before, identity: null })
   }
-  refuseConflicts('undo', conflicts)
+  refuseConflicts('undo', done.id, conflicts)
   return steps
 }
 function isLockedFolder({ after }: Operation): boolean {

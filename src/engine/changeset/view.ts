@@ -161,6 +161,10 @@ export class Decisions {
       hunk === null ? file.hunks.length === 0 && anchor !== file.anchor : !hunks.has(hunk),
     )
   }
+  /** What the file was whenever something of it was decided. */
+  anchorsOf(file: FileView): ReadonlySet<string> {
+    return new Set(this.#ofPath(file).map(({ anchor }) => anchor))
+  }
   /** A file's decision is that of all its hunks, if they agree, and if they also speak for its shape. */
   ofFile(file: FileView): Decision {
     if (file.hunks.length === 0) return this.ofWhole(file)

@@ -100,12 +100,7 @@ export class StoredChangesets implements ChangesetRecords {
     by: string,
     why: string,
   ): boolean {
-    return this.#write(id, () => {
-      const state = this.find(id)?.state
-      if (state === undefined || !from.includes(state)) return false
-      this.#setState(id, state, to, by, why, new Date().toISOString())
-      return true
-    })
+    return this.#move(id, from, to, by, why)
   }
 
   startTurn(
@@ -115,17 +110,31 @@ export class StoredChangesets implements ChangesetRecords {
     by: string,
     why: string,
   ): boolean {
-    return this.#write(id, () => {
-      const state = this.find(id)?.state
-      if (state === undefined || !from.includes(state)) return false
-      const at = new Date().toISOString()
+    return this.#move(id, from, 'active', by, why, (at) =>
       this.#sql('INSERT INTO changeset_turns (dispatch_id, changeset_id, at, by) VALUES (?, ?, ?, ?)').run(
         dispatch,
         id,
         at,
         by,
-      )
-      this.#setState(id, state, 'active', by, why, at)
+      ),
+    )
+  }
+
+  /** Only out of a state it may leave, as it is at that moment. */
+  #move(
+    id: DispatchId,
+    from: readonly ChangesetState[],
+    to: ChangesetState,
+    by: string,
+    why: string,
+    besides: (at: string) => unknown = () => {},
+  ): boolean {
+    return this.#write(id, () => {
+      const state = this.find(id)?.state
+      if (state === undefined || !from.includes(state)) return false
+      const at = new Date().toISOString()
+      besides(at)
+      this.#setState(id, state, to, by, why, at)
       return true
     })
   }

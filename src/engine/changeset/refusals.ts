@@ -1,0 +1,26 @@
+import type { ChangesetState } from '../../shared/changeset.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { ChangesetRecord } from '../base/changesetRecords.ts'
+
+export function wrongState({ id, state }: ChangesetRecord, to: ChangesetState): OrangeryError {
+  const hints: Record<ChangesetState, string> = {
+    active: 'Its agent still works on it: wait for it or stop it.',
+    review: 'It waits for review: decide on it, or reject it with a comment.',
+    applied: `It has landed: take it back first with \`orangery changeset undo ${id}\`.`,
+    rejected: `It was sent back: let the agent rework it, or bring it back with \`orangery changeset restore ${id}\`.`,
+    abandoned: `It was abandoned: \`orangery changeset restore ${id}\` brings it back within 30 days.`,
+  }
+  const what = state === to ? `is ${state} already` : `is ${state}: it cannot become ${to}`
+  return new OrangeryError('changeset.wrong_state', `changeset ${id} ${what}`, {
+    kind: 'busy',
+    hint: hints[state],
+  })
+}
+
+export function movedOn(record: ChangesetRecord): OrangeryError {
+  return new OrangeryError(
+    'changeset.moved',
+    `changeset ${record.id} has changed since it was reviewed: it is at ${record.revision.slice(0, 12)} now`,
+    { kind: 'busy', hint: 'Look at what changed and decide again.' },
+  )
+}

@@ -1,0 +1,66 @@
+import { cp, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { git } from '../base/git.ts'
+import { Bench } from './testing.ts'
+
+test('what changed after it was decided on is shown against what was decided on, whatever was decided since', async () => {
+  await using bench = await Bench.make(['project', 'second'])
+  await bench.user('seq 30 > numbers; seq 5 > other; echo s > ../second/s')
+  const { id, workspace } = await bench.dispatch(
+    'sed -i s/^3$/three/ numbers; sed -i s/^2$/two/ other; echo S > ../second/s',
+  )
+  const { changesets } = bench
+  await changesets.decide(id, { path: 'numbers', verdict: 'approve' }, 'me')
+  await changesets.reject(id, 'spell it out', 'me')
+  await changesets.reopen(id, (await bench.workspace()).id, 'me')
+  await bench.agent(
+    workspace,
+    'sed -i "s/^three$/three, spelled out/" numbers; mv numbers figures; echo n > n',
+  )
+  await changesets.capture(workspace, { final: true })
+  // Another decision moves "since my last review" on; the file is still open.
+  await changesets.decide(id, { path: 'n', verdict: 'approve' }, 'me')
+
+  const whole = await changesets.diff(id, { inter: true }, 'me')
+  expect(whole.text).toContain('-three\n+three, spelled out\n')
+  expect(whole.text).toContain('rename to project/figures')
+  expect(whole.text).not.toContain('-3\n')
+  expect(whole.text).not.toContain('other')
+  expect((await changesets.diff(id, { inter: true, path: 'other' }, 'me')).text).toBe('')
+  expect((await changesets.diff(id, { scope: 'review' }, 'me')).text).toBe('')
+
+  // Renames too are told with the name of the root: what is said applies to a copy of the originals.
+  const patch = await changesets.diff(id, {}, 'me')
+  const copy = join(bench.folder, 'copy')
+  await cp(bench.root, join(copy, 'project'), { recursive: true })
+  await cp(join(bench.folder, 'second'), join(copy, 'second'), { recursive: true })
+  await git(['apply', '-'], { cwd: copy, input: patch.text })
+  expect(await readFile(join(copy, 'project/figures'), 'utf8')).toContain('three, spelled out')
+
+  const { text } = await changesets.diff(id, { stat: true }, 'me')
+  expect(text).toMatch(/^ project\/other +\|/m)
+  expect(text).toMatch(/^ second\/s +\|/m)
+})
+
+test('who gives up, or applies, what cannot be any more is told the way out; a conflict names the command', async () => {
+  await using bench = await Bench.make()
+  await bench.user('echo one > file')
+  const { id } = await bench.dispatch('echo two > file')
+  const { changesets } = bench
+  await bench.user('echo three > file')
+  await expect(changesets.apply(id, { all: true, include_ignored: false }, 'me')).rejects.toMatchObject({
+    hint: expect.stringContaining(`orangery changeset resolve ${id} `) as string,
+  })
+  await changesets.resolve(id, { path: 'file', choice: 'theirs' }, 'me')
+  await changesets.apply(id, { all: true, include_ignored: false }, 'me')
+  await expect(changesets.abandon(id, 'me')).rejects.toMatchObject({
+    hint: expect.stringContaining(`orangery changeset undo ${id}`) as string,
+  })
+  await changesets.undo(id, 'me')
+  await changesets.abandon(id, 'me')
+  await expect(changesets.abandon(id, 'me')).rejects.toMatchObject({
+    message: `changeset ${id} is abandoned already`,
+    hint: expect.stringContaining(`orangery changeset restore ${id}`) as string,
+  })
+})
