@@ -42,6 +42,15 @@ test('what was put away comes back, what belongs to nothing is shown, and nothin
   await archive.getByRole('button', { name: 'Restore first try' }).click()
   await expect(archive).toContainText('Nothing was put away.')
 
+  const sandboxes = page.getByRole('region', { name: 'Idle sandboxes' })
+  await expect(sandboxes).toContainText('from parser')
+  await sandboxes.getByRole('button', { name: 'Run in second try' }).click()
+  await expect(page.getByRole('dialog', { name: 'New dispatch' })).toContainText('20260128121500-c0de')
+  await page.keyboard.press('Escape')
+  await sandboxes.getByRole('button', { name: 'Discard second try' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Discard', exact: true }).click()
+  await expect(sandboxes).toContainText('None.')
+
   const worktrees = page.getByRole('region', { name: 'Worktrees' })
   await worktrees.getByRole('button', { name: 'Remove worktree parser' }).click()
   const dialog = page.getByRole('dialog', { name: 'Remove this worktree' })
@@ -52,4 +61,17 @@ test('what was put away comes back, what belongs to nothing is shown, and nothin
   await worktrees.getByRole('button', { name: 'Remove worktree parser' }).click()
   await dialog.getByRole('button', { name: 'Archive the work and remove' }).click()
   await expect(worktrees).toContainText('None.')
+})
+
+test('every setting is shown with where it came from, and what has no effect with why', async ({ demo }) => {
+  const { page } = demo
+  await demo.go('#/computer/settings')
+  const set = page.getByRole('region', { name: 'Set', exact: true })
+  await expect(set.getByRole('listitem').filter({ hasText: 'sandboxMaximumBoundary' })).toContainText(
+    '/home/ada/.config/orangery/config.json:2',
+  )
+  await expect(set.getByRole('listitem').filter({ hasText: 'agentForbiddenTools' })).toContainText('Project')
+  await expect(page.getByRole('region', { name: 'Without effect' })).toContainText('would widen')
+  await set.getByText('2 at their defaults').click()
+  await expect(set.getByText('sandboxBoundaries.plan')).toBeVisible()
 })

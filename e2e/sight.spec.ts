@@ -7,6 +7,7 @@ const places = async (idOf: (name: string) => Promise<string>) => {
     '#/',
     '#/inbox',
     '#/computer',
+    '#/computer/settings',
     '#/computer/storage',
     '#/computer/approvals',
     '#/computer/workspaces',

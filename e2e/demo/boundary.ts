@@ -30,8 +30,20 @@ const config: EffectiveConfig = {
   agentForbiddenTools: ['AskUserQuestion'],
   agentInactivityTimeout: 0,
   changesetProtectedPaths: [],
-  provenance: {},
-  heldBack: [],
+  provenance: {
+    sandboxEnabled: [{ source: 'default', file: null, line: null }],
+    'sandboxBoundaries.plan': [{ source: 'default', file: null, line: null }],
+    sandboxMaximumBoundary: [{ source: 'user', file: '/home/ada/.config/orangery/config.json', line: 2 }],
+    agentForbiddenTools: [{ source: 'project', file: '/home/ada/shop/.orangery.json', line: 9 }],
+  },
+  heldBack: [
+    {
+      file: '/home/ada/shop/.orangery.json',
+      line: 4,
+      key: 'sandboxEscalationPolicy',
+      message: 'would widen, and the file is not trusted',
+    },
+  ],
   warnings: [],
   projects: [],
 }

@@ -1,6 +1,6 @@
 import type { Handlers } from '../../src/shared/api.ts'
 import type { DispatchId } from '../../src/shared/ids.ts'
-import type { ArchiveRecord, WorktreeMeta } from '../../src/shared/invocation.ts'
+import type { ArchiveRecord, InvocationMeta, WorktreeMeta } from '../../src/shared/invocation.ts'
 
 type StorageHandlers = Pick<
   Handlers,
@@ -13,6 +13,8 @@ type StorageHandlers = Pick<
   | 'archive.restore'
   | 'workspace.orphans'
   | 'landing.list'
+  | 'agent.list'
+  | 'agent.discard'
 >
 
 const megabyte = 1024 * 1024
@@ -29,6 +31,29 @@ const worktree: WorktreeMeta = {
   base_commit: 'f1edd2d9905650d724eba9a6250f77d3c360ee70',
   tree_path: `/home/ada/.local/share/orangery/repos/0123456789abcdef/worktrees/${id}/tree`,
   created_at: '2026-01-28T12:05:00Z',
+  notes: [],
+  outcome: null,
+  archive: null,
+}
+
+const idle: InvocationMeta = {
+  schema_version: '1.0',
+  invocation_id: '20260128121500-c0de' as DispatchId,
+  invocation_name: 'second try',
+  integration_worktree_id: id,
+  sandbox_path: '/home/ada/.local/share/orangery/repos/0123456789abcdef/sandboxes/20260128121500-c0de/tree',
+  sandbox_branch: 'agency/sandbox-20260128121500-c0de',
+  base_commit: worktree.base_commit,
+  runner: 'codex',
+  mode: 'headless',
+  status: 'starting',
+  started_at: '2026-01-28T12:15:00Z',
+  strategy: 'worktree',
+  driver: 'kernel-overlay',
+  common_dir: '/home/ada/shop/.git',
+  roots: [],
+  created_at_ms: 0,
+  ended_at: null,
   notes: [],
   outcome: null,
   archive: null,
@@ -56,6 +81,7 @@ export function storageDemo(dispatch: DispatchId): StorageHandlers {
   let logs = 300 * megabyte
   const worktrees = [worktree]
   const archive = [archived]
+  const sandboxes = [idle]
   const entry = (meta: WorktreeMeta) => ({
     id: meta.worktree_id,
     repo_id: meta.repo_id,
@@ -117,5 +143,17 @@ export function storageDemo(dispatch: DispatchId): StorageHandlers {
       },
     ],
     'landing.list': async () => [],
+    'agent.list': async () =>
+      sandboxes.map((meta) => ({
+        id: meta.invocation_id,
+        repo_id: '0123456789abcdef',
+        broken: false,
+        why: null,
+        meta,
+      })),
+    'agent.discard': async () => {
+      sandboxes.pop()
+      return { id: idle.invocation_id, archive: null }
+    },
   }
 }

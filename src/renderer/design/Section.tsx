@@ -27,7 +27,7 @@ export function Section({
 }
 
 /** Rows in one frame. Says what it would hold while there is nothing. */
-export function Rows({ empty, children }: { empty: string; children: readonly ReactNode[] }) {
+export function Rows({ empty, children }: { empty: ReactNode; children: readonly ReactNode[] }) {
   return (
     <ul className="divide-y divide-line overflow-hidden rounded-lg bg-raised shadow-[0_0_0_1px_var(--line)]">
       {children}

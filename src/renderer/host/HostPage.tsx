@@ -1,22 +1,25 @@
-import { Boxes, Cpu, HardDrive, KeyRound } from 'lucide-react'
+import { Boxes, Cpu, HardDrive, KeyRound, SlidersHorizontal } from 'lucide-react'
 import { Tabs } from 'radix-ui'
 import type { ReactNode } from 'react'
 import { Tab, TabList } from '../design/Tabs.tsx'
 import { go, type HostTab } from '../shell/route.ts'
 import { Approvals } from './Approvals.tsx'
 import { Isolation } from './Isolation.tsx'
+import { Settings } from './Settings.tsx'
 import { Storage } from './Storage.tsx'
 import { Workspaces } from './Workspaces.tsx'
 
 const hints: Readonly<Record<HostTab, string>> = {
   isolation: 'What can keep an agent inside, and what is missing for more.',
+  settings: 'Which values hold, and where each of them came from.',
   approvals: 'What agents get without asking you again.',
   storage: 'What dispatches cost on disk, and how much of their logs is kept.',
-  workspaces: 'Worktrees, what was put away, and what belongs to nothing.',
+  workspaces: 'Worktrees and sandboxes, what was put away, and what belongs to nothing.',
 }
 
 const pages: readonly { tab: HostTab; label: string; icon: typeof Cpu; page: () => ReactNode }[] = [
   { tab: 'isolation', label: 'Isolation', icon: Cpu, page: () => <Isolation /> },
+  { tab: 'settings', label: 'Settings', icon: SlidersHorizontal, page: () => <Settings /> },
   { tab: 'approvals', label: 'Approvals', icon: KeyRound, page: () => <Approvals /> },
   { tab: 'storage', label: 'Storage', icon: HardDrive, page: () => <Storage /> },
   { tab: 'workspaces', label: 'Workspaces', icon: Boxes, page: () => <Workspaces /> },

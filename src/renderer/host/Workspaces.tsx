@@ -5,9 +5,11 @@ import { useAct, useAnswer } from '../client/queries.ts'
 import { Badge } from '../design/Badge.tsx'
 import { Button } from '../design/Button.tsx'
 import { Dialog, DialogActions } from '../design/Dialog.tsx'
+import { FixText } from '../design/FixText.tsx'
 import { Reading, Rows, Section } from '../design/Section.tsx'
 import { showToast } from '../design/toasts.ts'
 import { PathText, Plain } from '../text/Plain.tsx'
+import { Sandboxes } from './Sandboxes.tsx'
 
 const orphanWords: Readonly<Record<string, string>> = {
   sandbox_without_record: 'A sandbox without a record',
@@ -179,6 +181,7 @@ function OrphanRow({ orphan }: { orphan: Orphan }) {
 export function Workspaces() {
   const [removing, setRemoving] = useState<WorktreeEntry | null>(null)
   const worktrees = useAnswer('worktree.list', { all: true }, { fresh: true })
+  const list = useAnswer('dispatch.list', { limit: 500 })
   const archive = useAnswer('archive.list', {}, { fresh: true })
   const orphans = useAnswer('workspace.orphans', {}, { fresh: true })
   const restore = useAct('archive.restore', {
@@ -191,13 +194,18 @@ export function Workspaces() {
         {worktrees.data === undefined ? (
           <Reading what="Looking for worktrees…" />
         ) : (
-          <Rows empty="None. Make one with `orangery worktree create`.">
+          <Rows
+            empty={
+              <FixText text="None. Make one with `orangery worktree create`, or in the form for a new dispatch." />
+            }
+          >
             {standing.map((entry) => (
               <Worktree key={entry.id} entry={entry} onRemove={() => setRemoving(entry)} />
             ))}
           </Rows>
         )}
       </Section>
+      <Sandboxes rows={list.data ?? []} worktrees={worktrees.data ?? []} />
       <Section title="Archive" hint="What was discarded, removed or abandoned. It is kept for 30 days.">
         {archive.data === undefined ? (
           <Reading what="Looking into the archive…" />

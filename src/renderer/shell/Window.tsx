@@ -5,7 +5,7 @@ import { useAnswer, useChanges } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Toaster } from '../design/Toaster.tsx'
 import { DispatchPage } from '../dispatches/DispatchPage.tsx'
-import { groupOf, newestTurns } from '../dispatches/words.ts'
+import { groupOf, isWorktreePath, newestTurns } from '../dispatches/words.ts'
 import { HostPage } from '../host/HostPage.tsx'
 import { InboxPage } from '../inbox/InboxPage.tsx'
 import { recentCommands } from '../spawn/again.ts'
@@ -46,6 +46,7 @@ export function Window() {
   const inbox = useAnswer('boundary.inbox', {})
   const [spawning, setSpawning] = useState<SpawnForm | null>(null)
   const unfinished = useRef<SpawnForm | null>(null)
+  const isGiven = useRef(false)
   const [showKeys, setShowKeys] = useState(false)
   useKeys({
     n: () => openSpawn(),
@@ -62,8 +63,11 @@ export function Window() {
 
   /** Begins where one is, with what ran there last; what was filled in and not started is still there. */
   const openSpawn: OpenSpawn = (form) => {
-    const folder = here?.roots[0] ?? rows[0]?.roots[0] ?? ''
+    const own = [...(here === undefined ? [] : [here]), ...rows].map((row) => row.roots[0])
+    // The tree of a worktree is ours; one begins in a folder of one's own.
+    const folder = own.find((root) => root !== undefined && !isWorktreePath(root)) ?? ''
     const usual = { ...emptyForm, roots: [folder], command: recentCommands(rows, folder)[0] ?? '' }
+    isGiven.current = form !== undefined
     setSpawning(form === undefined ? (unfinished.current ?? usual) : { ...emptyForm, ...form })
   }
   const latestOpen = useRef(openSpawn)
@@ -113,7 +117,8 @@ export function Window() {
             first={spawning}
             rows={rows}
             onClose={(form) => {
-              unfinished.current = form
+              // What another page had filled in is not what the person began.
+              if (!isGiven.current) unfinished.current = form
               setSpawning(null)
             }}
           />

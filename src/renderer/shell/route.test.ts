@@ -5,6 +5,7 @@ const routes: Route[] = [
   { page: 'home' },
   { page: 'host', tab: 'isolation' },
   { page: 'host', tab: 'approvals' },
+  { page: 'host', tab: 'settings' },
   { page: 'inbox' },
   { page: 'dispatch', id: '20260128120500-b7c9', tab: null },
   { page: 'dispatch', id: '20260128120500-b7c9', tab: 'changes' },

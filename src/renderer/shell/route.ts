@@ -2,7 +2,7 @@ import { useSyncExternalStore } from 'react'
 
 export const dispatchTabs = ['output', 'changes', 'record'] as const
 export type DispatchTab = (typeof dispatchTabs)[number]
-export const hostTabs = ['isolation', 'approvals', 'storage', 'workspaces'] as const
+export const hostTabs = ['isolation', 'settings', 'approvals', 'storage', 'workspaces'] as const
 export type HostTab = (typeof hostTabs)[number]
 
 /** Where one is, kept in the address: reloading, going back and links all work. */

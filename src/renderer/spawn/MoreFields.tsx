@@ -54,28 +54,30 @@ export function MoreFields({ form, troubles, onChange }: MoreFieldsProps) {
           segments={boundaryLevels.map((value) => ({ value, label: boundaryWords[value].label }))}
         />
       </Field>
-      <Field
-        label="Workspace"
-        hint={
-          <span className={form.changeset === 'none' ? 'text-bad' : ''}>
-            {strategyWords[form.changeset].detail}
-          </span>
-        }
-      >
-        <Segments
+      {form.invocation === '' && (
+        <Field
           label="Workspace"
-          value={form.changeset}
-          onChange={(changeset) => onChange({ changeset })}
-          segments={workspaceStrategies.map((value) => ({ value, label: strategyWords[value].label }))}
-        />
-        {form.changeset === 'worktree' && form.invocation === '' && (
-          <WorktreeField
-            folder={rootsOf(form)[0] ?? ''}
-            value={form.worktree}
-            onChange={(worktree) => onChange({ worktree })}
+          hint={
+            <span className={form.changeset === 'none' ? 'text-bad' : ''}>
+              {strategyWords[form.changeset].detail}
+            </span>
+          }
+        >
+          <Segments
+            label="Workspace"
+            value={form.changeset}
+            onChange={(changeset) => onChange({ changeset })}
+            segments={workspaceStrategies.map((value) => ({ value, label: strategyWords[value].label }))}
           />
-        )}
-      </Field>
+          {form.changeset === 'worktree' && (
+            <WorktreeField
+              folder={rootsOf(form)[0] ?? ''}
+              value={form.worktree}
+              onChange={(worktree) => onChange({ worktree })}
+            />
+          )}
+        </Field>
+      )}
       <Field label="Hosts it may reach" hint="By name, or what your tools are set to">
         <HostsField
           value={form.hosts}

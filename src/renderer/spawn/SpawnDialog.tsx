@@ -134,37 +134,46 @@ export function SpawnDialog({ first, rows, onClose }: SpawnDialogProps) {
           if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) start()
         }}
       >
-        <Field label="Folder" hint="Seen by the agent at its own path; the original stays as it is.">
-          <div className="space-y-2">
-            {form.roots.map((root, at) => (
-              <FolderField
-                // oxlint-disable-next-line react/no-array-index-key -- a folder is its place in the list
-                key={at}
-                value={root}
-                home={info.data?.home ?? ''}
-                label={at === 0 ? 'Folder' : `Folder ${at + 1}`}
-                autoFocus={at === 0 && first.roots[0] === ''}
-                trouble={folderTrouble}
-                messageId={`${base}-folder`}
-                onChange={(path) => set({ roots: form.roots.with(at, path) })}
-                onRemove={at === 0 ? undefined : () => set({ roots: form.roots.toSpliced(at, 1) })}
-              />
-            ))}
-            <FieldMessage id={`${base}-folder`} trouble={folderTrouble} />
-            {known && form.invocation === '' && (
-              <Button
-                look="quiet"
-                size="small"
-                icon={<Plus size={13} />}
-                onClick={() => set({ roots: [...form.roots, ''] })}
-                className="-ml-2"
-              >
-                Another folder
-              </Button>
-            )}
-            {filled.ok && filled.input.roots.map((root) => <TrustNotice key={root} root={root} />)}
-          </div>
-        </Field>
+        {form.invocation !== '' && (
+          <Field label="Sandbox" hint="Made before; it works on its own branch.">
+            <p className="selectable rounded-lg bg-sunken px-3 py-2 font-mono text-small shadow-[inset_0_0_0_1px_var(--line)]">
+              <Plain>{form.invocation}</Plain>
+            </p>
+          </Field>
+        )}
+        {form.invocation === '' && (
+          <Field label="Folder" hint="Seen by the agent at its own path; the original stays as it is.">
+            <div className="space-y-2">
+              {form.roots.map((root, at) => (
+                <FolderField
+                  // oxlint-disable-next-line react/no-array-index-key -- a folder is its place in the list
+                  key={at}
+                  value={root}
+                  home={info.data?.home ?? ''}
+                  label={at === 0 ? 'Folder' : `Folder ${at + 1}`}
+                  autoFocus={at === 0 && first.roots[0] === ''}
+                  trouble={folderTrouble}
+                  messageId={`${base}-folder`}
+                  onChange={(path) => set({ roots: form.roots.with(at, path) })}
+                  onRemove={at === 0 ? undefined : () => set({ roots: form.roots.toSpliced(at, 1) })}
+                />
+              ))}
+              <FieldMessage id={`${base}-folder`} trouble={folderTrouble} />
+              {known && (
+                <Button
+                  look="quiet"
+                  size="small"
+                  icon={<Plus size={13} />}
+                  onClick={() => set({ roots: [...form.roots, ''] })}
+                  className="-ml-2"
+                >
+                  Another folder
+                </Button>
+              )}
+              {filled.ok && filled.input.roots.map((root) => <TrustNotice key={root} root={root} />)}
+            </div>
+          </Field>
+        )}
 
         <TaskField
           form={form}
