@@ -141,3 +141,14 @@ test('an agent that asks for more is answered from the inbox by keyboard', async
   await page.getByRole('button', { name: /Port the importer/ }).click()
   await expect(page.getByRole('button', { name: 'Boundary: Network' })).toBeVisible()
 })
+
+test('a file that a crash left neither old nor new is settled by a person', async ({ demo }) => {
+  const { page } = demo
+  await page.getByRole('button', { name: /Update the snapshots/ }).click()
+  await page.getByRole('button', { name: 'Undo', exact: true }).click()
+  const dialog = page.getByRole('dialog', { name: 'Somebody wrote this file meanwhile' })
+  await expect(dialog).toContainText('/home/ada/shop/')
+  await dialog.getByRole('button', { name: 'Keep what is there' }).click()
+  await expect(dialog).toBeHidden()
+  await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
+})

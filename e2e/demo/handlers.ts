@@ -176,7 +176,15 @@ export async function makeDemo(dataDir: string): Promise<Demo> {
       merged: [],
     }),
     'changeset.restore': async ({ id }) => ({ id: find(id).id, state: end(id, 'review').state }),
+    // A crash had cut it off, and the file was written meanwhile: a person has to say whose it is.
+    'changeset.settle': async ({ id }) => ({ id: find(id).id, state: end(id, 'review').state }),
     'changeset.undo': async ({ id }) => {
+      const stopped = changesetOf(id).files[0]
+      if (find(id) === applied && stopped !== undefined)
+        throw new OrangeryError('changeset.neither_old_nor_new', `stopped at ${stopped.path}`, {
+          kind: 'busy',
+          details: { root: stopped.root, path: stopped.path },
+        })
       const changeset = end(id, 'review')
       return {
         id: changeset.id,

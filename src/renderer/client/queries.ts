@@ -30,7 +30,12 @@ export function useAnswer<K extends ProcedureName>(
 /** Something a person does. Failures are shown; what it touched is asked again. */
 export function useAct<K extends ProcedureName>(
   name: K,
-  options: { onDone?: (output: Output<K>, input: Input<K>) => void; quiet?: boolean } = {},
+  options: {
+    onDone?: (output: Output<K>, input: Input<K>) => void
+    /** True: it was dealt with and need not be shown. */
+    onFailed?: (error: OrangeryError) => boolean
+    quiet?: boolean
+  } = {},
 ) {
   const client = useClient()
   const queries = useQueryClient()
@@ -38,7 +43,7 @@ export function useAct<K extends ProcedureName>(
     mutationFn: (input) => client.call(name, input),
     onSuccess: (output, input) => options.onDone?.(output, input),
     onError: (error) => {
-      if (!options.quiet) showError(error)
+      if (options.onFailed?.(error) !== true && !options.quiet) showError(error)
     },
     onSettled: (_output, _error, input) => {
       const id = (input as { id?: string } | undefined)?.id
@@ -58,6 +63,8 @@ const aboutHost = [
   'agent.list',
   'archive.list',
   'workspace.orphans',
+  'config.show',
+  'config.question',
 ] as const
 const aboutOne = [
   'changeset.get',

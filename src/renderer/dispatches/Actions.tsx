@@ -18,6 +18,7 @@ import { showToast } from '../design/toasts.ts'
 import { ApplyDialog } from '../review/ApplyDialog.tsx'
 import { AbandonDialog, SendBackDialog, StopDialog } from '../review/Endings.tsx'
 import { tallyOf } from '../review/model.ts'
+import { SettleDialog, stoppedAt, type Stopped } from '../review/SettleDialog.tsx'
 import { useKeys } from '../shell/useKeys.ts'
 import { formOf } from '../spawn/again.ts'
 import { useSpawn } from '../spawn/SpawnContext.ts'
@@ -52,10 +53,12 @@ type ActionsProps = {
   changeset: Changeset | undefined
   worktree: WorktreePlace | null
   commits: number
+  inGit: boolean
 }
 
 /** What a person can do with a dispatch, by how it stands. */
-export function Actions({ row, changeset, worktree, commits }: ActionsProps) {
+export function Actions({ row, changeset, worktree, commits, inGit }: ActionsProps) {
+  const [stopped, setStopped] = useState<Stopped | null>(null)
   const [ending, setEnding] = useState<Ending>(null)
   const close = () => setEnding(null)
   const openSpawn = useSpawn()
@@ -65,6 +68,11 @@ export function Actions({ row, changeset, worktree, commits }: ActionsProps) {
   const running = !isTerminal(row.status)
   const inReview = state === 'review'
   const undo = useAct('changeset.undo', {
+    onFailed: (error) => {
+      const at = stoppedAt(error)
+      setStopped(at)
+      return at !== null
+    },
     onDone: ({ applied }) =>
       showToast({
         tone: 'good',
@@ -148,10 +156,15 @@ export function Actions({ row, changeset, worktree, commits }: ActionsProps) {
       {changeset !== undefined && inReview && ending === 'apply' && (
         <ApplyDialog
           changeset={changeset}
+          inGit={inGit}
           worktree={worktree}
           commits={commits}
           onClose={close}
           onUndo={() => undo.mutate({ id })}
+          onStopped={(at) => {
+            close()
+            setStopped(at)
+          }}
         />
       )}
       {changeset !== undefined && inReview && (
@@ -159,6 +172,9 @@ export function Actions({ row, changeset, worktree, commits }: ActionsProps) {
           <AbandonDialog open={ending === 'abandon'} changeset={changeset} onClose={close} />
           <SendBackDialog open={ending === 'back'} changeset={changeset} onClose={close} />
         </>
+      )}
+      {stopped !== null && (
+        <SettleDialog id={id} stopped={stopped} onNext={setStopped} onClose={() => setStopped(null)} />
       )}
       <StopDialog open={ending === 'stop'} row={row} onClose={close} />
     </div>

@@ -117,7 +117,7 @@ type PageProps = { row: DispatchDetail; requests: readonly BoundaryRequest[]; ta
 function Page({ row, requests, tab }: PageProps) {
   const changesetId = row.changeset?.id ?? row.id
   const changeset = useAnswer('changeset.get', { id: changesetId }, { enabled: isOpen(row.changeset?.state) })
-  const { worktree, commits } = useWorktree(row)
+  const { worktree, commits, inGit } = useWorktree(row)
   const state = row.changeset?.state
   const running = !isTerminal(row.status)
   const whyNot = whyNotApply(row, changeset.data)
@@ -141,7 +141,13 @@ function Page({ row, requests, tab }: PageProps) {
           >
             <Plain>{titleOf(row)}</Plain>
           </h1>
-          <Actions row={row} changeset={changeset.data} worktree={worktree} commits={commits.length} />
+          <Actions
+            row={row}
+            changeset={changeset.data}
+            worktree={worktree}
+            commits={commits.length}
+            inGit={inGit}
+          />
         </div>
         <div className="mt-1.5 flex min-w-0 items-center gap-x-1.5 gap-y-1 overflow-hidden tight:flex-wrap">
           <StatusBadge row={row} />

@@ -13,6 +13,8 @@ export type WorktreePlace = {
 export function useWorktree(row: DispatchRow): {
   readonly worktree: WorktreePlace | null
   readonly commits: readonly AgentCommit[]
+  /** Its first folder is in a repository. */
+  readonly inGit: boolean
 } {
   const ran = row.status !== 'preflight_failed'
   const invocation = useAnswer('agent.get', { id: row.changeset?.id ?? row.id }, { enabled: ran })
@@ -25,5 +27,6 @@ export function useWorktree(row: DispatchRow): {
         ? null
         : { name: meta.name, repo: meta.repo_path, branch: meta.branch, tree: meta.tree_path },
     commits: invocation.data?.commits ?? [],
+    inGit: (invocation.data?.meta?.common_dir ?? null) !== null,
   }
 }

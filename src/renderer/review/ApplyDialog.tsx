@@ -1,6 +1,7 @@
 import { Hourglass, Lock } from 'lucide-react'
 import { useState } from 'react'
 import type { Changeset } from '../../shared/changeset.ts'
+import type { OrangeryError } from '../../shared/errors.ts'
 import { useAct, useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Choice, OneOf } from '../design/Choice.tsx'
@@ -14,6 +15,7 @@ import { Conflicts, useConflicts } from './Conflicts.tsx'
 import { countFiles } from './Endings.tsx'
 import { inTheWay } from './inTheWay.ts'
 import { tallyOf } from './model.ts'
+import { stoppedAt, type Stopped } from './SettleDialog.tsx'
 import { Named } from './WaitingLanding.tsx'
 
 function Destination({ changeset, worktree }: { changeset: Changeset; worktree: WorktreePlace | null }) {
@@ -50,14 +52,32 @@ const waysOf = (commits: number) =>
 
 type ApplyDialogProps = {
   changeset: Changeset
+  /** Its first folder is in a repository, so that there can be a commit. */
+  inGit: boolean
   worktree: WorktreePlace | null
   commits: number
   onClose(): void
   onUndo(): void
+  /** A crash had cut an earlier apply off, and a person has to say how it goes on. */
+  onStopped(stopped: Stopped): void
 }
 
 /** The one door between the agent and the user's files: what, where to, and what is in the way. */
-export function ApplyDialog({ changeset, worktree, commits, onClose, onUndo }: ApplyDialogProps) {
+export function ApplyDialog({
+  changeset,
+  inGit,
+  worktree,
+  commits,
+  onClose,
+  onUndo,
+  onStopped,
+}: ApplyDialogProps) {
+  const onFailed = (error: OrangeryError) => {
+    const stopped = stoppedAt(error)
+    if (stopped === null) return false
+    onStopped(stopped)
+    return true
+  }
   const tally = tallyOf(changeset)
   const nothingDecided = tally.approvedFiles === 0
   const [rest, setRest] = useState(nothingDecided)
@@ -69,6 +89,7 @@ export function ApplyDialog({ changeset, worktree, commits, onClose, onUndo }: A
   const others = inTheWay(list.data ?? [], changeset.roots)
   const unsettled = conflicts.answer?.conflicts.length ?? 0
   const apply = useAct('changeset.apply', {
+    onFailed,
     onDone: ({ applied, skipped, commit: made, notes, waits_for: waits }) => {
       onClose()
       if (waits !== undefined) return showToast(willApply)
@@ -86,6 +107,7 @@ export function ApplyDialog({ changeset, worktree, commits, onClose, onUndo }: A
     },
   })
   const land = useAct('agent.land', {
+    onFailed,
     onDone: ({ applied, branch, commit: made, landed, skipped, waits_for: waits }) => {
       onClose()
       if (waits !== undefined) return showToast(willApply)
@@ -183,7 +205,7 @@ export function ApplyDialog({ changeset, worktree, commits, onClose, onUndo }: A
           )}
         </div>
         {worktree === null ? (
-          <CommitFields value={commit} commits={commits} onChange={setCommit} />
+          inGit && <CommitFields value={commit} commits={commits} onChange={setCommit} />
         ) : (
           <OneOf<Way> label="How it lands" value={way} options={waysOf(commits)} onChange={setWay} />
         )}

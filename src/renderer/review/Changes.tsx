@@ -33,6 +33,7 @@ import { useReview } from './useReview.ts'
 const loadDiffView = async () => ({ default: (await import('./DiffView.tsx')).DiffView })
 const DiffView = lazy(loadDiffView)
 const ScopedDiff = lazy(async () => ({ default: (await import('./ScopedDiff.tsx')).ScopedDiff }))
+const InterDiff = lazy(async () => ({ default: (await import('./InterDiff.tsx')).InterDiff }))
 const Commits = lazy(async () => ({ default: (await import('./Commits.tsx')).Commits }))
 // It comes while nobody waits for it.
 window.requestIdleCallback(() => void loadDiffView(), { timeout: 3_000 })
@@ -77,6 +78,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
   const [toggled, setToggled] = useState<ReadonlySet<FileKey>>(new Set())
   const [comment, setComment] = useState<(Caret & { whole: boolean }) | null>(null)
   const drafts = useRef(new Map<string, string>())
+  const [since, setSince] = useState<ChangedFile | null>(null)
   const [, redraw] = useState(0)
 
   const ordered = useMemo(() => inReviewOrder(changeset.files), [changeset.files])
@@ -197,6 +199,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
         current={caret?.file === key}
         onToggle={() => toggle(file)}
         onDecide={(verdict) => decide(file, null, verdict)}
+        onSince={() => setSince(file)}
         onRework={() => {
           setCaret({ file: key, hunk: 0 })
           setComment({ file: key, hunk: 0, whole: true })
@@ -336,6 +339,17 @@ export function Changes({ id, latest, commits }: ChangesProps) {
           </Suspense>
         </div>
       </div>
+      {since !== null && (
+        <Suspense fallback={null}>
+          <InterDiff
+            id={id}
+            root={since.root}
+            path={since.path}
+            layout={layout}
+            onClose={() => setSince(null)}
+          />
+        </Suspense>
+      )}
     </div>
   )
 }

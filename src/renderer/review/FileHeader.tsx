@@ -1,4 +1,4 @@
-import { ArrowRight, ChevronDown, Lock } from 'lucide-react'
+import { ArrowRight, ChevronDown, GitCompareArrows, Lock } from 'lucide-react'
 import type { ChangedFile, Verdict } from '../../shared/changeset.ts'
 import { Badge } from '../design/Badge.tsx'
 import { Button } from '../design/Button.tsx'
@@ -34,6 +34,8 @@ type FileHeaderProps = {
   onToggle(): void
   onDecide(verdict: Verdict | null): void
   onRework(): void
+  /** What became of it since it was decided on. */
+  onSince(): void
 }
 
 export function FileHeader({
@@ -45,6 +47,7 @@ export function FileHeader({
   onToggle,
   onDecide,
   onRework,
+  onSince,
 }: FileHeaderProps) {
   const note = noteOf(file)
   const state = stateOf(file)
@@ -85,13 +88,15 @@ export function FileHeader({
         )}
         {file.ignored && <Badge className="ml-1 font-sans">Ignored</Badge>}
         {file.reopened === true && (
-          <Badge
-            tone="live"
-            className="ml-1 font-sans"
-            title="You decided on it before; it has changed since."
+          <button
+            type="button"
+            onClick={onSince}
+            title="You decided on it before; it has changed since. See what changed."
+            className="ml-1 inline-flex h-5 shrink-0 items-center gap-1 rounded-md bg-live-wash px-1.5 font-sans text-micro font-medium text-live hover:brightness-95"
           >
+            <GitCompareArrows size={11} />
             Changed again
-          </Badge>
+          </button>
         )}
       </span>
       {note !== null && (
