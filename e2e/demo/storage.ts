@@ -150,6 +150,7 @@ export function storageDemo(dispatch: DispatchId): StorageHandlers {
         broken: false,
         why: null,
         meta,
+        running: false,
       })),
     'agent.discard': async () => {
       sandboxes.pop()
