@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises'
-import type { DispatchId } from '../../shared/ids.ts'
+import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { RepoLock } from '../base/lock.ts'
+import { collectObjects } from './collectObjects.ts'
 import type { ApplyContext } from './transaction.ts'
 
 const keptDays = 30
@@ -8,15 +9,17 @@ const dayMs = 24 * 60 * 60 * 1000
 
 /** Lets go of what was abandoned and not asked for again in its time. The dispatch and its log stay. */
 export async function expireAbandoned(
-  { layout, records }: ApplyContext,
+  context: ApplyContext,
   locks: RepoLock,
   now: number,
 ): Promise<readonly DispatchId[]> {
+  const { layout, records } = context
   const isDue = (id: DispatchId) => {
     const last = records.transitions(id).at(-1)
     return last?.to === 'abandoned' && Date.parse(last.at) + keptDays * dayMs <= now
   }
   const expired: DispatchId[] = []
+  const projects = new Set<RepoId>()
   for (const { id, repoId, state } of records.list()) {
     if (state !== 'abandoned' || !isDue(id)) continue
     await using _lock = await locks.acquire(`capture-${id}`, { timeoutMs: 5_000 })
@@ -25,6 +28,13 @@ export async function expireAbandoned(
     await rm(layout.changeset(repoId, id), { recursive: true, force: true })
     records.forget(id)
     expired.push(id)
+    projects.add(repoId)
+  }
+  for (const project of projects) {
+    // Two at once could each throw away the copy that the other one counts on.
+    await using lock = await locks.tryAcquire(`collect-${project}`)
+    // What is left over takes room and no more; the next one that expires tries again.
+    if (lock !== null) await collectObjects(context, project, now).catch(() => {})
   }
   return expired
 }
