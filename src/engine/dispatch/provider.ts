@@ -4,7 +4,13 @@ import { OrangeryError } from '../../shared/errors.ts'
 import { levelNames, type SandboxLevel } from '../../shared/level.ts'
 import type { Contract } from '../base/contract.ts'
 import type { RunningSandbox, SandboxIo, SandboxRequest } from '../base/sandbox.ts'
-import { planSandbox, startSandbox, type HostFacts, type SandboxPlan } from '../sandbox/index.ts'
+import {
+  planSandbox,
+  startSandbox,
+  type HostFacts,
+  type SandboxPlan,
+  type StartOptions,
+} from '../sandbox/index.ts'
 
 /** An agent as the corridor runs it, whoever made it: bare, or wrapped in a sandbox that it knows nothing of. */
 export interface AgentProvider {
@@ -15,7 +21,7 @@ export interface AgentProvider {
   isAvailable(request: SandboxRequest): CheckResult
   plan(request: SandboxRequest): SandboxPlan
   /** Up to the agent's first instruction. Disposing of what it gives ends everything inside, on every path. */
-  invoke(plan: SandboxPlan, io: SandboxIo): Promise<RunningSandbox>
+  invoke(plan: SandboxPlan, io: SandboxIo, options?: StartOptions): Promise<RunningSandbox>
 }
 
 function providerAt(card: AgentCard, level: SandboxLevel, host: HostFacts): AgentProvider {
@@ -35,7 +41,7 @@ function providerAt(card: AgentCard, level: SandboxLevel, host: HostFacts): Agen
         return { name, ok: false, detail: error.message, fix: error.hint ?? null }
       }
     },
-    invoke: (made, io) => startSandbox(made, io),
+    invoke: startSandbox,
   }
 }
 

@@ -1,15 +1,11 @@
-import { spawn, type ChildProcess } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import type { LimitName } from '../base/sandbox.ts'
-import { systemdEnvironment } from './cgroups.ts'
-import { bubblewrapOptions, descriptor, givenContents, holderCommand, mountTable } from './holder.ts'
+import { descriptor } from './holder.ts'
+import { startHolder, type Descriptors, type SpareHolder } from './holderProcess.ts'
 import { keepTail, onLines } from './lines.ts'
-import { NamelessFile } from './namelessFile.ts'
 import type { SandboxPlan } from './plan.ts'
-import { buildFilter } from './seccomp/filter.ts'
-
-export type Descriptors = { readonly stdin: number; readonly stdout: number; readonly stderr: number }
 
 /** How the chain ended: by the agent's own end, or cut off (`code` null). */
 export type ChainEnd = {
@@ -61,12 +57,6 @@ const closeOnExec = 0o2000000
 // They do not change, and looking takes as long as starting a shell. What comes later the gate finds itself.
 const hasInherited = inheritsDescriptors()
 
-function environmentOf(plan: SandboxPlan): NodeJS.ProcessEnv {
-  if (plan.inheritsEnvironment) return { ...process.env, ...plan.environment }
-  // Empty: the first process inside shows its starter's environment in /proc, whatever is cleared later.
-  return plan.limits.scope === null ? {} : systemdEnvironment()
-}
-
 /** Null where the descriptor has no path any more. */
 function pathOf(descriptor: number): string | null {
   try {
@@ -104,40 +94,20 @@ export class Chain {
   #unstartable = false
   readonly #confinement: SandboxPlan['confinement']
 
-  constructor(plan: SandboxPlan, io: Descriptors, joinFiles: readonly string[]) {
-    const [file = 'setpriv', ...args] = holderCommand(plan, joinFiles, hasInherited)
-    const { seccomp } = plan
+  constructor(
+    plan: SandboxPlan,
+    io: Descriptors,
+    joinFiles: readonly string[],
+    spare: SpareHolder | null = null,
+  ) {
     this.#confinement = plan.confinement
-    const terminal = plan.request.terminal ? pathOf(io.stdin) : null
-    const options = plan.confinement === 'holder' ? [] : bubblewrapOptions(plan, terminal)
-    using files = new DisposableStack()
-    const hand = (content: string | Uint8Array) => files.use(new NamelessFile(content)).descriptor
-    const stdio: ('pipe' | 'ignore' | number)[] = []
-    stdio[descriptor.seccomp] = hand(seccomp === null ? '' : buildFilter(seccomp.rules, seccomp.architecture))
-    stdio[descriptor.status] = 'pipe'
-    // Bubblewrap keeps this one open where the agent sees it, in /proc/1/fd. Node's pipes are sockets, which
-    // cannot be opened again from there; a file could be, and be grown without end.
-    stdio[descriptor.diagnostics] = 'pipe'
-    stdio[descriptor.orders] = 'pipe'
-    stdio[descriptor.agentIn] = io.stdin
-    stdio[descriptor.agentOut] = io.stdout
-    stdio[descriptor.agentErr] = io.stderr
-    stdio[descriptor.gateIn] = 'pipe'
-    stdio[descriptor.table] = hand(mountTable(plan))
-    stdio[descriptor.options] = hand(options.map((option) => `${option}\0`).join(''))
-    stdio.push(...givenContents(plan).map(hand))
-    this.#child = spawn(file, args, {
-      stdio,
-      env: environmentOf(plan),
-      cwd: '/',
-      // A session of its own: Ctrl-C in the user's terminal is ours to pass on, not the holder's to die of.
-      detached: true,
-    })
+    const holder = spare?.take(plan) ?? startHolder(plan, io)
+    this.#child = holder.child
     this.pid = this.#child.pid ?? -1
     this.#readDiagnostics = keepTail(this.#child.stdio[descriptor.diagnostics] as Readable)
-    this.ended = this.#waitForEnd()
+    this.ended = this.#waitForEnd(holder.ended)
     onLines(this.#child.stdio[descriptor.status] as Readable, (line) => this.#onStatus(line))
-    for (const stream of this.#child.stdio) stream?.on('error', () => {})
+    holder.charge(plan, joinFiles, plan.request.terminal ? pathOf(io.stdin) : null, hasInherited)
   }
 
   get isAlive(): boolean {
@@ -173,14 +143,8 @@ export class Chain {
     else if (word === 'failed') this.#orders.get(Number(id))?.reject(new Error(rest.join(' ')))
   }
 
-  async #waitForEnd(): Promise<ChainEnd> {
-    await new Promise<void>((resolve) => {
-      this.#child.on('error', (error) => {
-        this.#failure = error.message
-        resolve()
-      })
-      this.#child.on('close', () => resolve())
-    })
+  async #waitForEnd(ended: Promise<string | null>): Promise<ChainEnd> {
+    this.#failure = (await ended) ?? this.#failure
     for (const waiting of this.#orders.values()) waiting.reject(new Error('the sandbox has ended'))
     return {
       code: this.#code,

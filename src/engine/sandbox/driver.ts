@@ -8,9 +8,11 @@ import { OrangeryError } from '../../shared/errors.ts'
 import { pause } from '../base/pause.ts'
 import type { HostAlias, LimitName, RunningSandbox, SandboxEnd, SandboxIo } from '../base/sandbox.ts'
 import { makeCgroup, type Cgroup } from './cgroups.ts'
-import { Chain, type Descriptors } from './chain.ts'
+import { Chain } from './chain.ts'
 import { completePlan } from './complete.ts'
 import { diskUse, watchDisk } from './disk.ts'
+import { mountTable, tablePath } from './holder.ts'
+import type { Descriptors, SpareHolder } from './holderProcess.ts'
 import { narrowAgainstWriters } from './narrow.ts'
 import type { HeldRoot, SandboxPlan } from './plan.ts'
 import { judgeAnswers, judgeProcess } from './probe.ts'
@@ -57,11 +59,17 @@ class LinuxSandbox implements RunningSandbox {
   #homeBefore = 0
   #lastFlip: Promise<unknown> = Promise.resolve()
 
-  constructor(plan: SandboxPlan, io: Descriptors, cgroup: Cgroup | null, tidy: () => Promise<void>) {
+  constructor(
+    plan: SandboxPlan,
+    io: Descriptors,
+    spare: SpareHolder | null,
+    cgroup: Cgroup | null,
+    tidy: () => Promise<void>,
+  ) {
     this.#tidy = tidy
     this.#plan = plan
     this.#cgroup = cgroup
-    this.#chain = new Chain(plan, io, cgroup?.joinFiles ?? [])
+    this.#chain = new Chain(plan, io, cgroup?.joinFiles ?? [], spare)
     this.#relay = new Relay(plan)
     this.driver = plan.driver
     this.pid = this.#chain.pid
@@ -324,16 +332,29 @@ async function removeUnwritten(paths: readonly string[]): Promise<void> {
   }
 }
 
+export type StartOptions = {
+  /** Used where it serves: for an agent on a terminal. */
+  readonly spare?: SpareHolder | null
+  /** Called when the rest is up to other processes than this one. */
+  readonly onBegun?: () => void
+}
+
 /** Carries out a plan up to the agent's first instruction, which waits for `release()`. */
-export async function startSandbox(plan: SandboxPlan, io: SandboxIo): Promise<RunningSandbox> {
+export async function startSandbox(
+  plan: SandboxPlan,
+  io: SandboxIo,
+  { spare = null, onBegun }: StartOptions = {},
+): Promise<RunningSandbox> {
   const complete = await completePlan(plan)
   writeFileSync(hostsPath(plan.request), hostsFile([]))
+  writeFileSync(tablePath(plan.request), mountTable(complete), { mode: 0o600 })
   const made = await absentFiles(plan)
   const cgroup = plan.limits.cgroup === null ? null : await makeCgroup(plan.limits.cgroup)
   const nothing = io.stdin === 'ignore' ? openSync('/dev/null', 'r') : null
   const stdin = io.stdin === 'ignore' ? (nothing ?? 0) : io.stdin
-  const sandbox = new LinuxSandbox(complete, { ...io, stdin }, cgroup, () => removeUnwritten(made))
+  const sandbox = new LinuxSandbox(complete, { ...io, stdin }, spare, cgroup, () => removeUnwritten(made))
   if (nothing !== null) closeSync(nothing)
+  onBegun?.()
   try {
     await sandbox.enter()
     return sandbox

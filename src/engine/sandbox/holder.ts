@@ -1,4 +1,4 @@
-import { basename, dirname } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import { ownName } from '../base/sandbox.ts'
 import { givenFiles } from './etc.ts'
@@ -17,8 +17,8 @@ export const descriptor = {
   agentOut: 5,
   agentErr: 6,
   gateIn: 7,
-  /** What to mount, for the holder; from the gate on we are told there how things are. */
-  table: 8,
+  /** What the holder is to do, once it is told to go on; from the gate on we are told there how things are. */
+  script: 8,
   options: 9,
   /** The first of those bubblewrap reads our own files of /etc from. */
   given: 10,
@@ -29,17 +29,17 @@ export const descriptor = {
  * foreground (a background job of a shell would ignore Ctrl-C for good) and takes orders beside it. When it
  * ends, the kernel kills whatever is left in its process namespace and drops its mounts.
  *
- * Arguments: mount fuse table seal scope join-file… -- (slot lower layers upper work where touched… --)… -- payload…
+ * Arguments: mount fuse table terminal seal scope join-file… -- (slot lower layers upper work where touched… --)… -- payload…
  * A root whose `lower` is empty is mounted by the table.
  */
-export const holderScript = String.raw`
+const holderScript = String.raw`
 set -f
 fail() { echo "failed 0 $1"; exit 70; }
-mount=$1 fuse=$2 table=$3 seal=$4 scope=$5 joins=; shift 5
+mount=$1 fuse=$2 table=$3 terminal=$4 seal=$5 scope=$6 joins=; shift 6
 while [ "$1" != -- ]; do joins="$joins $1"; shift; done
 shift
 # All at once: starting a program for each of them costs more than mounting does.
-if [ -n "$table" ]; then "$mount" -i -a -T /proc/self/fd/8 || fail 'cannot mount the workspace'; fi
+if [ -n "$table" ]; then "$mount" -i -a -T "$table" || fail 'cannot mount the workspace'; fi
 while [ "$1" != -- ]; do
   slot=$1 lower=$2 layers=$3 upper=$4 work=$5 where=$6; shift 6
   # Options of a mount cannot carry every character a path may hold: such folders are named by descriptor.
@@ -62,6 +62,7 @@ while [ "$1" != -- ]; do
   shift
 done
 shift
+if [ -n "$terminal" ]; then exec 4<>"$terminal" 5>&4 6>&4; fi
 if [ -n "$seal" ]; then
   # One opened outside is not sealed: fchmod of an empty standard input would be one of the host's /dev/null.
   for each in 4 5 6; do
@@ -164,6 +165,9 @@ export function mountTable(plan: SandboxPlan): string {
     .join('')
 }
 
+/** Where the holder reads it: `mount` takes it from no pipe. It names folders, as the workspace's record does. */
+export const tablePath = ({ workspace }: SandboxPlan['request']) => join(workspace.dir, 'mounts')
+
 function rootArguments(root: HeldRoot, workspaceBy: SandboxPlan['workspaceBy']): readonly string[] {
   const { lower, upper, work } = root
   const isPlain = isPlainRoot(root)
@@ -229,12 +233,14 @@ function payload(plan: SandboxPlan, closesDescriptors: boolean): readonly string
   return [...pinned, plan.tools.bwrap ?? 'bwrap', '--args', String(descriptor.options), '--', ...gate]
 }
 
-function scopeAround(plan: SandboxPlan): readonly string[] {
-  const properties = plan.limits.scope
+function scopeAround(
+  properties: SandboxPlan['limits']['scope'],
+  tools: SandboxPlan['tools'],
+): readonly string[] {
   if (properties === null) return []
   const settings = properties.flatMap((property) => ['-p', property])
   return [
-    plan.tools['systemd-run'] ?? 'systemd-run',
+    tools['systemd-run'] ?? 'systemd-run',
     '--user',
     '--scope',
     '--quiet',
@@ -244,15 +250,16 @@ function scopeAround(plan: SandboxPlan): readonly string[] {
   ]
 }
 
-/** The whole command line the driver starts, ending with the agent's own. */
+/**
+ * The command line of a holder. It is started before it is known what for: it makes the namespaces and waits for
+ * a word, or for the end of whoever started it. The label tells whose it is to who looks at the processes.
+ */
 export function holderCommand(
-  plan: SandboxPlan,
-  joinFiles: readonly string[],
-  closesDescriptors: boolean,
+  { shell, tools, scope }: Pick<SandboxPlan, 'shell' | 'tools'> & Pick<SandboxPlan['limits'], 'scope'>,
+  label: string,
 ): readonly string[] {
-  const { shell, tools } = plan
   return [
-    ...scopeAround(plan),
+    ...scopeAround(scope, tools),
     shell.setpriv,
     '--pdeathsig',
     'KILL',
@@ -264,11 +271,30 @@ export function holderCommand(
     '--',
     shell.sh,
     '-c',
-    holderScript,
+    'read -r go <&3 || exit 0; . /proc/self/fd/8',
     'orangery-holder',
+    label,
+  ]
+}
+
+const quote = (text: string) => `'${text.replaceAll("'", String.raw`'\''`)}'`
+
+/**
+ * What the holder reads when it is told to go on, down to the agent's own command. `terminal` is the host's path
+ * of the agent's terminal, where it has one.
+ */
+export function holderOrders(
+  plan: SandboxPlan,
+  joinFiles: readonly string[],
+  terminal: string | null,
+  closesDescriptors: boolean,
+): string {
+  const { shell, tools } = plan
+  const args = [
     shell.mount,
     plan.workspaceBy === 'fuse-overlayfs' ? (tools['fuse-overlayfs'] ?? '') : '',
-    mountTable(plan) === '' ? '' : 'table',
+    mountTable(plan) === '' ? '' : tablePath(plan.request),
+    terminal ?? '',
     plan.sealsDevices ? 'seal' : '',
     plan.limits.scope === null ? '' : 'scope',
     ...joinFiles,
@@ -277,4 +303,5 @@ export function holderCommand(
     '--',
     ...payload(plan, closesDescriptors),
   ]
+  return `set -- ${args.map(quote).join(' ')}\n${holderScript}`
 }

@@ -62,6 +62,16 @@ function requireTool(host: HostFacts, name: ToolName, fix: string): string {
   return path
 }
 
+export function requireShell(host: HostFacts): Shell {
+  return {
+    sh: requireTool(host, 'sh', 'sudo apt install dash'),
+    unshare: requireTool(host, 'unshare', 'sudo apt install util-linux'),
+    setpriv: requireTool(host, 'setpriv', 'sudo apt install util-linux'),
+    mount: requireTool(host, 'mount', 'sudo apt install mount'),
+    setsid: requireTool(host, 'setsid', 'sudo apt install util-linux'),
+  }
+}
+
 const oldestBubblewrap = [0, 8] as const
 
 function requireBubblewrap(host: HostFacts): string {
@@ -175,13 +185,7 @@ export function planSandbox(request: SandboxRequest, host: HostFacts): SandboxPl
       host.userNamespaces.fix,
     )
   }
-  const shell: Shell = {
-    sh: requireTool(host, 'sh', 'sudo apt install dash'),
-    unshare: requireTool(host, 'unshare', 'sudo apt install util-linux'),
-    setpriv: requireTool(host, 'setpriv', 'sudo apt install util-linux'),
-    mount: requireTool(host, 'mount', 'sudo apt install mount'),
-    setsid: requireTool(host, 'setsid', 'sudo apt install util-linux'),
-  }
+  const shell = requireShell(host)
   const roots = planRoots(request)
   const workspaceBy = request.workspace.driver === 'fuse-overlayfs' ? 'fuse-overlayfs' : 'kernel'
   if (roots.length > 0 && workspaceBy === 'kernel' && !host.overlay.ok) {

@@ -1,0 +1,93 @@
+import { openSync, closeSync, constants } from 'node:fs'
+import { createRequire } from 'node:module'
+import { ReadStream } from 'node:tty'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { startSandbox } from './driver.ts'
+import { makeGround, startOn, type Ground } from './fixture.ts'
+import { SpareHolder } from './holderProcess.ts'
+import { detectHost, type HostFacts } from './host.ts'
+import { planSandbox } from './plan.ts'
+
+const require = createRequire(import.meta.url)
+const native = (
+  require('@lydell/node-pty/requireBinary.js') as {
+    requireBinary(file: string): {
+      open(columns: number, rows: number): { master: number; pty: string; slave: number }
+    }
+  }
+).requireBinary('pty.node')
+
+let scope: AsyncDisposableStack
+let ground: Ground
+let host: HostFacts
+beforeEach(async () => {
+  scope = new AsyncDisposableStack()
+  ground = scope.use(await makeGround())
+  host = await detectHost(ground.dataDir)
+})
+afterEach(() => scope.disposeAsync())
+
+const exists = (pid: number | undefined) => {
+  try {
+    return process.kill(pid ?? 0, 0)
+  } catch {
+    return false
+  }
+}
+
+/** Runs a command on a terminal, with that spare; tells what was printed. */
+async function runOn(spare: SpareHolder, command: readonly [string, ...string[]]) {
+  const pair = native.open(80, 24)
+  const slave = openSync(pair.pty, constants.O_RDWR | constants.O_NOCTTY)
+  closeSync(pair.slave)
+  const stream = new ReadStream(pair.master)
+  let screen = ''
+  stream.on('data', (chunk) => (screen += chunk.toString()))
+  stream.on('error', () => {})
+  const plan = planSandbox(ground.request(command, { terminal: true }), host)
+  await using sandbox = await startSandbox(plan, { stdin: slave, stdout: slave, stderr: slave }, { spare })
+  closeSync(slave)
+  const { pid, probe } = sandbox
+  sandbox.release()
+  const { exitCode } = await sandbox.ended
+  stream.destroy()
+  return { pid, probe, exitCode, screen }
+}
+
+test('a spare becomes a sandbox that is all that was declared, and can be taken once', async (context) => {
+  if (host.etcLayer === null) return context.skip('no layer over /etc on this host')
+  using spare = new SpareHolder(host, ground.dataDir)
+  const first = await runOn(spare, ['sh', '-c', 'tty; echo made >new.txt; exit 7'])
+  expect(first).toMatchObject({ pid: spare.pid, exitCode: 7, probe: { ok: true } })
+  expect(first.screen).toMatch(/^\/dev\//)
+  const second = await runOn(spare, ['true'])
+  expect(second).toMatchObject({ exitCode: 0, probe: { ok: true } })
+  expect(second.pid).not.toBe(spare.pid)
+})
+
+test('a spare that does not know what the host mounted since is not used, and ends', async () => {
+  let mounts = 'before'
+  using spare = new SpareHolder(host, ground.dataDir, () => mounts)
+  mounts = 'after'
+  const outcome = await runOn(spare, ['true'])
+  expect(outcome).toMatchObject({ exitCode: 0, probe: { ok: true } })
+  expect(outcome.pid).not.toBe(spare.pid)
+  await expect.poll(() => exists(spare.pid)).toBe(false)
+})
+
+test('a spare that nobody needs ends with whoever lets go of it', async () => {
+  let pid: number | undefined
+  {
+    using spare = new SpareHolder(host, ground.dataDir)
+    pid = spare.pid
+    expect(exists(pid)).toBe(true)
+  }
+  await expect.poll(() => exists(pid)).toBe(false)
+})
+
+test('what a command says reaches it as it stands, whatever a shell would make of it', async () => {
+  const odd = 'it\'s "$HOME" `id` \\ $(id)\n; exit 3 # *'
+  const { sandbox, finish } = await startOn(ground, ground.request(['printf', '%s', odd]), host)
+  sandbox.release()
+  expect(await finish()).toMatchObject({ exitCode: 0, stdout: odd })
+})
