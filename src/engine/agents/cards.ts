@@ -30,11 +30,8 @@ async function readFolder(folder: string): Promise<AgentCard[]> {
 
 /** The cards that ship with us, then the user's own, which win by id. */
 export async function loadCards(configDir: string): Promise<AgentCard[]> {
-  const byId = new Map<string, AgentCard>()
-  for (const folder of [resourcePath('agents'), join(configDir, 'agents')]) {
-    for (const card of await readFolder(folder)) byId.set(card.id, card)
-  }
-  return [...byId.values()]
+  const folders = await Promise.all([resourcePath('agents'), join(configDir, 'agents')].map(readFolder))
+  return [...new Map(folders.flat().map((card) => [card.id, card])).values()]
 }
 
 export async function findCard(configDir: string, id: string): Promise<AgentCard> {

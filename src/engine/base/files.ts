@@ -36,21 +36,31 @@ export async function syncDir(path: string): Promise<void> {
   }
 }
 
+/** Has the kernel put a file's bytes on the disk. */
+export async function syncFile(path: string): Promise<void> {
+  const handle = await open(path, constants.O_RDONLY)
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
 /**
- * Replaces a file as a whole: readers see the old bytes or the new ones, also after a power loss. Without
- * `syncFolder` a power loss may bring the old file back, never half of one.
+ * Replaces a file as a whole: readers see the old bytes or the new ones, also after a power loss. Of the file
+ * alone synced, a power loss may bring the old file back, never half of one; of nothing synced, an empty one.
  */
 export async function writeFileAtomically(
   path: string,
   data: string | Uint8Array,
   mode = 0o600,
-  syncFolder = true,
+  synced: 'file and folder' | 'file' | 'nothing' = 'file and folder',
 ): Promise<void> {
   const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}.tmp`)
   const handle = await open(temporary, 'wx', mode)
   try {
     await handle.writeFile(data)
-    await handle.sync()
+    if (synced !== 'nothing') await handle.sync()
     await handle.close()
     await rename(temporary, path)
   } catch (error) {
@@ -58,7 +68,7 @@ export async function writeFileAtomically(
     await rm(temporary, { force: true })
     throw error
   }
-  if (syncFolder) await syncDir(dirname(path))
+  if (synced === 'file and folder') await syncDir(dirname(path))
 }
 
 /** Takes away what writers that were killed on the way left in and below a folder. Only where nobody writes any more. */

@@ -2,7 +2,7 @@ import { mkdir, readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
-import { ensurePrivateDir, writeFileAtomically } from '../base/files.ts'
+import { ensurePrivateDir, syncFile, writeFileAtomically } from '../base/files.ts'
 import { invocationMetaSchema, type InvocationMeta, type InvocationPatch } from '../base/invocation.ts'
 import { createRepoLock } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
@@ -37,9 +37,15 @@ export async function writeInvocationMeta(
   layout: Layout,
   repoId: RepoId,
   meta: InvocationMeta,
+  synced: 'file' | 'nothing' = 'file',
 ): Promise<void> {
   const path = layout.invocationMeta(repoId, meta.invocation_id)
-  await writeFileAtomically(path, `${JSON.stringify(meta, null, 2)}\n`, 0o600, false)
+  await writeFileAtomically(path, `${JSON.stringify(meta, null, 2)}\n`, 0o600, synced)
+}
+
+/** The record of an invocation is on the disk, once its folder is synced too; before that nothing runs in it. */
+export function syncInvocation(layout: Layout, repoId: RepoId, id: DispatchId): Promise<void> {
+  return syncFile(layout.invocationMeta(repoId, id))
 }
 
 export async function readInvocationMeta(

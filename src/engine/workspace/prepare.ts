@@ -75,14 +75,15 @@ function gitRoots(
 /**
  * Makes the record and the folders of one workspace. The order is seed 2's: the invocation's folder first
  * and exclusively, then the sandbox, then `meta.json` as the commit point. Whatever fails before that takes
- * everything back and leaves the first error standing.
+ * everything back and leaves the first error standing. The record is not waited for to be on the disk:
+ * `syncInvocation` before anything runs.
  */
 export async function prepareWorkspace(options: PrepareOptions): Promise<Workspace> {
   const { id, project, strategy, driver, access, layout } = options
   const { repoId } = project
   const dir = layout.sandbox(repoId, id)
   if (strategy === 'worktree') return prepareWorktree(options)
-  await refuseTangledRoots(project, layout)
+  const [baseCommit] = await Promise.all([baseOf(project), refuseTangledRoots(project, layout)])
   if (strategy === 'none') await refuseIntegrationTrees(project)
   const roots = planRoots(project, driver, access, dir)
   const createdAtMs = Date.now()
@@ -100,7 +101,7 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
     integration_worktree_id: null,
     sandbox_path: dir,
     sandbox_branch: null,
-    base_commit: await baseOf(project),
+    base_commit: baseCommit,
     runner: options.runner,
     mode: options.mode,
     status: 'starting',
@@ -115,7 +116,7 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
     outcome: null,
     archive: null,
   }
-  await writeInvocationMeta(layout, repoId, meta)
+  await writeInvocationMeta(layout, repoId, meta, 'nothing')
   rollback.commit()
   return workspaceOf(layout, repoId, meta)
 }
