@@ -16,17 +16,33 @@ export async function doorFor(
   config: EffectiveConfig,
   note: (event: EventBody) => void,
 ): Promise<Door | null> {
-  const { level, boundary } = job.contract
-  if (level === 0) return null
+  if (job.contract.level === 0) return null
   try {
     const anyLevel = boundaryLevels.flatMap((each) => capabilitiesOf(each, config).commands.deny)
-    const door = await openDoor(doorFolder(workspace.dir), { commands: anyLevel, version })
-    await door.deny(capabilitiesOf(boundary, config).commands.deny)
-    return door
+    return await openDoor(doorFolder(workspace.dir), { commands: anyLevel, version })
   } catch (error) {
-    // An agent that cannot ask is no reason not to run it.
-    const why = error instanceof Error ? error.message : String(error)
-    note({ type: 'Note', text: `the agent cannot ask for a wider boundary: ${why}` })
-    return null
+    return shut(error, note)
   }
+}
+
+/** What the agent finds behind it, before its first instruction. */
+export async function furnishDoor(
+  door: Door | null,
+  { contract }: Pick<Job, 'contract'>,
+  config: EffectiveConfig,
+  note: (event: EventBody) => void,
+): Promise<void> {
+  try {
+    await door?.furnish()
+    await door?.deny(capabilitiesOf(contract.boundary, config).commands.deny)
+  } catch (error) {
+    shut(error, note)
+  }
+}
+
+/** An agent that cannot ask is no reason not to run it. */
+function shut(error: unknown, note: (event: EventBody) => void): null {
+  const why = error instanceof Error ? error.message : String(error)
+  note({ type: 'Note', text: `the agent cannot ask for a wider boundary: ${why}` })
+  return null
 }

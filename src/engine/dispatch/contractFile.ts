@@ -10,14 +10,22 @@ import type { Parts } from './parts.ts'
 const contractPath = (layout: Layout, repoId: RepoId, id: DispatchId) =>
   join(layout.invocation(repoId, id), 'contract.json')
 
-/** The contract a dispatch runs under, kept for its children (who get at most this) and for its next turn. */
+/**
+ * The contract a dispatch runs under, kept for its children (who get at most this) and for its next turn. Its
+ * folder is synced with the event log in it.
+ */
 export function writeContract(
   layout: Layout,
   repoId: RepoId,
   id: DispatchId,
   contract: Contract,
 ): Promise<void> {
-  return writeFileAtomically(contractPath(layout, repoId, id), JSON.stringify(contract, null, 2))
+  return writeFileAtomically(
+    contractPath(layout, repoId, id),
+    JSON.stringify(contract, null, 2),
+    0o600,
+    'file',
+  )
 }
 
 export async function readContract({ layout, store }: Parts, id: DispatchId): Promise<Contract> {

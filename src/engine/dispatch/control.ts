@@ -1,4 +1,3 @@
-import type { Server } from 'node:net'
 import { join } from 'node:path'
 import { z } from 'zod'
 import type { DispatchId } from '../../shared/ids.ts'
@@ -30,8 +29,8 @@ type Reply = { readonly ok: true } | { readonly error: ErrorReport }
 
 export const controlPath = (runtime: string, id: DispatchId): string => join(runtime, `${id}.sock`)
 
-export function listenForControl(path: string, handle: ControlHandler): Promise<Server> {
-  return listenOn(path, (channel) => {
+export async function listenForControl(path: string, handle: ControlHandler): Promise<Disposable> {
+  const server = await listenOn(path, (channel) => {
     channel.onMessage((text) => {
       void (async () => {
         let reply: Reply
@@ -45,6 +44,7 @@ export function listenForControl(path: string, handle: ControlHandler): Promise<
       })()
     })
   })
+  return { [Symbol.dispose]: () => void server.close() }
 }
 
 /** `done`: it was heard and carried out. `absent`: nobody is there. `silent`: somebody is, and says nothing in time. */

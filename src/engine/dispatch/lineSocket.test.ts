@@ -49,7 +49,7 @@ test('a supervisor answers a request or says why not, and nobody there is no err
   const ask = (request: ControlRequest) => askSupervisor(path, request, 10_000)
   expect(await ask({ op: 'kill', by: 'test' })).toBe('absent')
   const seen: string[] = []
-  server = await listenForControl(path, (request) => {
+  using _control = await listenForControl(path, (request) => {
     seen.push(request.op)
     if (request.op === 'input') throw new Error('no')
   })

@@ -12,11 +12,11 @@ import {
   filesAt,
   loadConfig,
   networkAt,
-  watchConfig,
   type EffectiveConfig,
 } from '../policy/index.ts'
 import { couldBeIn } from '../sandbox/index.ts'
 import type { Observations } from './effective.ts'
+import type { FollowedConfig } from './followedConfig.ts'
 import type { Job } from './job.ts'
 import { Network } from './network.ts'
 import type { Parts } from './parts.ts'
@@ -54,7 +54,7 @@ const mostShown = 20
 export class LiveBoundary implements AsyncDisposable, Listener {
   readonly #parts: Parts
   readonly #job: Job
-  readonly #sandbox: RunningSandbox
+  readonly #sandbox: Promise<RunningSandbox>
   readonly #note: (event: EventBody) => void
   readonly #seen: Observations
   /** Told of the boundary that holds from now on, and of the config it was worked out with. */
@@ -66,13 +66,12 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   #config: EffectiveConfig | undefined
   readonly #ending = new AbortController()
   readonly #asking = new Map<string, Promise<void>>()
-  #watch: AsyncDisposable | undefined
   #following: Promise<unknown> = Promise.resolve()
 
   constructor(
     parts: Parts,
     job: Job,
-    sandbox: RunningSandbox,
+    sandbox: Promise<RunningSandbox>,
     note: (event: EventBody) => void,
     seen: Observations,
     authority: Authority | null,
@@ -88,7 +87,20 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     const { id, credentials, proxies } = job
     const { runtime } = parts
     const beforeDenial = (host: string, port: number | null) => this.#beforeDenial(host, port)
-    this.#network = new Network({ id, runtime, sandbox, note, credentials, authority, proxies, beforeDenial })
+    const relays: Pick<RunningSandbox, 'startRelay' | 'stopRelay'> = {
+      startRelay: async (...relay) => (await sandbox).startRelay(...relay),
+      stopRelay: async () => (await sandbox).stopRelay(),
+    }
+    this.#network = new Network({
+      id,
+      runtime,
+      sandbox: relays,
+      note,
+      credentials,
+      authority,
+      proxies,
+      beforeDenial,
+    })
     this.#boundaries = new Boundaries({
       records: parts.store.boundaries,
       userConfigDir: parts.configDir,
@@ -99,16 +111,17 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   }
 
   /** Before the agent's first instruction: the network as the contract has it. */
-  async start(): Promise<void> {
-    if (this.#job.contract.level === 0) return
-    const policy = await this.#policyAt(this.#level, [])
+  async start(followed: FollowedConfig): Promise<void> {
+    const { contract } = this.#job
+    if (contract.level === 0) return
+    this.#config = followed.config
+    const policy = networkAt(contract, this.#level, [], followed.config)
     const opening = this.#setNetwork(policy)
     // Where nobody named a host, nothing gets out yet, and the agent need not wait for who tells it so.
-    const { declared, mode } = this.#job.contract.outputs
+    const { declared, mode } = contract.outputs
     if (policy.mode !== 'none' || (declared && mode !== 'none')) await opening
     else opening.catch(() => {})
-    const places = { userConfigDir: this.#parts.configDir, roots: this.#job.contract.roots }
-    this.#watch = await watchConfig(places, () => {
+    followed.listen(() => {
       // A config that cannot be read now changes nothing: what holds goes on holding.
       void this.#reload().catch((error: unknown) => {
         const why = error instanceof Error ? error.message : String(error)
@@ -204,7 +217,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     // What is taken away goes first, what is given comes last.
     if (files === 'ro') await this.#setNetwork(policy)
     if (files !== filesAt(from)) {
-      const { note } = await this.#sandbox.setFiles(files)
+      const { note } = await (await this.#sandbox).setFiles(files)
       if (note !== null) this.#note({ type: 'Note', text: note })
     }
     if (files === 'rw') await this.#setNetwork(policy)
@@ -269,7 +282,6 @@ export class LiveBoundary implements AsyncDisposable, Listener {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#ending.abort()
-    await this.#watch?.[Symbol.asyncDispose]()
     await this.#following.catch(() => {})
     this.#seen.network = this.#network.usage()
     await this.#network[Symbol.asyncDispose]()

@@ -40,7 +40,7 @@ import { readCredentials } from './credentials.ts'
 import { placeIn, placeOf, refuseOtherRoots } from './place.ts'
 import { presetChecks, withPresets } from './presets.ts'
 import { readProxies } from './proxies.ts'
-import { startTicks } from './processes.ts'
+import { ownStartTicks } from './processes.ts'
 import { resolveAgent } from './provider.ts'
 import { sandboxRequest } from './request.ts'
 import { refuseEnded, refuseRootsBeyond, rightsOf } from './childRights.ts'
@@ -123,16 +123,24 @@ type Examined = {
 async function examine(parts: Parts, { contract, job, invocation, outputChecks }: Worked): Promise<Examined> {
   let project: Project | null = null
   let driver: WorkspaceDriver | null = null
-  await ensurePrivateDir(parts.layout.dataDir)
-  const reachable = await Promise.all(contract.roots.map((root) => checkReachable(root)))
+  const [reachable] = await Promise.all([
+    Promise.all(contract.roots.map((root) => checkReachable(root))),
+    ensurePrivateDir(parts.layout.dataDir),
+  ])
+  const isReachable = reachable.every((result) => result.ok)
+  const identifying = isReachable ? identifyProject(contract.roots) : null
+  // The check that asks first tells what is wrong with them.
+  identifying?.catch(() => {})
   const report = await runChecks({
     outputs: async () => outputChecks,
     notes: async () => job.notes.map((detail) => ({ name: 'left out', ok: true, detail, fix: null })),
     roots: async () => {
-      if (reachable.some((result) => !result.ok)) return reachable
-      project = await identifyProject(contract.roots)
-      const mounts = await readFile('/proc/self/mountinfo', 'utf8').catch(() => '')
-      const dataDir = await realpath(parts.layout.dataDir)
+      if (identifying === null) return reachable
+      project = await identifying
+      const [mounts, dataDir] = await Promise.all([
+        readFile('/proc/self/mountinfo', 'utf8').catch(() => ''),
+        realpath(parts.layout.dataDir),
+      ])
       const workingDir = contract.level === 0 ? null : contract.workingDir
       return [
         ...reachable,
@@ -151,10 +159,12 @@ async function examine(parts: Parts, { contract, job, invocation, outputChecks }
     disk: () => checkDisk(parts.layout.dataDir, contract.limits.disk_mb),
     account: () => checkAuth(job.card),
     sandbox: async () => {
-      const host = await parts.host()
-      if (reachable.some((result) => !result.ok)) return []
-      const found = project ?? (await identifyProject(contract.roots))
-      const dataDir = await realpath(parts.layout.dataDir)
+      if (identifying === null) return []
+      const [host, found, dataDir] = await Promise.all([
+        parts.host(),
+        identifying,
+        realpath(parts.layout.dataDir),
+      ])
       // The check of the roots says so already.
       if (found.roots.some(({ path }) => isInside(dataDir, path))) return []
       const isMade = invocation !== null && invocation.status !== 'starting'
@@ -249,7 +259,7 @@ async function record(
 ): Promise<DispatchId> {
   const { request, contract, job, parentId } = worked
   const supervisorPid = process.pid
-  const supervisorStartTicks = await startTicks(supervisorPid)
+  const supervisorStartTicks = await ownStartTicks()
   for (let attempt = 0; ; attempt++) {
     const now = new Date()
     const fresh = error !== null || worked.invocation === null || job.continues !== null

@@ -13,6 +13,13 @@ export async function startTicks(pid: number): Promise<number> {
   }
 }
 
+let own: Promise<number> | undefined
+
+/** When we started; it does not change. */
+export function ownStartTicks(): Promise<number> {
+  return (own ??= startTicks(process.pid))
+}
+
 /** True while exactly that process lives; a later one with the same pid is another. */
 export async function isAlive(pid: number, ticks: number): Promise<boolean> {
   if (ticks !== 0) return (await startTicks(pid)) === ticks

@@ -13,23 +13,22 @@ import {
   type EffectiveConfig,
   type Finding,
 } from '../policy/index.ts'
-import { describePlan } from '../sandbox/index.ts'
+import { describePlan, type SpareHolder } from '../sandbox/index.ts'
 import { createEventLog, type EventLog } from '../store/index.ts'
 import {
   claimWorkspace,
-  continueInvocation,
   describeDriver,
   disposeWorkspace,
-  enterInvocation,
   expireArchive,
-  prepareWorkspace,
+  syncInvocation,
   updateInvocation,
 } from '../workspace/index.ts'
 import type { AgentIo, Sink } from './agentIo.ts'
 import { writeContract } from './contractFile.ts'
-import { controlPath, listenForControl, type ControlRequest } from './control.ts'
+import { controlPath, listenForControl, type ControlHandler } from './control.ts'
 import { Observations } from './effective.ts'
-import { doorFor } from './agentDoor.ts'
+import { doorFor, furnishDoor } from './agentDoor.ts'
+import { FollowedConfig } from './followedConfig.ts'
 import { noteAgentCommits } from './inside.ts'
 import { landWaiting } from './landings.ts'
 import type { Job } from './job.ts'
@@ -40,10 +39,12 @@ import { OutputLog } from './output.ts'
 import type { Parts } from './parts.ts'
 import { resolveAgent } from './provider.ts'
 import { mirror } from './reconcile.ts'
-import { startTicks } from './processes.ts'
+import { Recorder } from './recorder.ts'
+import { ownStartTicks } from './processes.ts'
 import { homeOf, sandboxRequest } from './request.ts'
 import { watchForSigns } from './signs.ts'
 import { prepareTrust } from './trust.ts'
+import { workspaceFor } from './workspaceFor.ts'
 
 export type Outcome = {
   readonly status: Exclude<DispatchStatus, 'starting' | 'running' | 'preflight_failed'>
@@ -60,6 +61,8 @@ type Options = {
   /** What the person at the other end sees, besides the record. */
   readonly sink?: Sink
   readonly io: AgentIo
+  /** A holder that was started before, on the same io. */
+  readonly spare?: SpareHolder | null
   /** Called once the agent may run: from here on signals can be passed to it. */
   readonly onRunning?: (sandbox: RunningSandbox) => void
 }
@@ -72,39 +75,18 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
   const { layout } = parts
   const { id, contract, project } = job
   const seen = new Observations(contract)
+  const recorder = new Recorder(seen)
+  const { note } = recorder
   let log: EventLog | undefined
   let outcome: Outcome
   let workspace: Workspace | undefined
   await using claims = new AsyncDisposableStack()
   try {
-    workspace =
-      job.continues !== null
-        ? await continueInvocation(layout, project.repoId, {
-            id,
-            continues: job.continues,
-            name: job.name,
-            runner: job.card.id,
-            mode: options.io.terminal ? 'headed' : 'headless',
-          })
-        : job.entersInvocation
-          ? await enterInvocation(layout, project.repoId, id, { access: 'rw', driver: job.driver })
-          : await prepareWorkspace({
-              id,
-              project,
-              strategy: contract.strategy,
-              driver: job.driver,
-              access: 'rw',
-              layout,
-              name: job.name,
-              runner: job.card.id,
-              mode: options.io.terminal ? 'headed' : 'headless',
-              trusted: job.trusted,
-            })
+    // Read beside the making of the workspace; who waits for it is told below.
+    const config = loadConfig(configPlaces(parts, job))
+    config.catch(() => {})
+    workspace = await workspaceFor(parts, job, options.io.terminal)
     claims.use(await claimWorkspace(layout, workspace))
-    await writeContract(layout, project.repoId, id, contract)
-    log = await createEventLog(layout.events(project.repoId, id))
-    const recording = recorder(log, seen)
-    const { note } = recording
     note({
       type: 'DispatchStarting',
       level: contract.level,
@@ -117,7 +99,24 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
       detail: describeDriver(job.driver, contract.strategy),
     })
     for (const text of job.notes) note({ type: 'Note', text })
-    outcome = await runAgent(parts, job, workspace, options, recording, seen)
+    const writeRecord = async () => {
+      await Promise.all([
+        writeContract(layout, project.repoId, id, contract),
+        syncInvocation(layout, project.repoId, id),
+      ])
+      // Opening it also syncs the folder all three lie in.
+      log = await createEventLog(layout.events(project.repoId, id))
+      recorder.open(log)
+      // A full disk costs the record of what is said, never the run.
+      await log.flush().catch(() => {})
+    }
+    let recorded: Promise<void> | undefined
+    const record = () => (recorded ??= writeRecord())
+    try {
+      outcome = await runAgent(parts, job, workspace, options, { recorder, seen, record, config })
+    } finally {
+      await record().catch(() => {})
+    }
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     outcome = { status: 'failed', exitCode: null, signal: null, error: why }
@@ -126,36 +125,28 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
   return outcome
 }
 
-type Note = (event: EventBody) => void
+const configPlaces = (parts: Parts, job: Job) => ({
+  userConfigDir: parts.configDir,
+  roots: job.contract.roots,
+})
 
-/** What an agent says of itself is logged up to this many events: the log must not be a way to fill the disk. */
-const mostSaid = 20_000
-
-/** Every event goes to the log, to what is remembered of the run and, once the agent runs, to its guards. */
-function recorder(log: EventLog, seen: Observations) {
-  let guards: Guards | undefined
-  let said = 0
-  const remember = (event: EventBody) => {
-    seen.observe(event)
-    guards?.observe(event)
-  }
-  const note: Note = (event) => {
-    log.append(event)
-    remember(event)
-  }
+/** What was begun is not left to itself, whatever becomes of the rest: it is waited for and let go of. */
+function endOf(begun: Promise<object>): AsyncDisposable {
+  const settled = begun.catch(() => null)
   return {
-    note,
-    /** An event the agent's protocol told of. Counted and guarded also where it is no longer logged. */
-    said: (event: EventBody) => {
-      said++
-      if (said <= mostSaid) return note(event)
-      if (said === mostSaid + 1) note({ type: 'Note', text: 'further events of the agent are not logged' })
-      remember(event)
-    },
-    watch: (given: Guards) => {
-      guards = given
+    async [Symbol.asyncDispose]() {
+      const held = await settled
+      if (held !== null && Symbol.asyncDispose in held) await (held as AsyncDisposable)[Symbol.asyncDispose]()
     },
   }
+}
+
+type Recording = {
+  readonly recorder: Recorder
+  readonly seen: Observations
+  /** Puts on disk what must be known of a dispatch before it runs. */
+  readonly record: () => Promise<void>
+  readonly config: Promise<EffectiveConfig>
 }
 
 async function runAgent(
@@ -163,15 +154,15 @@ async function runAgent(
   job: Job,
   workspace: Workspace,
   options: Options,
-  { note, said, watch }: ReturnType<typeof recorder>,
-  seen: Observations,
+  { recorder, seen, record, config: reading }: Recording,
 ): Promise<Outcome> {
   const { layout, store, runtime } = parts
   const { id, project } = job
   const { io } = options
-  const config = await loadConfig({ userConfigDir: parts.configDir, roots: job.contract.roots })
+  const { note } = recorder
+  const first = await reading
   const [door, host, trust] = await Promise.all([
-    doorFor(job, workspace, config, note),
+    doorFor(job, workspace, first, note),
     parts.host(),
     prepareTrust(job, workspace.dir),
     ensurePrivateDir(homeOf(parts, job, workspace.dir)),
@@ -181,13 +172,44 @@ async function runAgent(
   const request = sandboxRequest(parts, job, workspace, io.terminal, trust, door)
   const plan = agent.plan(request)
 
+  const begun = Promise.withResolvers<void>()
+  const starting = agent.invoke(plan, io.sandbox, { spare: options.spare ?? null, onBegun: begun.resolve })
+  await using _starting = endOf(starting)
+  await Promise.race([begun.promise, starting.catch(() => {})])
+  // All else that the agent has to wait for happens beside the sandbox's start.
+  const recording = record()
+  const furnishing = furnishDoor(door, job, first, note)
+  await using _begun = endOf(Promise.allSettled([recording, furnishing]))
   await using output = await OutputLog.create(layout.output(project.repoId, id))
+  await using followed = await FollowedConfig.open(configPlaces(parts, job))
+  // Whoever asks for something before there is anybody to do it waits.
+  const handling = Promise.withResolvers<ControlHandler>()
+  using _control = await listenForControl(controlPath(runtime, id), async (asked) =>
+    (await handling.promise)(asked),
+  )
+  let stopping: Finding | undefined
+  const kill = async () => (await starting).kill()
+  const found = (finding: Finding) => {
+    note(violated(finding.kind, finding.detail))
+    if (!finding.stop || stopping !== undefined) return
+    stopping = finding
+    void kill()
+  }
+  const start = guardRules(job.contract, followed.config, job.contract.boundary)
+  using guards = new Guards(start, found, () => boundary.waitsForPerson)
+  const changed = (level: BoundaryLevel, latest: EffectiveConfig) => {
+    guards.setRules(guardRules(job.contract, latest, level))
+    void door?.deny(capabilitiesOf(level, latest).commands.deny).catch(() => {})
+  }
+  const authority = trust?.authority ?? null
+  await using boundary = new LiveBoundary(parts, job, starting, note, seen, authority, changed)
   const roots = workspace.roots.map(({ target }) => target)
-  const watching = watchForSigns(plan.request, (event) => {
+  const signs = await watchForSigns(plan.request, (event) => {
     note(event)
     if (event.type === 'Violated') boundary.suspect(event.violation, roots)
   })
-  await using sandbox = await agent.invoke(plan, io.sandbox)
+
+  await using sandbox = await starting
   seen.driver = sandbox.driver
   note({ type: 'SandboxReady', driver: sandbox.driver, plan: describePlan(plan) })
   note({ type: 'SelfProbe', result: sandbox.probe })
@@ -200,43 +222,24 @@ async function runAgent(
       error: `self-probe: not as declared (${wrong.join(', ')})`,
     }
   }
-
-  let stopping: Finding | undefined
-  const found = (finding: Finding) => {
-    note(violated(finding.kind, finding.detail))
-    if (!finding.stop || stopping !== undefined) return
-    stopping = finding
-    void sandbox.kill()
-  }
-  const start = guardRules(job.contract, config, job.contract.boundary)
-  using guards = new Guards(start, found, () => boundary.waitsForPerson)
-  const changed = (level: BoundaryLevel, latest: EffectiveConfig) => {
-    guards.setRules(guardRules(job.contract, latest, level))
-    void door?.deny(capabilitiesOf(level, latest).commands.deny).catch(() => {})
-  }
-  const authority = trust?.authority ?? null
-  await using boundary = new LiveBoundary(parts, job, sandbox, note, seen, authority, changed)
-  await boundary.start()
+  await boundary.start(followed)
+  await furnishing
   door?.listen(boundary)
-  watch(guards)
+  recorder.watch(guards)
   let cancelledBy: string | null = null
   const end = (by: string) => {
     cancelledBy ??= by
-    return sandbox.kill()
+    return kill()
   }
-  const handle = async (request: ControlRequest): Promise<void> => {
-    if (request.op === 'kill') {
-      note({ type: 'Note', text: `ended by ${request.by}` })
-      await end(request.by)
-    } else if (request.op === 'input') io.write(Buffer.from(request.data, 'base64'))
-    else if (request.op === 'resize') io.resize(request)
-    else if (request.op === 'boundary') await boundary.follow(request.by, request.why)
-    else if (request.op === 'tell') note(request.event)
-  }
-  const control = await listenForControl(controlPath(runtime, id), handle)
-  using _control = { [Symbol.dispose]: () => control.close() }
-
-  const signs = await watching
+  handling.resolve(async (asked) => {
+    if (asked.op === 'kill') {
+      note({ type: 'Note', text: `ended by ${asked.by}` })
+      await end(asked.by)
+    } else if (asked.op === 'input') io.write(Buffer.from(asked.data, 'base64'))
+    else if (asked.op === 'resize') io.resize(asked)
+    else if (asked.op === 'boundary') await boundary.follow(asked.by, asked.why)
+    else if (asked.op === 'tell') note(asked.event)
+  })
   let isTold = false
   // A full disk costs the record of the output, never the run.
   const unkept = (reason: unknown) => {
@@ -251,12 +254,13 @@ async function runAgent(
   io.start(async (chunk, name) => {
     guards.alive()
     signs.read(chunk, name)
-    if (name === 'stdout') for (const event of protocol?.read(chunk) ?? []) said(event)
+    if (name === 'stdout') for (const event of protocol?.read(chunk) ?? []) recorder.said(event)
     await output.append(chunk).catch((reason: unknown) => unkept(reason))
     return options.sink?.(chunk, name)
   })
+  const supervisorStartTicks = await ownStartTicks()
+  await recording
   const startedAt = new Date().toISOString()
-  const supervisorStartTicks = await startTicks(process.pid)
   store.dispatches.markRunning(id, { startedAt, supervisorPid: process.pid, supervisorStartTicks })
 
   const cancel = () => void end(String(options.signal.reason))

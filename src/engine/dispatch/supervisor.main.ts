@@ -1,3 +1,4 @@
+import './closeInherited.ts'
 import { once } from 'node:events'
 import { writeSync } from 'node:fs'
 import { reportError } from '../../shared/errors.ts'

@@ -1,13 +1,12 @@
 import type { Readable } from 'node:stream'
 import { reportError, type ErrorReport } from '../../shared/errors.ts'
 import { openParts } from './openParts.ts'
-import { terminalIo } from './agentIo.ts'
 import { leaveCaretaker } from './caretaker.ts'
 import type { Job } from './job.ts'
 import type { Places } from './parts.ts'
-import { startTicks } from './processes.ts'
+import { ownStartTicks } from './processes.ts'
 import { supervise } from './supervise.ts'
-import { warmTerminal } from './terminal.ts'
+import { WarmStart } from './warmStart.ts'
 
 /** What a host sends to a supervisor, as one line of JSON on its stdin. */
 export type Order = { readonly job: Job }
@@ -35,12 +34,7 @@ export async function superviseFromPipe(
   // Who waits for it is told below; a spare that is never needed must not fall over it.
   opening.catch(() => {})
   using _caretaker = leaveCaretaker(places)
-  opening
-    .then((parts) => {
-      warmTerminal()
-      return parts.host()
-    })
-    .catch(() => {})
+  await using warm = new WarmStart(opening)
   const line = await readLine(source)
   if (line === null) return
   const { job } = JSON.parse(line) as Order
@@ -48,12 +42,12 @@ export async function superviseFromPipe(
   process.on('SIGTERM', () => stop.abort('SIGTERM'))
   try {
     await using parts = await opening
-    using io = terminalIo(job.size)
-    const supervisorStartTicks = await startTicks(process.pid)
+    const { io, spare } = warm.take(job.size)
+    const supervisorStartTicks = await ownStartTicks()
     // Refused where it was given up meanwhile: then nothing must start.
     parts.store.dispatches.takeOver(job.id, { supervisorPid: process.pid, supervisorStartTicks })
     reply({ taken: true })
-    await supervise(parts, job, { io, signal: stop.signal })
+    await supervise(parts, job, { io, spare, signal: stop.signal })
   } catch (error) {
     reply({ error: reportError(error) })
   }

@@ -6,8 +6,8 @@ import { createRepoLock, sweepLocks } from '../base/lock.ts'
 import { sweepClaims } from '../workspace/index.ts'
 import { hostLockName } from './hostSocket.ts'
 import type { Parts } from './parts.ts'
-import { ownerOfPipes } from './pipes.ts'
 import { isAlive } from './processes.ts'
+import { ownerOfScratch } from './scratch.ts'
 
 /**
  * What a killed process could not take away any more, the next one that starts does, and a host that stays
@@ -37,7 +37,7 @@ async function sweepRuntime(parts: Parts): Promise<void> {
   })
   await removeAll(runtime, ofDispatches)
   for (const name of names) {
-    const owner = ownerOfPipes(name)
+    const owner = ownerOfScratch(name)
     if (owner !== null && !(await isAlive(owner.pid, owner.ticks))) await removeAll(runtime, [name])
   }
 }

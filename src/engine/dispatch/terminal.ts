@@ -20,11 +20,6 @@ function loadNative(): NativePty {
 }
 let native: NativePty | undefined
 
-/** Loads the binding ahead of time, so that doing so is no part of an agent's start. */
-export function warmTerminal(): void {
-  native ??= loadNative()
-}
-
 /**
  * A pseudo-terminal that belongs to no session yet. The sandbox makes it the controlling terminal of the
  * agent's own session, so job control works inside and nothing of the user's terminal is handed in: an agent

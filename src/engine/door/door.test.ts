@@ -16,8 +16,11 @@ beforeEach(async () => {
 })
 afterEach(() => scope.disposeAsync())
 
-const opened = async (commands: readonly string[] = []) =>
-  scope.use(await openDoor(folder, { commands, version: '1.2.3', shownAt: folder }))
+const opened = async (commands: readonly string[] = []) => {
+  const door = scope.use(await openDoor(folder, { commands, version: '1.2.3', shownAt: folder }))
+  await door.furnish()
+  return door
+}
 const shown: Shown = { level: 'readonly', files: 'read-only', hosts: [], refused: [], requests: [] }
 const hears = (ask: (asked: Asked) => Promise<Answered>) => ({ ask, show: () => shown })
 const ask = (...args: string[]) => run('sh', [join(folder, 'bin', 'orangery-ask'), ...args])

@@ -36,7 +36,9 @@ export class Door implements AsyncDisposable {
   readonly folder: string
   /** Whether calls of some programs go through a script of ours. */
   readonly guardsCommands: boolean
-  readonly #pipe: Socket
+  readonly #commands: readonly string[]
+  readonly #shownAt: string
+  #pipe: Socket | undefined
   readonly #version: string
   readonly #ending = new AbortController()
   readonly #sessions = new Map<string, Promise<Session>>()
@@ -46,34 +48,44 @@ export class Door implements AsyncDisposable {
   #deniedText = ''
   #writing: Promise<unknown> = Promise.resolve()
 
-  constructor(folder: string, descriptor: number, version: string, guardsCommands: boolean) {
+  constructor(folder: string, { commands, version, shownAt = doorPath }: DoorOptions) {
     this.folder = folder
     this.#version = version
-    this.guardsCommands = guardsCommands
-    this.#pipe = new Socket({ fd: descriptor, readable: true, writable: false })
-    // A pipe that broke is a door that stays shut; the dispatch goes on.
-    this.#pipe.on('error', () => {})
-    this.#pipe.pause()
+    this.#shownAt = shownAt
+    this.#commands = [...new Set(commands.flatMap((command) => programOf(command)))]
+    this.guardsCommands = this.#commands.length > 0
+  }
+
+  /** Puts everything in its place. An agent waits for this, the sandbox need not. */
+  furnish(): Promise<void> {
+    return this.#inTurn(async () => {
+      const descriptor = await furnish(this.folder, this.#commands, this.#shownAt)
+      this.#pipe = new Socket({ fd: descriptor, readable: true, writable: false })
+      // A pipe that broke is a door that stays shut; the dispatch goes on.
+      this.#pipe.on('error', () => {})
+      this.#pipe.pause()
+    })
   }
 
   /** From now on questions are heard. */
   listen(listener: Listener): void {
+    const pipe = this.#pipe
     let rest = ''
     let taken = 0
-    this.#pipe.on('data', (chunk: Buffer) => {
+    pipe?.on('data', (chunk: Buffer) => {
       taken += chunk.length
-      if (taken > mostBytes && !this.#pipe.isPaused()) {
-        this.#pipe.pause()
+      if (taken > mostBytes && !pipe.isPaused()) {
+        pipe.pause()
         setTimeout(() => {
           taken = 0
-          this.#pipe.resume()
+          pipe.resume()
         }, breathMs).unref()
       }
       const lines = (rest + chunk.toString('utf8')).split('\n')
       rest = (lines.pop() ?? '').slice(-longestLine)
       for (const line of lines) this.#hear(line.slice(0, longestLine), listener)
     })
-    this.#pipe.resume()
+    pipe?.resume()
   }
 
   /** Calls that are refused from now on: a program's name, or its first words. */
@@ -86,7 +98,8 @@ export class Door implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#ending.abort()
-    this.#pipe.destroy()
+    await this.#writing.catch(() => {})
+    this.#pipe?.destroy()
     const sessions = await Promise.allSettled(this.#sessions.values())
     for (const session of sessions)
       if (session.status === 'fulfilled') await session.value[Symbol.asyncDispose]()
@@ -204,14 +217,15 @@ type DoorOptions = {
   readonly shownAt?: string
 }
 
-/** Makes the folder that is shown inside. */
-export async function openDoor(
-  folder: string,
-  { commands, version, shownAt = doorPath }: DoorOptions,
-): Promise<Door> {
+/** Makes the folder that is shown inside, still empty. */
+export async function openDoor(folder: string, options: DoorOptions): Promise<Door> {
   await makeAfresh(folder)
+  return new Door(folder, options)
+}
+
+/** Everything in the folder; gives the descriptor questions come through. */
+async function furnish(folder: string, names: readonly string[], shownAt: string): Promise<number> {
   const pipe = join(folder, 'ask')
-  const names = [...new Set(commands.flatMap((command) => programOf(command)))]
   const programs = async (kind: 'bin' | 'commands', texts: Readonly<Record<string, string>>) => {
     await mkdir(join(folder, kind), { mode: 0o755 })
     for (const [name, text] of Object.entries(texts))
@@ -228,8 +242,7 @@ export async function openDoor(
     writeFile(join(folder, 'mcp.json'), mcpConfig(shownAt), { mode: 0o644 }),
   ])
   // For both, so that it never ends: askers come and go.
-  const descriptor = await promisify(open)(pipe, constants.O_RDWR | constants.O_NONBLOCK)
-  return new Door(folder, descriptor, version, names.length > 0)
+  return promisify(open)(pipe, constants.O_RDWR | constants.O_NONBLOCK)
 }
 
 /** One that a killed supervisor left may be there still. */

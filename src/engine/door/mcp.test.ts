@@ -43,6 +43,7 @@ const listener: Listener = {
 }
 async function opened() {
   const door = scope.use(await openDoor(folder, { commands: [], version: '1.2.3', shownAt: folder }))
+  await door.furnish()
   door.listen(listener)
   return door
 }

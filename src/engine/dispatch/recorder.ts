@@ -1,0 +1,54 @@
+import type { EventBody } from '../../shared/events.ts'
+import type { Guards } from '../policy/index.ts'
+import type { EventLog } from '../store/index.ts'
+import type { Observations } from './effective.ts'
+
+export type Note = (event: EventBody) => void
+
+/** What an agent says of itself is logged up to this many events: the log must not be a way to fill the disk. */
+const mostSaid = 20_000
+
+/** Every event goes to the log, to what is remembered of the run and, once the agent runs, to its guards. */
+export class Recorder {
+  readonly #seen: Observations
+  /** What came before the log was open. */
+  #early: EventBody[] = []
+  #log: EventLog | undefined
+  #guards: Guards | undefined
+  #said = 0
+
+  constructor(seen: Observations) {
+    this.#seen = seen
+  }
+
+  /** From here on events are on disk; those that came before are the first of them. */
+  open(log: EventLog): void {
+    this.#log = log
+    for (const event of this.#early) log.append(event)
+    this.#early = []
+  }
+
+  watch(guards: Guards): void {
+    this.#guards = guards
+  }
+
+  readonly note: Note = (event) => {
+    if (this.#log === undefined) this.#early.push(event)
+    else this.#log.append(event)
+    this.#remember(event)
+  }
+
+  /** An event the agent's protocol told of. Counted and guarded also where it is no longer logged. */
+  readonly said: Note = (event) => {
+    this.#said++
+    if (this.#said <= mostSaid) return this.note(event)
+    if (this.#said === mostSaid + 1)
+      this.note({ type: 'Note', text: 'further events of the agent are not logged' })
+    this.#remember(event)
+  }
+
+  #remember(event: EventBody): void {
+    this.#seen.observe(event)
+    this.#guards?.observe(event)
+  }
+}
