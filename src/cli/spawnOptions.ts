@@ -8,6 +8,15 @@ import { OrangeryError } from '../shared/errors.ts'
 import { parseSandboxSpec } from '../shared/spec.ts'
 import { wasSpelledOut } from './spelledOut.ts'
 
+/** Of two contracts one would be dropped in silence. */
+function onlyOnce(value: string, before: string | undefined): string {
+  if (before === undefined) return value
+  throw new OrangeryError('usage.repeated_option', '--sandbox-spec: it is given twice', {
+    kind: 'usage',
+    hint: 'Give one contract.',
+  })
+}
+
 export const gather = (value: string, before: readonly string[] = []) => [...before, value]
 
 /** What `run`, `dispatch spawn` and `preflight` have in common. */
@@ -56,7 +65,11 @@ export function addSpawnOptions(command: Command): Command {
     .option('--pids <n>', 'process limit')
     .option('--disk-mb <n>', 'limit of what the agent may write')
     .option('--timeout-s <n>', 'time limit; the run then ends with 124')
-    .option('--sandbox-spec <json|@file>', 'the whole contract as JSON, instead of the options above')
+    .option(
+      '--sandbox-spec <json|@file>',
+      'the whole contract as JSON, instead of the options above',
+      onlyOnce,
+    )
     .option('--sandbox <mode>', 'legacy access mode, e.g. workspace-write')
     .optionsGroup('Options:')
 }

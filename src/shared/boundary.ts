@@ -29,6 +29,17 @@ export const accessModeOfBoundary: Readonly<Record<BoundaryLevel, AccessMode>> =
   full: 'full',
 }
 
+/** What the legacy `--sandbox` string may say. */
+export const legacyBoundaries: Readonly<Record<string, BoundaryLevel>> = {
+  'read-only': 'readonly',
+  readonly: 'readonly',
+  'workspace-write': 'readwrite',
+  readwrite: 'readwrite',
+  network: 'network',
+  full: 'full',
+  'danger-full-access': 'full',
+}
+
 export type BoundaryChange = {
   readonly at: string
   readonly from: BoundaryLevel | null

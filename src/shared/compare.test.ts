@@ -168,6 +168,16 @@ test('whatever JSON an older program stored, comparing it shows something and ne
   )
 })
 
+test.each([
+  ['danger-full-access', 'full'],
+  ['readonly', 'read-only'],
+  ['network', 'workspace-write'],
+  ['', 'workspace-write'],
+])('the legacy word "%s" is what it always meant, no violation', (sandbox, mode) => {
+  const [field] = compareSandbox({ sandbox, sandbox_spec: null, sandbox_effective: { access_mode: mode } })
+  expect(field).toMatchObject({ field: 'access_mode', effective: mode, differs: false, violation: null })
+})
+
 test('the text form marks differences and violations and lets no control character through', () => {
   const lines = comparisonLines(
     compareSandbox({

@@ -1,4 +1,10 @@
-import { accessModeOfBoundary, accessModes, boundaryLevels, type AccessMode } from './boundary.ts'
+import {
+  accessModeOfBoundary,
+  accessModes,
+  boundaryLevels,
+  legacyBoundaries,
+  type AccessMode,
+} from './boundary.ts'
 import { levelNames, parseLevel } from './level.ts'
 
 /** One line of "requested | effective". Cells are for people; null is "not said". */
@@ -96,7 +102,8 @@ const compared = new Set<string>([
 const unknownFields = (spec: Fields): string[] => Object.keys(spec).filter((name) => !compared.has(name))
 
 function accessMode(spec: Fields, effective: Fields, legacy: string | null): ComparedField {
-  const asked = textOf(spec['access_mode']) ?? modeOfBoundary(textOf(spec['boundary'])) ?? legacy
+  const asked =
+    textOf(spec['access_mode']) ?? modeOfBoundary(textOf(spec['boundary'])) ?? modeOfLegacy(legacy)
   const actual = textOf(effective['access_mode'])
   const differs = asked !== null && actual !== null && asked !== actual
   const widened = differs && rankOf(actual) > rankOf(asked)
@@ -116,6 +123,11 @@ const rankOf = (mode: string): number => accessModes.indexOf(mode as AccessMode)
 function modeOfBoundary(level: string | null): AccessMode | null {
   const known = boundaryLevels.find((each) => each === level)
   return known === undefined ? null : accessModeOfBoundary[known]
+}
+
+/** An empty word says nothing; one that nobody knows is shown as it is. */
+function modeOfLegacy(word: string | null): string | null {
+  return modeOfBoundary(legacyBoundaries[word ?? ''] ?? null) ?? (word === '' ? null : word)
 }
 
 /** A spec may hold anything, an object whose `toString` is a number included. */

@@ -72,12 +72,19 @@ test.each([
     'spec.repeated_field',
   ],
   ['a nest without end', `{"x":${'['.repeat(100_000)}${']'.repeat(100_000)}}`, 'spec.too_deep'],
+  ['a nest deeper than anybody means', `{"x":${'['.repeat(501)}${']'.repeat(501)}}`, 'spec.too_deep'],
+  ['half a character', '{"x":"\ud800"}', 'spec.not_text'],
   ['more than a mebibyte', `{"x":"${'é'.repeat(600_000)}"}`, 'spec.too_large'],
 ])('%s is bad input, told in one line', (_, text, code) => {
   const error = refusal(text)
   expect(error).toMatchObject({ code, kind: 'input', exitCode: 65 })
   expect(error.message).toMatch(/^sandbox spec: [^\n]+$/)
   expect(error.hint).toBeTruthy()
+})
+
+test('brackets inside of strings are no nest', () => {
+  const text = `{"x":"\\"${'['.repeat(600)}"}`
+  expect(parseSandboxSpec(text)).toEqual({ x: `"${'['.repeat(600)}` })
 })
 
 test('a field we merely keep may be given twice', () => {

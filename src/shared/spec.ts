@@ -84,6 +84,7 @@ export const sandboxSpecSchema = z.looseObject({
 export type SandboxSpec = z.infer<typeof sandboxSpecSchema>
 
 const maximumSpecBytes = 1024 * 1024
+const maximumSpecDepth = 500
 
 function specError(code: string, why: string, hint: string, details?: unknown): OrangeryError {
   return new OrangeryError(`spec.${code}`, `sandbox spec: ${why}`, { kind: 'input', hint, details })
@@ -138,10 +139,29 @@ function repeatedField(object: Node | undefined, prefix = ''): string | undefine
   return undefined
 }
 
+/** How deep brackets are nested, strings aside. Counted before anything is parsed: parsers go down by recursion. */
+function depthOf(text: string): number {
+  let depth = 0
+  let deepest = 0
+  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[[{\]}]/gs)) {
+    if (token === '[' || token === '{') deepest = Math.max(deepest, ++depth)
+    else if (token === ']' || token === '}') depth--
+  }
+  return deepest
+}
+
 /** Reads a spec from the caller's text. The text itself stays the record; this is what drivers act on. */
 export function parseSandboxSpec(text: string): SandboxSpec {
   if (new TextEncoder().encode(text).length > maximumSpecBytes) {
     throw specError('too_large', 'larger than 1 MiB', 'A spec is a contract, not a container for data.')
+  }
+  // Such a text has no bytes of its own: stored, it would be another one.
+  if (!text.isWellFormed()) {
+    throw specError('not_text', 'it holds half a character (a lone surrogate)', 'Give whole characters.')
+  }
+  // Deeper than anybody means; whoever reads the record later must not run out of stack.
+  if (depthOf(text) > maximumSpecDepth) {
+    throw specError('too_deep', `nested deeper than ${maximumSpecDepth} levels`, 'Nest it less.')
   }
   const parsed = sandboxSpecSchema.safeParse(parseJson(text))
   if (!parsed.success) {

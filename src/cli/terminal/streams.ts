@@ -3,6 +3,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 
 let failure: NodeJS.ErrnoException | undefined
 let isSupervising = false
+const leavingMs = 200
 
 /** From here on a reader that has seen enough ends nothing: what runs has to be brought to its end first. */
 export function stayWithoutReaders(): void {
@@ -13,7 +14,9 @@ export function stayWithoutReaders(): void {
 export function watchStreams(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'EPIPE' && !isSupervising) process.exit(0)
+      // A moment for a command that is at its end to say its own code; one that goes on for ever ends here.
+      if (error.code === 'EPIPE' && stream === process.stdout && !isSupervising)
+        setTimeout(() => process.exit(process.exitCode ?? 0), leavingMs).unref()
       // EIO: the terminal is gone, and with it whoever could be told.
       if (error.code !== 'EPIPE' && error.code !== 'EIO') failure ??= error
     })

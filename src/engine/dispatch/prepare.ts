@@ -13,6 +13,7 @@ import { capabilitiesOf, loadConfig, refuseCommand, resolveContract } from '../p
 import {
   checkAuth,
   checkDisk,
+  checkPlatform,
   checkConfigApart,
   checkNoIntegrationMarker,
   checkNotGitFolder,
@@ -132,6 +133,7 @@ async function examine(parts: Parts, { contract, job, invocation, outputChecks }
   // The check that asks first tells what is wrong with them.
   identifying?.catch(() => {})
   const report = await runChecks({
+    platform: async () => checkPlatform(contract, process.platform),
     outputs: async () => outputChecks,
     notes: async () => job.notes.map((detail) => ({ name: 'left out', ok: true, detail, fix: null })),
     roots: async () => {

@@ -36,6 +36,7 @@ import { LiveBoundary } from './liveBoundary.ts'
 import { notCaptured } from './lateCapture.ts'
 import { followChanges } from './liveCapture.ts'
 import { OutputLog } from './output.ts'
+import { endOrphanedChildren } from './orphanedChildren.ts'
 import type { Parts } from './parts.ts'
 import { resolveAgent } from './provider.ts'
 import { mirror } from './reconcile.ts'
@@ -122,6 +123,8 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
     outcome = { status: 'failed', exitCode: null, signal: null, error: why }
   }
   await finish(parts, job, workspace, log, seen, outcome, claims)
+  // A signal reached only us; who was told to end the family does it twice, which does no harm.
+  if (outcome.status === 'cancelled') await endOrphanedChildren(parts).catch(() => {})
   return outcome
 }
 

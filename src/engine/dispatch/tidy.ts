@@ -1,5 +1,6 @@
 import { landWaiting } from './landings.ts'
 import type { Parts } from './parts.ts'
+import { endOrphanedChildren } from './orphanedChildren.ts'
 import { recover } from './recover.ts'
 import { sweep } from './sweep.ts'
 
@@ -9,5 +10,5 @@ import { sweep } from './sweep.ts'
  * disk must not keep people from looking.
  */
 export async function tidyUp(parts: Parts, onUnexpected: (error: unknown) => void): Promise<void> {
-  for (const step of [recover, landWaiting, sweep]) await step(parts).catch(onUnexpected)
+  for (const step of [recover, endOrphanedChildren, landWaiting, sweep]) await step(parts).catch(onUnexpected)
 }

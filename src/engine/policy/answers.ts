@@ -11,6 +11,7 @@ import {
   current,
   eventOfDenial,
   granted,
+  refuseBeyondParent,
   replaceRequest,
   settle,
   type EscalationEffect,
@@ -72,6 +73,7 @@ export function approveRequests(
       },
     )
   }
+  for (const request of open) refuseBeyondParent(state, request.to)
   const { scope, by, message } = answering
   const approved = open.map((request) => answered({ ...request, status: 'approved' }, at, scope, by, message))
   let next = approved.reduce(replaceRequest, state)

@@ -58,10 +58,13 @@ describe('the pipeline', () => {
     await user({ sandboxApprovedEscalations: [saved] })
     const child = theatre.newId()
     theatre.addDispatch(child, project, 'readonly', 'claude', id)
-    expect(await boundaries.request(child, wish)).toMatchObject({ status: 'open' })
-    // The control: once the parent has it, the child need not ask.
+    const beyond = { code: 'boundary.beyond_parent', kind: 'refused' }
+    await expect(boundaries.request(child, wish)).rejects.toMatchObject(beyond)
+    // What was merely seen asks nobody: there is nothing to say yes to.
+    expect(await boundaries.denied(child, { kind: 'write', detail: 'x', certain: true })).toBeNull()
+    // The control: once the parent has it, the child gets it by the same approval.
     expect(await boundaries.request(id, wish)).toMatchObject({ status: 'approved', answer: { way: 'saved' } })
-    await boundaries.reconsider(child)
+    expect(await boundaries.request(child, wish)).toMatchObject({ status: 'approved' })
     expect(boundaries.show(child)).toMatchObject({ level: 'network', hosts: ['registry.test:443'] })
   })
 
@@ -84,7 +87,7 @@ describe('the pipeline', () => {
     )
     const young = theatre.newId()
     theatre.addDispatch(young, project, 'readonly', 'claude', id)
-    expect(await boundaries.request(young, wish)).toMatchObject({ status: 'open' })
+    await expect(boundaries.request(young, wish)).rejects.toMatchObject({ code: 'boundary.beyond_parent' })
   })
 
   test('an approval for the task answers a child, until it is revoked', async () => {

@@ -127,8 +127,12 @@ export class Boundaries {
       if (wish.source === 'output' && !isWorthSuggesting(state)) return null
       return await this.request(id, { ...wish, by: wish.source })
     } catch (error) {
-      // A flood is the agent's doing and an ended dispatch nobody's fault; neither is an error of the observer.
-      if (error instanceof OrangeryError && error.kind === 'busy') return null
+      // A flood is the agent's doing, an ended dispatch nobody's fault, and beyond its parent nobody can help it.
+      if (
+        error instanceof OrangeryError &&
+        (error.kind === 'busy' || error.code === 'boundary.beyond_parent')
+      )
+        return null
       throw error
     }
   }

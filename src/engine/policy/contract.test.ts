@@ -196,6 +196,13 @@ describe('a child under its parent', () => {
     limits: { cpus: 2, memory_mb: 1000, pids: 50, disk_mb: 100, timeout_s: 60 },
   })
 
+  test('a host its parent is led elsewhere for leads the child there too', () => {
+    const pins = { 'api.test:443': '127.0.0.1:9999' }
+    const led = resolve({ boundary: 'network', outputs: { mode: 'restricted', pins } })
+    const child = resolve({ outputs: { mode: 'restricted', allow: ['api.test:443'] } }, { parent: led })
+    expect(child.outputs).toMatchObject({ allow: ['api.test:443'], pins })
+  })
+
   test.each<[string, SandboxSpec]>([
     ['level 0', { isolation: 'none' }],
     ['changeset none', { changeset: 'none' }],

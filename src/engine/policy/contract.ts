@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { boundaryRank, type BoundaryLevel, type Phase } from '../../shared/boundary.ts'
+import { boundaryRank, legacyBoundaries, type BoundaryLevel, type Phase } from '../../shared/boundary.ts'
 import type { AgentCard } from '../../shared/card.ts'
 import type { EffectiveConfig } from '../../shared/config.ts'
 import { OrangeryError } from '../../shared/errors.ts'
@@ -21,16 +21,6 @@ export type ContractInput = {
   readonly roots: readonly string[]
   readonly config: EffectiveConfig
   readonly parent: Contract | null
-}
-
-const legacyBoundaries: Readonly<Record<string, BoundaryLevel>> = {
-  'read-only': 'readonly',
-  readonly: 'readonly',
-  'workspace-write': 'readwrite',
-  readwrite: 'readwrite',
-  network: 'network',
-  full: 'full',
-  'danger-full-access': 'full',
 }
 
 function contradiction(what: string, why: string, hint: string): OrangeryError {

@@ -328,3 +328,18 @@ describe('a person', () => {
     ).toBe('input')
   })
 })
+
+test('a child asks for no more than its parent has, and nobody can approve it either', () => {
+  const child = fresh({ start: 'readonly', above: { level: 'readwrite', narrowed: false } })
+  expect(refusal(() => fileRequest(child, asking({ to: 'network' }), context()))).toMatchObject({
+    code: 'boundary.beyond_parent',
+    kind: 'refused',
+  })
+  // The control: up to what the parent has, a person may say yes.
+  const filed = fileRequest(child, asking({ to: 'readwrite', hosts: [], source: 'user' }), context())
+  expect(filed.result.status).toBe('open')
+  const narrowed = { ...filed.state, above: { level: 'readonly', narrowed: true } as const }
+  const yes = { requests: null, by: 'you', message: '', scope: 'once' } as const
+  expect(refusal(() => approveRequests(narrowed, yes, context())).code).toBe('boundary.beyond_parent')
+  expect(approveRequests(filed.state, yes, context()).result[0]?.status).toBe('approved')
+})

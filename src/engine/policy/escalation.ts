@@ -11,6 +11,7 @@ import {
   current,
   eventOfDenial,
   granted,
+  refuseBeyondParent,
   replaceRequest,
   settle,
   type EscalationEffect,
@@ -118,6 +119,7 @@ export function fileRequest(
     const has = answered({ ...wish, status: 'approved' }, at, 'config', 'boundary', 'It has this already.')
     return { state, effects: [], result: has }
   }
+  refuseBeyondParent(state, wish.to)
   const again = state.requests.find(
     (known) => known.status === 'open' && sameWish(known, wish) && !isOutdone(known, wish),
   )

@@ -48,8 +48,12 @@ function outputsUnder(child: Contract, parent: Contract): ContractOutputs {
   if (beyond !== undefined) {
     throw refuse('parent_host', `${beyond}: the parent may not reach it itself`, 'Ask for fewer hosts.')
   }
+  // Where the parent is led elsewhere, the child is too: else it would reach the host its parent cannot.
+  // (escape: child-pinned-host)
+  const pins = Object.fromEntries(Object.entries(parent.outputs.pins).filter(([host]) => !host.includes('/')))
   return {
     ...outputs,
+    pins: outputs.mode === 'none' ? {} : pins,
     deny: unique([...outputs.deny, ...parent.outputs.deny]),
     always: now === null ? outputs.always : commonHosts(outputs.always, now),
     readOnly: outputs.readOnly || parent.outputs.readOnly,

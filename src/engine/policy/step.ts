@@ -60,6 +60,15 @@ export function assertRunning(state: EscalationState): void {
   })
 }
 
+/** As when it is spawned: a child never has more than its parent, whoever says yes. */
+export function refuseBeyondParent({ above }: EscalationState, to: BoundaryLevel): void {
+  if (above === null || boundaryRank(to) <= boundaryRank(above.level)) return
+  throw new OrangeryError('boundary.beyond_parent', `boundary ${to}: its parent has ${above.level}`, {
+    kind: 'refused',
+    hint: 'Widen the parent first.',
+  })
+}
+
 export function answered(
   request: BoundaryRequest,
   at: Date,

@@ -1,6 +1,7 @@
 export { runChecks } from './check.ts'
 export { checkAuth } from './checks/auth.ts'
 export { checkDisk } from './checks/disk.ts'
+export { checkPlatform } from './checks/platform.ts'
 export {
   checkConfigApart,
   checkNoIntegrationMarker,

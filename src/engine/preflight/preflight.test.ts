@@ -7,6 +7,7 @@ import {
   checkAuth,
   checkConfigApart,
   checkDisk,
+  checkPlatform,
   checkNoIntegrationMarker,
   checkReachable,
   runChecks,
@@ -98,4 +99,17 @@ test('a folder that holds our own config is not written directly', () => {
   expect(checkConfigApart('/home/ada', '/home/ada/.config/orangery').ok).toBe(false)
   expect(checkConfigApart('/home/ada/.config/orangery', '/home/ada/.config/orangery').ok).toBe(false)
   expect(checkConfigApart('/home/ada/project', '/home/ada/.config/orangery').ok).toBe(true)
+})
+
+test.each([
+  [{ platform: 'cloud' }, false],
+  [{ platform: 'hybrid' }, false],
+  [{ platform: 'mac' }, false],
+  [{ software: 'macos' }, false],
+  [{ platform: 'linux', software: 'linux' }, true],
+  [{ platform: 'container', software: 'macos', level: 2 }, true],
+  [{}, true],
+] as const)('an agent runs where it was to run or not at all: %o', (more, ok) => {
+  const checks = checkPlatform({ platform: null, software: null, level: 1, ...more }, 'linux')
+  expect(checks.every((check) => check.ok)).toBe(ok)
 })

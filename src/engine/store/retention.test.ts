@@ -49,6 +49,18 @@ test('without a size set by the user nothing is ever removed', async () => {
   expect(await left(id)).toEqual(['events.ndjson', 'output.log'])
 })
 
+test('the logs of a later turn stay as long as its changeset is in review', async () => {
+  const first = await logged('ended', 'review')
+  const second = await logged('ended')
+  store.database.sqlite
+    .prepare('INSERT INTO changeset_turns (dispatch_id, changeset_id, at, by) VALUES (?, ?, ?, ?)')
+    .run(second, first, '2026-01-01T00:00:00.000Z', 'you')
+  const other = await logged('ended')
+  store.retention.keepLogs(0)
+  expect(new Set((await store.retention.trim()).map(({ id }) => id))).toEqual(new Set([other]))
+  expect(await left(second)).toEqual(['events.ndjson', 'output.log'])
+})
+
 test('past the size the oldest output goes first, events only after all output, and each removal is written down', async () => {
   const [oldest, middle, newest] = [
     await logged('ended'),

@@ -93,7 +93,8 @@ export class Retention {
           `SELECT dispatches.id AS id, dispatches.repo_id AS repoId,
              dispatches.status NOT IN ('starting', 'running')
                AND coalesce(changesets.state, 'applied') NOT IN ('active', 'review', 'rejected') AS mayGo
-           FROM dispatches LEFT JOIN changesets ON changesets.id = dispatches.id
+           FROM dispatches LEFT JOIN changesets ON changesets.id = coalesce(
+             (SELECT changeset_id FROM changeset_turns WHERE dispatch_id = dispatches.id), dispatches.id)
            WHERE dispatches.repo_id IS NOT NULL ORDER BY dispatches.created_at, dispatches.id`,
         )
         .all(),
