@@ -210,7 +210,9 @@ s = socket.create_connection(("a.example", 7000), 3); s.sendall(b"\\0"); print("
     expect(said).toContain("open b'.'")
   })
 
-  test('ten thousand connections, half of them mute, leave the broker serving', async () => {
+  // Where each is carried by a process of its own they cost more, and show the same with fewer.
+  const many = ipc ? 10_000 : 3000
+  test(`${many} connections, half of them mute, leave the broker serving`, async () => {
     const oracle = await listen('127.0.0.1', serve)
     await using cell = await makeCell(
       { pins: { 'a.example': `127.0.0.1:${oracle.port}` } },
@@ -218,7 +220,7 @@ s = socket.create_connection(("a.example", 7000), 3); s.sendall(b"\\0"); print("
     )
     const script = `import socket
 kept = []
-for n in range(10000):
+for n in range(${many}):
     try:
         s = socket.create_connection(("127.0.0.1", ${proxyPort}), 5)
         if n % 2: s.sendall(b"CONNECT other.example:443 HTTP/1.1\\r\\nHost: other.example\\r\\n\\r\\n")
@@ -235,7 +237,7 @@ print("done")`
       .toBe('REACHED')
     const [denied] = cell.broker.usage().denied
     expect(denied).toMatchObject({ host: 'other.example' })
-    expect(denied!.connections).toBeGreaterThan(3000)
+    expect(denied!.connections).toBeGreaterThan(many * 0.3)
   })
 
   test('a reader that does not read stops the server, not the broker', async () => {

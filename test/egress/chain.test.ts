@@ -177,6 +177,19 @@ test('a host behind a boundary is reached, by the program that is already runnin
   expect(requests).toEqual(['test.example/live'])
 })
 
+test('a name that a program without a proxy asked for becomes a request, and resolves for it once that is approved', async () => {
+  const script = 'until getent hosts wanted.example; do sleep 0.2; done'
+  const spawn = ['dispatch', 'spawn', '--dir', join(dir, 'project'), '--outputs', 'restricted', '--']
+  const id = (await run([...spawn, 'sh', '-c', script])).stdout.trim()
+  const requests = async () =>
+    (JSON.parse((await run(['boundary', 'show', id, '--json'])).stdout) as { requests: unknown[] }).requests
+  await expect
+    .poll(requests, { timeout: 30_000, interval: 500 })
+    .toMatchObject([{ hosts: ['wanted.example'], source: 'broker', status: 'open' }])
+  expect(await run(['boundary', 'approve', id])).toMatchObject({ code: 0 })
+  expect(await run(['dispatch', 'wait', id])).toMatchObject({ code: 0 })
+})
+
 test("a secret of the user's config goes to its host and not into the sandbox; without it the run does not start", async () => {
   const folder = join(dir, 'config', 'orangery')
   const configure = async (env: string) => {

@@ -9,7 +9,8 @@ const mostPending = 1024
 /** Answers questions that come as datagrams. */
 export function serveDatagrams(socket: DatagramSocket, lookups: Lookups): void {
   let pending = 0
-  socket.on('error', () => socket.close())
+  // What one answer met is no reason to stop giving answers; whoever holds the socket closes it.
+  socket.on('error', () => {})
   socket.on('message', (message, { address, port }) => {
     if (pending >= mostPending) return
     pending++
