@@ -30,7 +30,7 @@ test('an apply waits for whoever runs on the folder, and lands when that has end
     .getByRole('navigation', { name: list })
     .getByRole('button', { name: /result\.txt/ })
     .click()
-  await expect(page.getByText('Applied', { exact: true })).toBeVisible()
+  await expect(page.getByRole('main').getByText('Applied', { exact: true })).toBeVisible()
   expect(await readFile(join(project, 'result.txt'), 'utf8')).toBe('done\n')
   await expect(waiting).toBeHidden()
 })

@@ -73,11 +73,18 @@ export function Actions({ row, changeset, worktree, commits, inGit }: ActionsPro
       setStopped(at)
       return at !== null
     },
-    onDone: ({ applied }) =>
+    onDone: ({ applied, waits_for: waits }) => {
+      if (waits !== undefined)
+        return showToast({
+          tone: 'plain',
+          title: 'It waits for its turn',
+          detail: 'It is undone when nobody works on the same folder any more.',
+        })
       showToast({
         tone: 'good',
         title: `Undone. ${applied.length} ${applied.length === 1 ? 'file is' : 'files are'} as before.`,
-      }),
+      })
+    },
   })
   const restore = useAct('changeset.restore', {
     onDone: () => showToast({ tone: 'good', title: 'Back in review' }),
@@ -125,7 +132,11 @@ export function Actions({ row, changeset, worktree, commits, inGit }: ActionsPro
         </Button>
       )}
       {state === 'applied' && (
-        <Button icon={<Undo2 size={14} />} disabled={undo.isPending} onClick={() => undo.mutate({ id })}>
+        <Button
+          icon={<Undo2 size={14} />}
+          disabled={undo.isPending}
+          onClick={() => undo.mutate({ id, when: 'idle' })}
+        >
           {undo.isPending ? 'Undoing…' : 'Undo'}
         </Button>
       )}
@@ -160,7 +171,7 @@ export function Actions({ row, changeset, worktree, commits, inGit }: ActionsPro
           worktree={worktree}
           commits={commits}
           onClose={close}
-          onUndo={() => undo.mutate({ id })}
+          onUndo={() => undo.mutate({ id, when: 'idle' })}
           onStopped={(at) => {
             close()
             setStopped(at)

@@ -195,7 +195,7 @@ function Page({ row, requests, tab }: PageProps) {
           {whyNot}
         </p>
       )}
-      {state === 'review' && <WaitingLanding id={changesetId} />}
+      {(state === 'review' || state === 'applied') && <WaitingLanding id={changesetId} />}
       <Requests row={row} requests={requests} />
       <Tabs.Content value="output" className="flex min-h-0 flex-1 flex-col outline-none">
         <Output key={row.id} row={row} />

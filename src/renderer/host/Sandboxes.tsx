@@ -1,21 +1,23 @@
 import { Play, Trash2 } from 'lucide-react'
 import { useState } from 'react'
 import type { DispatchRow } from '../../shared/dispatch.ts'
-import type { InvocationEntry, WorktreeEntry } from '../../shared/invocation.ts'
+import type { WorktreeEntry } from '../../shared/invocation.ts'
 import { useAct, useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Dialog, DialogActions } from '../design/Dialog.tsx'
 import { FixText } from '../design/FixText.tsx'
 import { Reading, Rows, Section } from '../design/Section.tsx'
 import { showToast } from '../design/toasts.ts'
+import { standingOf } from '../dispatches/words.ts'
+import { go } from '../shell/route.ts'
 import { useSpawn } from '../spawn/SpawnContext.ts'
 import { Plain } from '../text/Plain.tsx'
 import { dateTime } from '../text/time.ts'
-import { idleSandboxes } from './idleSandboxes.ts'
+import { idleSandboxes, type SandboxEntry } from './idleSandboxes.ts'
 
-const nameOf = (entry: InvocationEntry) => entry.meta?.invocation_name || entry.id
+const nameOf = (entry: SandboxEntry) => entry.meta?.invocation_name || entry.id
 
-function DiscardDialog({ entry, onClose }: { entry: InvocationEntry; onClose(): void }) {
+function DiscardDialog({ entry, onClose }: { entry: SandboxEntry; onClose(): void }) {
   const discard = useAct('agent.discard', {
     onDone: ({ archive }) => {
       onClose()
@@ -51,10 +53,13 @@ function DiscardDialog({ entry, onClose }: { entry: InvocationEntry; onClose(): 
 function Sandbox({
   entry,
   worktree,
+  row,
   onDiscard,
 }: {
-  entry: InvocationEntry
+  entry: SandboxEntry
   worktree: WorktreeEntry | undefined
+  /** The dispatch that ran in it; undefined where none has. */
+  row: DispatchRow | undefined
   onDiscard(): void
 }) {
   const openSpawn = useSpawn()
@@ -78,7 +83,16 @@ function Sandbox({
           </Plain>
         </p>
       </div>
-      {meta !== null && (
+      {row !== undefined && (
+        <Button
+          size="small"
+          aria-label={`Show ${nameOf(entry)}`}
+          onClick={() => go({ page: 'dispatch', id: row.id, tab: null })}
+        >
+          {standingOf(row).label}
+        </Button>
+      )}
+      {meta !== null && row === undefined && (
         <>
           <Button
             size="small"
@@ -109,7 +123,7 @@ function Sandbox({
   )
 }
 
-/** Sandboxes that were made and in which nothing has run: no dispatch tells of them. */
+/** Sandboxes that stand and in which nothing runs: to be run in, looked at or put away. */
 export function Sandboxes({
   rows,
   worktrees,
@@ -117,13 +131,15 @@ export function Sandboxes({
   rows: readonly DispatchRow[]
   worktrees: readonly WorktreeEntry[]
 }) {
-  const [discarding, setDiscarding] = useState<InvocationEntry | null>(null)
+  const [discarding, setDiscarding] = useState<SandboxEntry | null>(null)
   const agents = useAnswer('agent.list', { all: true }, { fresh: true })
-  const idle = idleSandboxes(agents.data ?? [], rows)
+  const idle = idleSandboxes(agents.data ?? [])
   return (
     <Section
       title="Idle sandboxes"
-      hint={<FixText text="Made from a worktree with `orangery agent start`. Nothing has run in them yet." />}
+      hint={
+        <FixText text="Beside a worktree, with nothing running in them. Made by a dispatch or `orangery agent start`." />
+      }
     >
       {agents.data === undefined ? (
         <Reading what="Looking for sandboxes…" />
@@ -134,6 +150,7 @@ export function Sandboxes({
               key={entry.id}
               entry={entry}
               worktree={worktrees.find((tree) => tree.id === entry.meta?.integration_worktree_id)}
+              row={rows.find((each) => each.id === entry.id)}
               onDiscard={() => setDiscarding(entry)}
             />
           ))}

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 import type { EffectiveConfig } from '../../shared/config.ts'
-import type { InvocationEntry } from '../../shared/invocation.ts'
-import { idleSandboxes } from './idleSandboxes.ts'
+import { idleSandboxes, type SandboxEntry } from './idleSandboxes.ts'
 import { settingsOf } from './settings.ts'
 
 test('every value is there with where it came from, and what somebody set comes first', () => {
@@ -27,21 +26,22 @@ test('every value is there with where it came from, and what somebody set comes 
   ])
 })
 
-test('a sandbox is idle while it stands and no dispatch has run in it', () => {
-  const entry = (id: string, over: object = {}, broken = false) =>
+test('a sandbox is idle while it stands and nothing runs in it', () => {
+  const entry = (id: string, over: object = {}, broken = false, running = false) =>
     ({
       id,
       broken,
+      running,
       meta: { outcome: null, strategy: 'worktree', status: 'starting', ...over },
-    }) as unknown as InvocationEntry
+    }) as unknown as SandboxEntry
   const entries = [
     entry('idle'),
-    entry('ran'),
+    entry('runs', {}, false, true),
     entry('gone', { outcome: 'discarded' }),
     entry('other', { strategy: 'overlay' }),
     entry('done', { status: 'completed' }),
     entry('broken', {}, true),
   ]
-  const found = idleSandboxes(entries, [{ id: 'ran' } as never])
-  expect(found.map(({ id }) => id)).toEqual(['idle'])
+  const found = idleSandboxes(entries)
+  expect(found.map(({ id }) => id)).toEqual(['idle', 'done'])
 })

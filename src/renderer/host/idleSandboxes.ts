@@ -1,20 +1,16 @@
-import type { DispatchRow } from '../../shared/dispatch.ts'
-import type { InvocationEntry } from '../../shared/invocation.ts'
+import type { Output } from '../../shared/api.ts'
 
-/** Those that stand and that no dispatch has run in; broken ones are among the orphans. */
-export function idleSandboxes(
-  entries: readonly InvocationEntry[],
-  rows: readonly Pick<DispatchRow, 'id'>[],
-): readonly InvocationEntry[] {
-  const ran = new Set<string>(rows.map((row) => row.id))
+export type SandboxEntry = Output<'agent.list'>[number]
+
+/** Sandboxes of worktrees that stand and in which nothing runs now; broken ones are among the orphans. */
+export function idleSandboxes(entries: readonly SandboxEntry[]): readonly SandboxEntry[] {
   return entries.filter(
-    ({ id, broken, meta }) =>
-      !ran.has(id) &&
+    ({ broken, running, meta }) =>
       !broken &&
+      !running &&
       meta !== null &&
       meta.outcome === null &&
       meta.strategy === 'worktree' &&
-      meta.status === 'starting' &&
       meta.continues === undefined,
   )
 }
