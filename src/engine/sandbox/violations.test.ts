@@ -23,6 +23,8 @@ describe('a likely denial', () => {
     ['Error: spawn node EAGAIN', 'pids'],
   ])('is read from %j', (line, kind) => {
     expect(readDenial(line, at)).toMatchObject({ kind, at, certain: false })
+    const amidMuchElse = `${'nothing of note\n'.repeat(500)}\u001B[1m${line}\u001B[0m\n`
+    expect(new DenialReader().read(amidMuchElse, at)).toMatchObject([{ kind }])
   })
 
   test.each([

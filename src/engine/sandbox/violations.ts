@@ -46,6 +46,13 @@ export function couldBeIn(said: string, folders: readonly string[]): boolean {
   return named.length === 0 || named.some(isIn)
 }
 
+/**
+ * Without one of these in it no line tells of a denial. Plain words, found in one pass: looking at every line of
+ * a flood by itself takes many times as long as printing it.
+ */
+const hint =
+  /read-only file system|erofs|unreach|no route to host|could not resolve host|failure in name resolution|eai_again|name or service not known|enotfound|failed to lookup|address family not|eafnosupport|cannot fork|temporarily unavailable|eagain|start new thread|pthread_create|unable to create|operation not permitted/i
+
 const longestLine = 2000
 const mostViolations = 100
 // Colours and cursor movements: they tell nothing, and would make equal lines differ.
@@ -68,9 +75,11 @@ export class DenialReader {
 
   read(chunk: string | Uint8Array, at: string): readonly Violation[] {
     const text = typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString('utf8')
-    const lines = (this.#rest + text).split('\n')
+    const all = this.#rest + text
     // A program that never ends its line must not make us keep all of it.
-    this.#rest = (lines.pop() ?? '').slice(-longestLine)
+    this.#rest = all.slice(Math.max(all.lastIndexOf('\n') + 1, all.length - longestLine))
+    if (this.#told.size >= mostViolations || !hint.test(all.replaceAll(controls, ''))) return []
+    const lines = all.split('\n').slice(0, -1)
     return lines.flatMap((line) => this.#tell(line.slice(0, longestLine), at))
   }
 
