@@ -9,6 +9,9 @@ import type { Parts } from './parts.ts'
  */
 const shortestPauseMs = 400
 const pausePerLook = 2
+/** Where nothing changes the looks become rarer, up to what still shows a change within a second. */
+const idlePauseMs = 900
+const slowing = 1.2
 
 /** Captures the changeset while the agent runs, so that it can be read before the agent is done. */
 export function followChanges(
@@ -27,11 +30,13 @@ export function followChanges(
       const capture = await parts.changesets
         .capture(workspace, { final: false, signal: stop.signal })
         .catch(() => null)
-      if (capture !== null && capture.revision !== revision) {
+      const isNew = capture !== null && capture.revision !== revision
+      if (isNew) {
         revision = capture.revision
         note({ type: 'ChangesetCaptured', revision, files: capture.files })
       }
-      pause = Math.max(shortestPauseMs, (performance.now() - began) * pausePerLook)
+      const restful = isNew ? shortestPauseMs : Math.min(pause * slowing, idlePauseMs)
+      pause = Math.max(restful, (performance.now() - began) * pausePerLook)
     }
   })()
   return {
