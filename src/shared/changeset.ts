@@ -55,6 +55,8 @@ export const changedFileSchema = z.object({
   /** Present when the path is not UTF-8; then `path` shows replacement characters. */
   path_b64: z.string().optional(),
   from_path: z.string().optional(),
+  /** A new file with exactly the content that this other changed file of the root had before. */
+  copy_of: z.string().optional(),
   change: z.enum(changeKinds),
   kind: z.enum(['file', 'symlink', 'directory']),
   binary: z.boolean(),

@@ -43,6 +43,28 @@ test('what changed after it was decided on is shown against what was decided on,
   expect(text).toMatch(/^ second\/s +\|/m)
 })
 
+test('a new file with the content another changed file had is told as its copy, and lands like any new file', async () => {
+  await using bench = await Bench.make()
+  await bench.user('seq 9 > original; : > empty; echo moved > old')
+  const { id } = await bench.dispatch(
+    'cp original copy; echo more >> original; : > new; mv old first; cp first second; echo x >> empty',
+  )
+  const { files } = await bench.changesets.get(id)
+  const told = files.map(({ path, change, from_path, copy_of }) => [path, change, from_path ?? copy_of])
+  expect(told).toEqual([
+    ['copy', 'added', 'original'],
+    ['empty', 'modified', undefined],
+    ['first', 'renamed', 'old'],
+    ['new', 'added', undefined],
+    ['original', 'modified', undefined],
+    ['second', 'added', 'old'],
+  ])
+  await bench.changesets.decide(id, { path: 'copy', verdict: 'approve' }, 'me')
+  await bench.changesets.apply(id, { all: false, include_ignored: false }, 'me')
+  expect(await bench.snapshot()).toMatch(/^copy f 644/m)
+  expect((await bench.changesets.get(id)).files.map(({ path }) => path)).not.toContain('copy')
+})
+
 test('who gives up, or applies, what cannot be any more is told the way out; a conflict names the command', async () => {
   await using bench = await Bench.make()
   await bench.user('echo one > file')

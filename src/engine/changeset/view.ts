@@ -9,6 +9,8 @@ import { readPatch, type PatchFile, type PatchHunk } from './patch.ts'
 export type FileView = {
   readonly entry: Entry
   readonly from: Entry | null
+  /** Another changed file that had exactly this content before. Told, and no more: nothing comes of it. */
+  readonly copyOf: BytePath | null
   readonly change: ChangeKind
   readonly binary: boolean
   readonly hunks: readonly PatchHunk[]
@@ -42,10 +44,11 @@ export async function readView(gitDir: string, revision: string, manifest: Manif
     for (const { path } of own) {
       for (let at = parentOf(path); at !== '' && !parents.has(at); at = parentOf(at)) parents.add(at)
     }
+    const originals = originalsOf(own)
     for (const entry of own) {
       if (isImplied(entry, parents)) implied.push(entry)
       else if (!renamedFrom.has(entry.path) || byPath.has(entry.path)) {
-        files.push(fileView(entry, byPath.get(entry.path), byEntryPath))
+        files.push(fileView(entry, byPath.get(entry.path), byEntryPath, originals))
       }
     }
   }
@@ -71,16 +74,32 @@ function fileView(
   entry: Entry,
   patch: PatchFile | undefined,
   byPath: ReadonlyMap<BytePath, Entry>,
+  originals: ReadonlyMap<string, BytePath>,
 ): FileView {
   const from = patch?.from == null ? null : (byPath.get(patch.from) ?? null)
   return {
     entry,
     from,
+    copyOf: from === null && entry.base === null ? (originals.get(contentKey(entry.result)) ?? null) : null,
     change: changeOf(entry, from),
     binary: patch?.binary ?? false,
     hunks: patch?.hunks ?? [],
     anchor: anchorOf(entry, from),
   }
+}
+
+/** Where each content lay before, of what changed. */
+function originalsOf(entries: readonly Entry[]): ReadonlyMap<string, BytePath> {
+  const found = new Map<string, BytePath>()
+  for (const { base, path } of entries) {
+    const key = contentKey(base)
+    if (key !== '' && !found.has(key)) found.set(key, path)
+  }
+  return found
+}
+/** Empty files are all alike and no copies of each other. */
+function contentKey(side: Side | null): string {
+  return side?.kind === 'file' && side.size > 0 ? side.sha256 : ''
 }
 
 function changeOf({ base, result }: Entry, from: Entry | null): ChangeKind {
@@ -200,6 +219,7 @@ export function changedFile(file: FileView, decisions: Decisions, notes: Notes):
     path: toText(entry.path),
     ...(isUtf8(entry.path) ? {} : { path_b64: toBytes(entry.path).toString('base64') }),
     ...(from === null ? {} : { from_path: toText(from.path) }),
+    ...(file.copyOf === null ? {} : { copy_of: toText(file.copyOf) }),
     change: file.change,
     kind: shown === null || shown.kind === 'special' ? 'file' : shown.kind,
     binary: file.binary,
