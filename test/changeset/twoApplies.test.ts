@@ -28,6 +28,8 @@ test('of two applies at once one lands and the other is told why not; no file is
   const again = await place.orangery('changeset', 'apply', ids[loser] ?? '', '--all')
   expect(again.code).toBe(75)
   expect(again.stderr).toContain(`orangery changeset resolve ${ids[loser]}`)
+  const marked = await place.orangery('changeset', 'conflicts', ids[loser] ?? '', '--path', 'file7')
+  expect(marked.stdout).toMatch(/^<<<<<<< yours\n/)
   expect([...contents()]).toEqual([loser === 1 ? 'first\n' : 'second\n'])
 
   // The same one twice, as two people reviewed it: it lands once.
@@ -44,4 +46,4 @@ test('of two applies at once one lands and the other is told why not; no file is
   )
   expect([...contents()]).toEqual([loser === 1 ? 'first\n' : 'second\n'])
   expect(readdirSync(place.folder).filter((name) => name.startsWith('.orangery-apply'))).toEqual([])
-})
+}, 180_000)

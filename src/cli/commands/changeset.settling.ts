@@ -28,7 +28,15 @@ async function rework(id: string, options: ReworkOptions) {
   else print(result.dispatch)
 }
 
-async function showConflicts(id: string, options: Json) {
+async function showConflicts(id: string, options: Json & { path?: string; root?: string }) {
+  const { path, root } = options
+  if (path !== undefined) {
+    const place = { id, path, ...(root === undefined ? {} : { root }) }
+    const texts = await withClient((client) => client.call('changeset.conflict_texts', place))
+    if (options.json) return printJson(texts)
+    // Byte for byte, whatever its line ends and encoding: it is edited and given back.
+    return void process.stdout.write(Buffer.from(texts.both_b64, 'base64'))
+  }
   reportConflicts(await withClient((client) => client.call('changeset.conflicts', { id })), options)
 }
 
@@ -82,8 +90,16 @@ export function registerSettling(changeset: Command): void {
     .command('conflicts <id>')
     .summary('what an apply would run into')
     .description('Lists files that both you and the agent changed, and what can be chosen. Changes nothing.')
+    .option(
+      '--path <path>',
+      'print this file with both sides in it, marked, to edit for `resolve … edit --file`',
+    )
+    .option('--root <folder>', 'the root the file is in, where there are several')
     .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  orangery changeset conflicts 20260128')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  orangery changeset conflicts 20260128\n  orangery changeset conflicts 20260128 --path src/main.c > edited.c',
+    )
     .action(showConflicts)
 
   changeset

@@ -67,15 +67,21 @@ test('a new file with the content another changed file had is told as its copy, 
 
 test('who gives up, or applies, what cannot be any more is told the way out; a conflict names the command', async () => {
   await using bench = await Bench.make()
-  await bench.user('echo one > file')
-  const { id } = await bench.dispatch('echo two > file')
+  await bench.user('printf "one\\r\\n" > file')
+  const { id } = await bench.dispatch('printf "two\\r\\n" > file')
   const { changesets } = bench
-  await bench.user('echo three > file')
+  await bench.user('printf "three\\r\\n" > file')
   await expect(changesets.apply(id, { all: true, include_ignored: false }, 'me')).rejects.toMatchObject({
     hint: expect.stringContaining(`orangery changeset resolve ${id} `) as string,
   })
-  await changesets.resolve(id, { path: 'file', choice: 'theirs' }, 'me')
+  // Line ends and encodings are the person's own business.
+  const { both } = await changesets.conflictTexts(id, { path: 'file' })
+  expect(both.toString()).toMatch(/^<<<<<<< yours\r\nthree\r\n[^]*two\r\n>>>>>>> the agent's\r\n$/)
+  const edited = Buffer.from('both\r\n\xff\r\n', 'latin1')
+  const content_b64 = edited.toString('base64')
+  await changesets.resolve(id, { path: 'file', choice: 'edit', content_b64 }, 'me')
   await changesets.apply(id, { all: true, include_ignored: false }, 'me')
+  expect((await readFile(join(bench.root, 'file'))).equals(edited)).toBe(true)
   await expect(changesets.abandon(id, 'me')).rejects.toMatchObject({
     hint: expect.stringContaining(`orangery changeset undo ${id}`) as string,
   })
