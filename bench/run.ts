@@ -69,6 +69,10 @@ async function main(): Promise<number> {
   const chosen = (await loadRows()).filter(
     ({ file, row }) => values.only === undefined || `${file} ${row.name}`.includes(values.only),
   )
+  if (chosen.length === 0) {
+    console.error(`orangery: --only ${values.only}: no row is called so\n  hint: npm run bench -- --list`)
+    return 64
+  }
   if (values.list) {
     for (const { file, row } of chosen) console.log(`${file.padEnd(14)} ${row.name}`)
     return 0

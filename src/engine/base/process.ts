@@ -17,8 +17,20 @@ export type RunResult = {
   readonly stderr: Buffer
 }
 
+const unlike = (text: string, at: number, all: readonly string[]): boolean => all.indexOf(text) === at
+
+/** Where systems keep their programs: looked through after the user's own PATH, which may lack them. */
+export const systemFolders = [
+  '/usr/local/sbin',
+  '/usr/local/bin',
+  '/usr/sbin',
+  '/usr/bin',
+  '/sbin',
+  '/bin',
+] as const
+
 export const minimalEnv: Readonly<Record<string, string>> = {
-  PATH: process.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin',
+  PATH: [...(process.env['PATH']?.split(':') ?? []), ...systemFolders].filter(unlike).join(':'),
   LANG: 'C.UTF-8',
 }
 

@@ -45,8 +45,10 @@ export class ChangesetReader {
   find(id: DispatchId): ChangesetRecord {
     const record = this.#context.records.find(id)
     if (record !== null) return record
-    const why = 'the dispatch changed nothing or is unknown'
-    throw new OrangeryError('changeset.not_found', `no changeset ${id}: ${why}`, { kind: 'not_found' })
+    throw new OrangeryError('changeset.not_found', `no changeset ${id}: nothing of it was captured`, {
+      kind: 'not_found',
+      hint: `It changed nothing, or still runs: \`orangery dispatch status ${id}\` says which.`,
+    })
   }
 
   view(record: ChangesetRecord, revision: string = record.revision): Promise<View> {

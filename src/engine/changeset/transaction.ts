@@ -150,15 +150,25 @@ export async function recoverChangeset(context: ApplyContext, record: ChangesetR
   }
 }
 
+/** A path in an error of the system may be one of ours, below a descriptor, that says nothing to anybody. */
+const reasons: Readonly<Record<string, string>> = {
+  EACCES: 'one of its folders may not be written by you',
+  EPERM: 'one of its folders may not be written by you',
+  EROFS: 'one of its folders is on a read-only file system',
+  ENOSPC: 'no space is left on the disk',
+  EDQUOT: 'no space is left on the disk',
+}
+
 function landingFailure(journal: Journal, error: unknown): unknown {
   if (error instanceof OrangeryError) return error
-  const why = error instanceof Error ? error.message : String(error)
+  const code = (error as NodeJS.ErrnoException).code ?? ''
+  const why = reasons[code] ?? (error instanceof Error ? error.message : String(error))
   return new OrangeryError(
     'changeset.apply_failed',
     `cannot ${journal.kind} changeset ${journal.id}: ${why}`,
     {
       kind: 'cannot_create',
-      hint: 'Nothing was changed.',
+      hint: code in reasons ? 'Nothing was changed. Mend that, then try again.' : 'Nothing was changed.',
       cause: error,
     },
   )

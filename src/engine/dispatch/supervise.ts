@@ -122,10 +122,10 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
     const why = error instanceof Error ? error.message : String(error)
     outcome = { status: 'failed', exitCode: null, signal: null, error: why }
   }
-  await finish(parts, job, workspace, log, seen, outcome, claims)
+  const error = await finish(parts, job, workspace, log, seen, outcome, claims)
   // A signal reached only us; who was told to end the family does it twice, which does no harm.
   if (outcome.status === 'cancelled') await endOrphanedChildren(parts).catch(() => {})
-  return outcome
+  return { ...outcome, error }
 }
 
 const configPlaces = (parts: Parts, job: Job) => ({
@@ -329,7 +329,7 @@ async function finish(
   seen: Observations,
   outcome: Outcome,
   claims: AsyncDisposableStack,
-): Promise<void> {
+): Promise<string | null> {
   const { layout, store, changesets } = parts
   const { id, project } = job
   let error = outcome.error
@@ -382,4 +382,5 @@ async function finish(
   await expireArchive(layout).catch(() => {})
   // Only where the user set a size; whoever waits for this dispatch has been told by now.
   await store.retention.trim().catch(() => {})
+  return error
 }

@@ -8,7 +8,12 @@ function check(name: string, ability: Ability, detail: string): CheckResult {
     : { name, ok: false, detail: ability.why, fix: ability.fix }
 }
 
-const packages: Partial<Record<ToolName, string>> = { bwrap: 'bubblewrap', mount: 'mount' }
+const packages: Partial<Record<ToolName, string>> = {
+  bwrap: 'bubblewrap',
+  mount: 'mount',
+  git: 'git',
+  mkfifo: 'coreutils',
+}
 
 function toolCheck(host: HostFacts, name: ToolName): CheckResult {
   const path = host.tools[name]
@@ -47,7 +52,9 @@ export function workspaceOf(host: HostFacts): string {
 function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
   const common = [
     check('user namespaces', host.userNamespaces, 'available to this user'),
-    ...(['sh', 'unshare', 'setpriv', 'setsid', 'mount'] as const).map((name) => toolCheck(host, name)),
+    ...(['sh', 'unshare', 'setpriv', 'setsid', 'mount', 'mkfifo', 'git'] as const).map((name) =>
+      toolCheck(host, name),
+    ),
   ]
   const overlay = check('kernel overlay', host.overlay, `works on ${host.filesystem}`)
   const workspace = host.overlay.ok

@@ -3,7 +3,7 @@ import { access, lstat, mkdir, mkdtemp, readFile, readlink, rm, stat, statfs } f
 import { arch, platform, release } from 'node:os'
 import { join } from 'node:path'
 import { ensurePrivateDir } from '../base/files.ts'
-import { minimalEnv, run } from '../base/process.ts'
+import { minimalEnv, run, systemFolders } from '../base/process.ts'
 import { detectCgroups, type CgroupFacts } from './cgroups.ts'
 import { detectEtcLayer, type EtcLayer, type SecretPath } from './etc.ts'
 import type { Architecture } from './seccomp/syscalls.ts'
@@ -20,6 +20,8 @@ const toolNames = [
   'taskset',
   'mount',
   'find',
+  'git',
+  'mkfifo',
   'fuse-overlayfs',
   'systemd-run',
 ] as const
@@ -60,10 +62,8 @@ export type HostFacts = {
   readonly etcLayer: EtcLayer | null
 }
 
-const toolFolders = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
-
 async function findTool(name: string): Promise<string | null> {
-  const folders = new Set([...toolFolders, ...(minimalEnv['PATH'] ?? '').split(':')])
+  const folders = new Set([...systemFolders, ...(minimalEnv['PATH'] ?? '').split(':')])
   for (const folder of folders) {
     if (!folder.startsWith('/')) continue
     const path = join(folder, name)

@@ -8,6 +8,7 @@ export const isBusy = (error: unknown): boolean => /^SQLITE_(BUSY|LOCKED)/.test(
 const words: Readonly<Record<string, string>> = {
   EEXIST: 'a file stands where their folder should be',
   ENOTDIR: 'a file stands where their folder should be',
+  ENOENT: 'their folder cannot be made there',
   EISDIR: 'a folder stands where the database should be',
   EACCES: 'no permission',
   EPERM: 'no permission',
