@@ -1,7 +1,9 @@
 import Sqlite from 'better-sqlite3'
+import { once } from 'node:events'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { isTerminal } from '../../src/shared/dispatch.ts'
+import { ended, Place } from '../../src/cli/testing/orangery.ts'
+import { isTerminal, type DispatchRow } from '../../src/shared/dispatch.ts'
 import { Bench, processesWith } from '../dispatch/harness.ts'
 
 function supervisorOf(bench: Bench, id: string): number {
@@ -71,4 +73,25 @@ test('a kill reaches the children that are spawned while it goes on', async () =
   // Each either came in time and was ended, or was refused; a start that was cut short says so.
   for (const outcome of outcomes) expect(outcome).toMatch(/^(\d{14}-|refused$|busy$)/)
   expect(await processesWith('sleep\x00871')).toEqual([])
+})
+
+test('a parent in the foreground takes its children along, by Ctrl-C and by kill -9', async () => {
+  for (const signal of ['SIGINT', 'SIGKILL'] as const) {
+    using place = new Place()
+    const run = place.start({}, 'run', '-q', '--', 'sh', '-c', 'echo ready; exec sleep 8721')
+    run.stdin.end()
+    const end = ended(run)
+    await once(run.stdout, 'data')
+    const list = async () =>
+      JSON.parse((await place.orangery('dispatch', 'list', '--json')).stdout) as DispatchRow[]
+    const [parent] = await list()
+    const child = await place.orangery('dispatch', 'spawn', '--parent', parent!.id, '--', 'sleep', '8722')
+    expect(child.stderr).toBe('')
+    run.kill(signal)
+    await end
+    await place.orangery('dispatch', 'wait', child.stdout.trim())
+    const rows = new Map<string, string>((await list()).map((row) => [row.id, row.status]))
+    expect(rows.get(parent!.id)).toBe(signal === 'SIGINT' ? 'cancelled' : 'interrupted')
+    expect(rows.get(child.stdout.trim())).toBe('cancelled')
+  }
 })
