@@ -4,8 +4,8 @@ import { FixText } from '../design/FixText.tsx'
 import { Plain } from '../text/Plain.tsx'
 
 type PreflightPanelProps = {
-  /** What has to be filled in first; null when nothing has. */
-  missing: string | null
+  /** What has to be filled in or looked at again. */
+  missing: string
   /** The checks that no field shows at its own place. */
   report: PreflightReport | undefined
   checked: number
@@ -18,7 +18,7 @@ export function PreflightPanel({ missing, report, checked, busy }: PreflightPane
     return (
       <p className="flex items-center gap-2 text-small text-ink-faint" role="status">
         {busy && <LoaderCircle size={14} className="animate-spin" />}
-        {busy ? 'Checking…' : (missing ?? 'Checked before it starts: folders, sandbox, disk, sign-ins.')}
+        {busy ? 'Checking…' : missing}
       </p>
     )
   }
@@ -35,7 +35,7 @@ export function PreflightPanel({ missing, report, checked, busy }: PreflightPane
     return (
       <p className="flex items-center gap-2 text-small text-bad" role="status">
         <CircleAlert size={14} />
-        It cannot start like this.
+        {missing}
       </p>
     )
   }

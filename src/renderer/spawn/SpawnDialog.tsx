@@ -13,7 +13,7 @@ import { recentCommands } from './again.ts'
 import { checkSentence, fieldOfCheck } from './failedChecks.ts'
 import { Field, FieldMessage, type FieldTrouble } from './Field.tsx'
 import { FolderField } from './FolderField.tsx'
-import { emptyForm, fill, rootsOf, terminalLine, type SpawnField, type SpawnForm } from './form.ts'
+import { emptyForm, fill, lookAt, rootsOf, terminalLine, type SpawnField, type SpawnForm } from './form.ts'
 import { LevelCards } from './LevelCards.tsx'
 import { MoreFields } from './MoreFields.tsx'
 import { PreflightPanel } from './PreflightPanel.tsx'
@@ -82,6 +82,12 @@ export function SpawnDialog({ first, rows, onClose }: SpawnDialogProps) {
     return check === undefined ? undefined : { text: checkSentence(check), fix: check.fix }
   }
   const others = failed.filter((check) => fieldOfCheck(check) === null)
+  const atFields = Object.fromEntries(
+    failed.flatMap((check) => {
+      const field = fieldOfCheck(check)
+      return field === null ? [] : [[field, check.detail] as const]
+    }),
+  )
   const blocked = !filled.ok ? filled.why : failed.length > 0 ? 'A check failed; see above.' : null
   const start = () => {
     if (filled.ok && blocked === null && !spawn.isPending) spawn.mutate(filled.input)
@@ -101,7 +107,7 @@ export function SpawnDialog({ first, rows, onClose }: SpawnDialogProps) {
         <>
           <div className="min-w-0 flex-1">
             <PreflightPanel
-              missing={filled.ok ? null : filled.why}
+              missing={filled.ok ? lookAt(atFields) : filled.why}
               checked={preflight.report?.checks.length ?? 0}
               report={
                 preflight.report === undefined ? undefined : { ok: preflight.report.ok, checks: others }

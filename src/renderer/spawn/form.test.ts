@@ -36,6 +36,7 @@ test('what is wrong is said at its field, in the words of the form', () => {
   if (wrong.ok) throw new Error('it was taken')
   expect(Object.keys(wrong.troubles)).toEqual(['folder', 'hosts', 'cpus', 'timeoutS'])
   expect(wrong.troubles.hosts).toContain('foo/bar is no host')
+  expect(wrong.why).toBe('Look again at Folder, Hosts it may reach, CPUs, Time.')
   expect(Object.values(wrong.troubles).join()).not.toContain('--')
   expect(fill({ ...filled, hosts: 'a.example db.test:5432=127.0.0.1:5432 @npm', cpus: '0.5' }).ok).toBe(true)
 })

@@ -93,6 +93,25 @@ export type SpawnField = (typeof spawnFields)[number]
 /** By field, in the words of the form. */
 export type Troubles = Readonly<Partial<Record<SpawnField, string>>>
 
+const fieldNames: Readonly<Record<SpawnField, string>> = {
+  folder: 'Folder',
+  command: 'Command',
+  worktree: 'Worktree',
+  hosts: 'Hosts it may reach',
+  memoryMb: 'Memory',
+  cpus: 'CPUs',
+  timeoutS: 'Time',
+  level: 'Isolation',
+}
+
+/** The fields at fault by name: the one that is may be out of sight. */
+export function lookAt(troubles: Troubles): string {
+  const names = spawnFields.filter((field) => troubles[field] !== undefined).map((field) => fieldNames[field])
+  return names.length === 0
+    ? 'Checked before it starts: folders, sandbox, disk, sign-ins.'
+    : `Look again at ${names.join(', ')}.`
+}
+
 export type Filled =
   | { readonly ok: true; readonly input: SpawnInput }
   | {
@@ -130,8 +149,7 @@ export function fill(form: SpawnForm): Filled {
   const troubles = troublesIn(form)
   const missing = missingIn(form)
   if (missing !== null) return { ok: false, missing: missing.field, why: missing.why, troubles }
-  if (Object.keys(troubles).length > 0)
-    return { ok: false, missing: null, why: 'Something above is not right yet.', troubles }
+  if (Object.keys(troubles).length > 0) return { ok: false, missing: null, why: lookAt(troubles), troubles }
   try {
     const spec = specOf(form)
     return {
