@@ -1,7 +1,7 @@
 import { CircleCheck, Equal, EqualNot, TriangleAlert } from 'lucide-react'
 import { useMemo } from 'react'
 import { compareSandbox, type ComparedField } from '../../shared/compare.ts'
-import type { DispatchDetail } from '../../shared/dispatch.ts'
+import { isTerminal, type DispatchDetail } from '../../shared/dispatch.ts'
 import { Disclosure } from '../design/Disclosure.tsx'
 import { Plain } from '../text/Plain.tsx'
 import { fieldWords, isOwnLine } from './fields.ts'
@@ -17,7 +17,22 @@ function Cell({ text, none }: { text: string | null; none: string }) {
 
 const keyOf = (field: ComparedField) => field.field + field.effective
 
-function Line({ field, ended }: { field: ComparedField; ended: boolean }) {
+/** What the record can say of the sandbox: not yet, what was seen, or nothing (it never ran, or not under us). */
+type Stage = 'running' | 'seen' | 'unseen'
+
+const heading: Readonly<Record<Stage, string>> = {
+  running: 'Effective (still running)',
+  seen: 'Effective',
+  unseen: 'Effective (not on record)',
+}
+
+const plainly: Readonly<Record<Stage, string>> = {
+  running: 'Nothing was requested beyond the defaults, and nothing has been recorded yet.',
+  seen: 'Nothing was requested beyond the defaults, and nothing went beyond them.',
+  unseen: 'Nothing was requested beyond the defaults, and no sandbox of it is on record.',
+}
+
+function Line({ field, stage }: { field: ComparedField; stage: Stage }) {
   const tone = field.violation !== null ? 'bg-bad-wash' : field.differs ? 'bg-warn-wash' : ''
   const both = field.requested !== null && field.effective !== null
   return (
@@ -46,7 +61,7 @@ function Line({ field, ended }: { field: ComparedField; ended: boolean }) {
         )}
       </td>
       <td className="px-3 py-1.5 font-mono text-small tight:px-2">
-        <Cell text={field.effective} none={ended ? '–' : 'not known yet'} />
+        <Cell text={field.effective} none={stage === 'running' ? 'not known yet' : '–'} />
       </td>
     </tr>
   )
@@ -54,11 +69,11 @@ function Line({ field, ended }: { field: ComparedField; ended: boolean }) {
 
 function Verdict({
   fields,
-  ended,
+  stage,
   isPlain,
 }: {
   fields: readonly ComparedField[]
-  ended: boolean
+  stage: Stage
   /** Nothing was asked for: then that is said instead. */
   isPlain: boolean
 }) {
@@ -76,7 +91,7 @@ function Verdict({
         ))}
       </ul>
     )
-  if (!ended || isPlain) return null
+  if (stage !== 'seen' || isPlain) return null
   return (
     <p className="mb-3 flex items-center gap-2 text-good">
       <CircleCheck size={15} className="shrink-0" /> Nothing happened beyond what was requested.
@@ -90,7 +105,8 @@ function Verdict({
  */
 export function Comparison({ detail }: { detail: DispatchDetail }) {
   const fields = useMemo(() => compareSandbox(detail), [detail])
-  const ended = detail.sandbox_effective !== null
+  const unseen = isTerminal(detail.status) ? 'unseen' : 'running'
+  const stage: Stage = detail.sandbox_effective === null ? unseen : 'seen'
   // A violation without a setting of its own has nothing to stand beside; it is said above.
   const lines = fields.filter((field) => !isOwnLine(field.field))
   const telling = lines.filter(
@@ -100,13 +116,11 @@ export function Comparison({ detail }: { detail: DispatchDetail }) {
   return (
     <section aria-label="Requested and effective">
       <h2 className="mb-2 text-large font-semibold">Requested and effective</h2>
-      <Verdict fields={fields} ended={ended} isPlain={telling.length === 0} />
+      <Verdict fields={fields} stage={stage} isPlain={telling.length === 0} />
       {telling.length === 0 ? (
         <p className="flex gap-2 text-ink-soft">
-          {ended && <CircleCheck size={15} className="mt-0.5 shrink-0 text-good" />}
-          {ended
-            ? 'Nothing was requested beyond the defaults, and nothing went beyond them.'
-            : 'Nothing was requested beyond the defaults, and nothing has been recorded yet.'}
+          {stage === 'seen' && <CircleCheck size={15} className="mt-0.5 shrink-0 text-good" />}
+          {plainly[stage]}
         </p>
       ) : (
         <div className="overflow-hidden rounded-lg shadow-[0_0_0_1px_var(--line)]">
@@ -116,14 +130,12 @@ export function Comparison({ detail }: { detail: DispatchDetail }) {
                 <th className="w-34 px-3 py-1.5 font-medium tight:w-24 tight:px-2">Setting</th>
                 <th className="px-3 py-1.5 font-medium tight:px-2">Requested</th>
                 <th className="w-6" aria-label="Same or not" />
-                <th className="px-3 py-1.5 font-medium tight:px-2">
-                  {ended ? 'Effective' : 'Effective (still running)'}
-                </th>
+                <th className="px-3 py-1.5 font-medium tight:px-2">{heading[stage]}</th>
               </tr>
             </thead>
             <tbody>
               {telling.map((field) => (
-                <Line key={keyOf(field)} field={field} ended={ended} />
+                <Line key={keyOf(field)} field={field} stage={stage} />
               ))}
             </tbody>
           </table>
