@@ -64,6 +64,11 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
   Object.assign(server, { httpAllowHalfOpen: true })
 
   const greeted = (socket: Duplex) => clearTimeout(greeting.get(socket))
+  const heard = new WeakSet<Duplex>()
+  const hear = (socket: Duplex) => {
+    heard.add(socket)
+    greeted(socket)
+  }
   const serve = (client: Socket) => {
     greeting.set(
       client,
@@ -79,7 +84,7 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
   })
 
   server.on('connect', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    greeted(socket)
+    hear(socket)
     // A socket of ours, emitted into the server above.
     void onConnect(request, socket as Socket, head)
   })
@@ -104,7 +109,7 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
   }
 
   server.on('request', (request, response) => {
-    greeted(request.socket)
+    hear(request.socket)
     void onRequest(request, response).catch((error: unknown) => {
       const { status, text } = statusOf(error)
       answer(request, response, status, text)
@@ -129,7 +134,7 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
   }
 
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    greeted(socket)
+    hear(socket)
     const client = socket as Socket
     client.on('error', () => client.destroy())
     void onUpgrade(request, client, head).catch((error: unknown) => {
@@ -221,21 +226,22 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     const secureContext = authority.contextFor(target.host)
     const inside = new TLSSocket(client, { isServer: true, secureContext, ALPNProtocols: ['http/1.1'] })
     let isSettled = false
-    // Java and whoever pins certificates do not trust us: nobody was reached, and that has to be on record.
+    // Java and whoever pins certificates do not trust us: nobody was reached, and that has to be on record. Some
+    // look at the certificate only when the handshake is over, so that only a request tells of trust.
     const fail = (why: string) => {
-      if (!isSettled) gate.deny(target, via, `the program refused our TLS, opened for a secret (${why})`)
+      if (!isSettled && !heard.has(inside))
+        gate.deny(target, via, `the program refused our TLS, opened for a secret (${why})`)
       isSettled = true
       client.destroy()
     }
     const timer = setTimeout(() => fail('it took too long'), handshakeMs)
     client.once('close', () => {
       clearTimeout(timer)
-      fail('it hung up')
+      fail('it hung up before it asked for anything')
     })
     inside.on('error', (error: NodeJS.ErrnoException) => fail(error.code ?? 'failed'))
     inside.once('secure', () => {
       clearTimeout(timer)
-      isSettled = true
       fixed.set(inside, { target, via, ready: passage, opened: true })
       serve(inside)
     })
