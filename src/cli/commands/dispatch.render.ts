@@ -25,13 +25,16 @@ function changesOf({ changeset }: DispatchRow): string {
 export function renderList(rows: readonly DispatchRow[], tree: boolean): string {
   if (rows.length === 0) return 'no dispatches yet'
   const ordered = tree ? asTree(rows) : rows.map((row) => ({ row, depth: 0 }))
+  // A child whose parent is further back than the list goes must not look like one that has none.
+  const of = ({ parent_id: parent }: DispatchRow, depth: number) =>
+    tree && parent !== null && depth === 0 ? `child of ${showAll(parent)}: ` : ''
   const cells = ordered.map(({ row, depth }) => [
     `${'  '.repeat(depth)}${row.id}`,
     stateOf(row),
     levelOf(row),
     changesOf(row),
     age(row.created_at),
-    titleOf(row),
+    of(row, depth) + titleOf(row),
   ])
   return renderTable(['id', 'status', 'level', 'changeset', 'started', 'what'], cells)
 }

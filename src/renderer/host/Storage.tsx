@@ -102,6 +102,7 @@ function Retention({ disk }: { disk: DiskUse }) {
 /** What each dispatch costs. */
 export function Storage() {
   const disk = useAnswer('disk.use', {}, { fresh: true })
+  const [all, setAll] = useState(false)
   if (disk.error !== null)
     return (
       <p className="selectable text-bad">
@@ -120,12 +121,12 @@ export function Storage() {
         aside={<span className="tabular text-large text-ink-soft">{bytes(total)}</span>}
       >
         <Rows empty="No dispatch costs anything yet.">
-          {dispatches.slice(0, shownMost).map((use) => (
+          {dispatches.slice(0, all ? undefined : shownMost).map((use) => (
             <Use key={use.id} use={use} most={most} />
           ))}
         </Rows>
-        {dispatches.length > shownMost && (
-          <p className="text-small text-ink-faint">{dispatches.length - shownMost} smaller ones.</p>
+        {!all && dispatches.length > shownMost && (
+          <Button onClick={() => setAll(true)}>Show {dispatches.length - shownMost} smaller ones</Button>
         )}
       </Section>
       <Retention disk={disk.data} />
