@@ -82,13 +82,16 @@ async function events(id: string): Promise<EventBody[]> {
   for await (const { event } of call().open('dispatch.events', { id, follow: false })) found.push(event)
   return found
 }
-async function openRequest(id: string): Promise<BoundaryState['requests'][number]> {
+async function openRequest(
+  id: string,
+  source?: BoundaryState['requests'][number]['source'],
+): Promise<BoundaryState['requests'][number]> {
   let found: BoundaryState['requests'][number] | undefined
   await waitUntil(
     'a request is open',
     async () => {
       const { requests: known } = await call().call('boundary.show', { id })
-      found = known.find(({ status }) => status === 'open')
+      found = known.find((each) => each.status === 'open' && (source ?? each.source) === each.source)
       return found !== undefined
     },
     60_000,
@@ -127,7 +130,7 @@ test('a denied request leaves the agent where it is and carries the person’s w
   const id = await spawn(`${tryToWrite}`, { boundary: 'readonly' })
   await says(id, 'refused')
   const waiting = call().call('boundary.request', { id, to: 'readwrite', reason: 'please', wait_s: 60 })
-  await openRequest(id)
+  await openRequest(id, 'user')
   await call().call('boundary.deny', { id, message: 'not today' })
   expect(await waiting).toMatchObject({ status: 'denied', answer: { message: 'not today' } })
   expect(await output(id)).not.toContain('wrote')

@@ -240,6 +240,8 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
       fail('it hung up before it asked for anything')
     })
     inside.on('error', (error: NodeJS.ErrnoException) => fail(error.code ?? 'failed'))
+    // Ended with nothing asked: there is no answer to wait for, though a half of it is still open.
+    inside.once('end', () => heard.has(inside) || fail('it ended before it asked for anything'))
     inside.once('secure', () => {
       clearTimeout(timer)
       fixed.set(inside, { target, via, ready: passage, opened: true })
