@@ -33,7 +33,7 @@ test('status for people leaves no number out and shows each as it was written', 
   expect(stdout).toMatch(/^ {2}n\s+\[123456789012345678901234567890,1e400,-0,1\.0,1E2\]/m)
   expect(stdout).toMatch(/^ {2}later\s+\{"x":1\.50\}/m)
   expect(stdout).toMatch(/^ {2}max_turns\s+at most 5/m)
-  expect(stdout).toMatch(/^ {2}limits\.timeout_s\s+60/m)
+  expect(stdout).toMatch(/^ {2}limits\.timeout_s\s+at most 60 s/m)
 })
 
 test('what another program left as a spec is shown, whatever it is', async () => {

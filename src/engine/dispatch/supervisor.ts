@@ -13,6 +13,9 @@ export type Order = { readonly job: Job }
 /** What it answers, as one line: it has taken the job over, or why not. */
 export type Answer = { readonly taken: true } | { readonly error: ErrorReport }
 
+/** A start makes many small file calls side by side; with the usual four threads they would queue. */
+export const supervisorThreads = '12'
+
 async function readLine(source: Readable): Promise<string | null> {
   let text = ''
   for await (const chunk of source) {
@@ -42,6 +45,8 @@ export async function superviseFromPipe(
   process.on('SIGTERM', () => stop.abort('SIGTERM'))
   try {
     await using parts = await opening
+    // Read by now, and not meant for an agent that inherits our environment.
+    if (process.env['UV_THREADPOOL_SIZE'] === supervisorThreads) delete process.env['UV_THREADPOOL_SIZE']
     const { io, spare } = warm.take(job.size)
     const supervisorStartTicks = await ownStartTicks()
     // Refused where it was given up meanwhile: then nothing must start.

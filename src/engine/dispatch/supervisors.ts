@@ -3,7 +3,7 @@ import { errorFromReport, OrangeryError } from '../../shared/errors.ts'
 import { entryCommand, entryEnv } from '../base/entry.ts'
 import type { Job } from './job.ts'
 import type { Places } from './parts.ts'
-import type { Answer, Order } from './supervisor.ts'
+import { supervisorThreads, type Answer, type Order } from './supervisor.ts'
 
 const spareDelayMs = 500
 
@@ -66,7 +66,7 @@ function startSupervisor({ dataDir, configDir }: Places): ChildProcess {
   const child = spawn(program, [...args, dataDir, configDir], {
     detached: true,
     stdio: ['pipe', 'pipe', 'ignore'],
-    env: { ...process.env, ...entryEnv },
+    env: { UV_THREADPOOL_SIZE: supervisorThreads, ...process.env, ...entryEnv },
     cwd: '/',
   })
   // A supervisor must not keep its host alive.
