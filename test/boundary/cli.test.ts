@@ -16,7 +16,7 @@ let scope: AsyncDisposableStack
 let place: Place
 beforeEach(() => {
   scope = new AsyncDisposableStack()
-  place = scope.use(new Place())
+  place = scope.use(new Place('launcher'))
   const { dataDir } = place
   scope.defer(() =>
     waitUntil('supervisors are gone', async () => (await processesWith(dataDir)).length === 0, 30_000),

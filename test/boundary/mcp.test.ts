@@ -7,7 +7,7 @@ import type { DispatchDetail } from '../../src/shared/dispatch.ts'
 import type { BoundaryRequest } from '../../src/shared/escalation.ts'
 
 test('an MCP client asks from inside a sandbox, is told that a person decides, and gets what the person said', async () => {
-  using place = new Place()
+  using place = new Place('launcher')
   const json = async <T>(...args: string[]) => {
     const ran = await place.orangery(...args, '--json')
     expect(ran, args.join(' ')).toMatchObject({ code: 0, stderr: '' })

@@ -14,7 +14,7 @@ async function recorded(place: Place, sandboxSpec: string): Promise<string> {
 }
 
 test('status --json holds the spec as it was given, numbers no program can hold included', async () => {
-  using place = new Place()
+  using place = new Place('launcher')
   const spec = `{ "access_mode":"read-only",\n${numbers}, "note":1, "note":2 }`
   const id = await recorded(place, ` ${spec}\n`)
   const json = await place.orangery('dispatch', 'status', id, '--json')
@@ -26,7 +26,7 @@ test('status --json holds the spec as it was given, numbers no program can hold 
 })
 
 test('status for people leaves no number out and shows each as it was written', async () => {
-  using place = new Place()
+  using place = new Place('launcher')
   const id = await recorded(place, `{"max_turns":5.0,"limits":{"timeout_s":6e1},${numbers}}`)
   const { stdout } = await place.orangery('dispatch', 'status', id)
   expect(stdout).toMatch(/^ {2}big\s+1e400/m)
@@ -37,7 +37,7 @@ test('status for people leaves no number out and shows each as it was written', 
 })
 
 test('what another program left as a spec is shown, whatever it is', async () => {
-  using place = new Place()
+  using place = new Place('launcher')
   const id = await recorded(place, 'workspace-write')
   const { stdout } = await place.orangery('dispatch', 'status', id, '--json')
   expect(JSON.parse(stdout)).toMatchObject({ sandbox_spec: 'workspace-write' })
@@ -52,7 +52,7 @@ test('what another program left as a spec is shown, whatever it is', async () =>
 })
 
 test('a spec on the command line that is not UTF-8 is bad input; the character that stands for such is not', async () => {
-  using place = new Place()
+  using place = new Place('launcher')
   const spelled = (bytes: string, form: '=' | '" "') => [
     'sh',
     '-c',

@@ -77,7 +77,7 @@ test('a kill reaches the children that are spawned while it goes on', async () =
 
 test('a parent in the foreground takes its children along, by Ctrl-C and by kill -9', async () => {
   for (const signal of ['SIGINT', 'SIGKILL'] as const) {
-    using place = new Place()
+    using place = new Place('launcher')
     const run = place.start({}, 'run', '-q', '--', 'sh', '-c', 'echo ready; exec sleep 8721')
     run.stdin.end()
     const end = ended(run)

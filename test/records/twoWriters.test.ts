@@ -26,7 +26,7 @@ async function openWindow(host: ReturnType<Place['start']>): Promise<Client> {
 }
 
 test('window and command line record 1,000 dispatches at once: no row lost, nobody sees a lock, all is heard', async () => {
-  using place = new Place()
+  using place = new Place('launcher')
   const host = place.start({}, 'serve', '--json')
   const end = ended(host)
   const window = await openWindow(host)

@@ -17,7 +17,7 @@ const within = (setup: string) => [
 type Report = { ok: boolean; checks: { name: string; ok: boolean; detail: string }[] }
 
 test('a filesystem mounted inside a root is found before anything is made, and named', async () => {
-  using place = new Place()
+  using place = new Place('launcher')
   const inner = join(place.folder, 'deep', 'a \\ "b"')
   await mkdir(inner, { recursive: true })
   await writeFile(join(place.folder, 'a.txt'), 'one\n')
@@ -53,7 +53,7 @@ test('a filesystem mounted inside a root is found before anything is made, and n
 })
 
 test('one folder shown at two paths by a bind mount is refused as the same root twice', async () => {
-  using place = new Place()
+  using place = new Place('launcher')
   const [one, two] = [join(place.folder, 'one'), join(place.folder, 'two')]
   await mkdir(one)
   await mkdir(two)

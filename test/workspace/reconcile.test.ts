@@ -107,7 +107,7 @@ test('a host that starts compares disk and database, shows what belongs to nothi
 })
 
 test('agent ls and doctor say that something belongs to nothing', async () => {
-  using place = new Place()
+  using place = new Place('launcher')
   expect(await place.orangery('agent', 'ls')).toMatchObject({ code: 0, stderr: '' })
   const orphan = join(place.dataDir, 'archive', 'unknown')
   await mkdir(orphan, { recursive: true })
