@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
 
 // Two kinds: `unit` sits beside its source and is quick; `slow` starts real sandboxes at length. Files of both run
@@ -24,6 +25,8 @@ export default defineConfig({
       {
         test: {
           name: 'slow',
+          // Supervisors of the build that `npm test` has just made start in a third of the time.
+          env: { ORANGERY_BUNDLES: join(import.meta.dirname, 'out', 'main') },
           include: ['test/**/*.test.ts'],
           environment: 'node',
           testTimeout: 180_000,

@@ -35,10 +35,14 @@ function failUsage(error: CommanderError, program: Command, args: readonly strin
   if (error.exitCode === 0) return 0
   const name = commandNamed(program, args)
   const help = `orangery ${name === '' ? '' : `${name} `}--help`
-  if (error.code === 'commander.help') return exitCodes.usage
+  const what = name === '' ? 'command line' : name
+  // Whoever names no command has been shown all there are.
+  if (error.code === 'commander.help') {
+    printError(`${what}: no command is given`, 'Name one of those above.')
+    return exitCodes.usage
+  }
   const [first = '', suggestion] = error.message.replace(/^error: /, '').split('\n')
   const hint = suggestion?.replace(/^\((.*)\)$/, '$1')
-  const what = name === '' ? 'command line' : name
   printError(`${what}: ${first}`, `${hint === undefined ? '' : `${hint} `}${help} lists what there is.`)
   return exitCodes.usage
 }

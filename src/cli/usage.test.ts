@@ -60,6 +60,7 @@ test('without a command the help goes to stderr and the code is 64', async () =>
   const ran = await place.orangery()
   expect(ran).toMatchObject({ code: 64, stdout: '' })
   expect(ran.stderr).toContain('Usage: orangery')
+  expect(ran.stderr).toMatch(/\norangery: command line: no command is given\n {2}hint: [^\n]+\n$/)
 })
 
 function leaves(command: Command, path: readonly string[] = []): { path: string; command: Command }[] {

@@ -112,7 +112,7 @@ export async function processesWith(text: string): Promise<string[]> {
 /** As a power cut does it: nobody is left who could tidy up, so that the next start has to. */
 export async function killSupervisor(dataDir: string): Promise<void> {
   const found = await processesWith(dataDir)
-  for (const name of ['orangery-caretaker', 'supervisor.main']) {
+  for (const name of ['orangery-caretaker', 'main/supervisor.js']) {
     for (const line of found) if (line.includes(name)) process.kill(Number(line.split(' ')[0]), 'SIGKILL')
   }
 }
