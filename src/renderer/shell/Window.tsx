@@ -61,12 +61,13 @@ export function Window() {
   const here = route.page === 'dispatch' ? rows.find((row) => row.id === route.id) : rows[0]
   const atHome = route.page === 'home'
 
+  const own = [...(here === undefined ? [] : [here]), ...rows].map((row) => row.roots[0])
+  // The tree of a worktree is ours; one begins in a folder of one's own.
+  const startAt = own.find((root) => root !== undefined && !isWorktreePath(root)) ?? ''
+
   /** Begins where one is, with what ran there last; what was filled in and not started is still there. */
   const openSpawn: OpenSpawn = (form) => {
-    const own = [...(here === undefined ? [] : [here]), ...rows].map((row) => row.roots[0])
-    // The tree of a worktree is ours; one begins in a folder of one's own.
-    const folder = own.find((root) => root !== undefined && !isWorktreePath(root)) ?? ''
-    const usual = { ...emptyForm, roots: [folder], command: recentCommands(rows, folder)[0] ?? '' }
+    const usual = { ...emptyForm, roots: [startAt], command: recentCommands(rows, startAt)[0] ?? '' }
     isGiven.current = form !== undefined
     setSpawning(form === undefined ? (unfinished.current ?? usual) : { ...emptyForm, ...form })
   }
@@ -114,6 +115,7 @@ export function Window() {
         <Busy />
         {spawning !== null && (
           <SpawnDialog
+            startAt={startAt}
             first={spawning}
             rows={rows}
             onClose={(form) => {

@@ -1,5 +1,5 @@
 import { ChevronRight, Copy, Plus } from 'lucide-react'
-import { useId, useState } from 'react'
+import { useEffect, useId, useState } from 'react'
 import type { DispatchRow } from '../../shared/dispatch.ts'
 import { useAct, useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
@@ -47,19 +47,27 @@ function CommandLine({ line }: { line: string }) {
   )
 }
 
+const isUnnamed = ({ roots, invocation }: SpawnForm): boolean =>
+  invocation === '' && roots.length === 1 && roots[0] === ''
+
 type SpawnDialogProps = {
   /** What the form begins with. */
   first: SpawnForm
+  /** The usual folder; empty until the dispatches are known, which may be after the form is open. */
+  startAt: string
   rows: readonly DispatchRow[]
   /** With what was filled in, to be there when it is opened again; null once it has started. */
   onClose(form: SpawnForm | null): void
 }
 
-export function SpawnDialog({ first, rows, onClose }: SpawnDialogProps) {
+export function SpawnDialog({ first, startAt, rows, onClose }: SpawnDialogProps) {
   const base = useId()
   const [form, setForm] = useState(first)
   const [more, setMore] = useState(() => isAdvanced(first))
   const set = (part: Partial<SpawnForm>) => setForm((former) => ({ ...former, ...part }))
+  useEffect(() => {
+    if (startAt !== '') setForm((former) => (isUnnamed(former) ? { ...former, roots: [startAt] } : former))
+  }, [startAt])
   const info = useAnswer('host.info', {})
   const doctor = useAnswer('host.doctor', {})
   const cards = useAnswer('agent.cards', {})
