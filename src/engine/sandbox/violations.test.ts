@@ -29,13 +29,13 @@ describe('a likely denial', () => {
 
   test.each([
     ["touch: cannot touch 'x': Read-only file system", true],
-    ["Error: EROFS: read-only file system, open '/work/project/a b'", true],
+    ["Error: EROFS: read-only file system, open '/projects/shop/a b'", true],
     ["touch: cannot touch '/usr/x': Read-only file system", false],
-    ['mv /usr/bin/x /work/project/x: Read-only file system', true],
-    ["cannot create '/work/project-other/x': Read-only file system", false],
+    ['mv /usr/bin/x /projects/shop/x: Read-only file system', true],
+    ["cannot create '/projects/shop-other/x': Read-only file system", false],
     ['sh: 1: cannot create ../x: Read-only file system', true],
   ])('told by %j can be of our folders: %j', (line, ours) => {
-    expect(couldBeIn(line, ['/work/project'])).toBe(ours)
+    expect(couldBeIn(line, ['/projects/shop'])).toBe(ours)
   })
 
   test.each(['Permission denied (publickey)', 'all 12 tests passed', 'mounting failed', ''])(

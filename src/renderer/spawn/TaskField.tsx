@@ -5,7 +5,7 @@ import { commandOf } from './command.ts'
 import { Field, inputLook } from './Field.tsx'
 import type { SpawnForm } from './form.ts'
 
-const examples = ['npm test', 'make check', "git grep -l TODO | xargs sed -i 's/TODO/DONE/'"] as const
+const examples = ['npm test', 'make check', "git grep -l colour | xargs sed -i 's/colour/color/g'"] as const
 const offered = 3
 
 type TaskFieldProps = {
