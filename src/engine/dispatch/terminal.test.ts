@@ -27,7 +27,9 @@ test('a program on our terminal has it as its controlling terminal, with our siz
 
 test('Ctrl-C typed on the terminal interrupts what runs in its foreground', async () => {
   using terminal = new Terminal({ columns: 80, rows: 24 })
-  const child = inside(terminal, 'trap "echo interrupted; exit 3" INT; echo ready; read line')
+  // Between commands bash only remembers a signal, and one that came just before a `read` waits for its end.
+  const waiting = 'while :; do sleep 0.1; done'
+  const child = inside(terminal, `trap "echo interrupted; exit 3" INT; echo ready; ${waiting}`)
   let seen = ''
   for await (const chunk of terminal.output()) {
     seen += chunk.toString()
