@@ -1,8 +1,6 @@
 import { readdirSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import type { Command } from 'commander'
-import { createProgram } from './program.ts'
-import { Place } from './testing/orangery.ts'
+import { Place } from '../../src/cli/testing/orangery.ts'
 
 const form = /^orangery: [^\n]+: [^\n]+\n( {2}hint: [^\n]+\n)?$/
 
@@ -37,7 +35,7 @@ const mistakes: readonly (readonly [number, string, readonly string[]])[] = [
 test.concurrent.for(mistakes)(
   '%i is the answer to %s, in two lines, leaving no trace',
   async ([code, , args]) => {
-    using place = new Place()
+    using place = new Place('launcher')
     const ran = await place.orangery(...args)
     expect(ran.stderr).toMatch(form)
     expect(ran.code).toBe(code)
@@ -47,7 +45,7 @@ test.concurrent.for(mistakes)(
 )
 
 test('a hostile name in an error cannot move the cursor or reorder text', async () => {
-  using place = new Place()
+  using place = new Place('launcher')
   const ran = await place.orangery('run', '--level', '\u001b[2J\u202Egpj', '--', 'true')
   expect(ran.code).toBe(64)
   expect(ran.stderr).toContain('‹ESC›[2J‹U+202E›gpj')
@@ -56,29 +54,9 @@ test('a hostile name in an error cannot move the cursor or reorder text', async 
 })
 
 test('without a command the help goes to stderr and the code is 64', async () => {
-  using place = new Place()
+  using place = new Place('launcher')
   const ran = await place.orangery()
   expect(ran).toMatchObject({ code: 64, stdout: '' })
   expect(ran.stderr).toContain('Usage: orangery')
   expect(ran.stderr).toMatch(/\norangery: command line: no command is given\n {2}hint: [^\n]+\n$/)
-})
-
-function leaves(command: Command, path: readonly string[] = []): { path: string; command: Command }[] {
-  if (command.commands.length === 0) return [{ path: path.join(' '), command }]
-  return command.commands.flatMap((child) => leaves(child, [...path, child.name()]))
-}
-
-function helpOf(command: Command): string {
-  let text = ''
-  command.configureOutput({ writeOut: (part) => (text += part) })
-  command.outputHelp()
-  return text
-}
-
-test('every command has an example in its help, and every one but run speaks JSON', () => {
-  for (const { path, command } of leaves(createProgram())) {
-    expect(helpOf(command), path).toMatch(/Examples?:\n {2}(source <\()?orangery /)
-    const speaksJson = command.options.some((option) => option.long === '--json')
-    expect(speaksJson, path).toBe(path !== 'run')
-  }
 })
