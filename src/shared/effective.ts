@@ -29,7 +29,7 @@ export const networkUseSchema = z.object({
 export type NetworkUse = z.infer<typeof networkUseSchema>
 
 /** Bounds that really held: the request's, or its parent's where it said nothing. Only those there were. */
-const ceilingSchema = z.looseObject({
+export const ceilingSchema = z.looseObject({
   tools_allowed: z.array(z.string()).optional(),
   tools_denied: z.array(z.string()).optional(),
   max_turns: z.number().optional(),

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { boundaryLevelSchema } from './boundary.ts'
-import { declaredEqualsActualSchema, violationSchema } from './effective.ts'
+import { ceilingSchema, declaredEqualsActualSchema, violationSchema } from './effective.ts'
 import { dispatchStatusSchema } from './dispatch.ts'
 import { sandboxLevelSchema } from './level.ts'
 
@@ -14,6 +14,10 @@ export const eventBodySchema = z.discriminatedUnion('type', [
     level: sandboxLevelSchema,
     command: z.array(z.string()),
     roots: z.array(z.string()),
+    /** What it begins under, so that the log proves it without any other file; not in logs of older releases. */
+    boundary: boundaryLevelSchema.optional(),
+    strategy: z.string().optional(),
+    ceiling: ceilingSchema.optional(),
   }),
   z.object({ type: z.literal('WorkspaceReady'), strategy: z.string(), detail: z.string() }),
   z.object({ type: z.literal('SandboxReady'), driver: z.string(), plan: z.string() }),

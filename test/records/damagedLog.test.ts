@@ -37,16 +37,23 @@ test('an end that somebody wrote into the log is not believed, and stays there t
     event: { type: 'DispatchEnded', status: 'completed', error: null },
     hash: 'b'.repeat(64),
   }
-  const { dispatch, log, proof } = await recovered(bench, (path) =>
-    appendFile(path, `${JSON.stringify(forged)}\n`),
-  )
+  const { dispatch, log, proof } = await recovered(bench, async (path) => {
+    await appendFile(path, `${JSON.stringify(forged)}\n`)
+    // What it ran under is the log's to prove, not another file's.
+    await rm(join(path, '..', 'contract.json'))
+  })
   expect(dispatch).toMatchObject({
     status: 'interrupted',
     exit_code: null,
     error: expect.stringMatching(
       /^its supervisor vanished; the event log is damaged: line \d+ is not what was written$/,
     ),
-    sandbox_effective: { declared_equals_actual: { ok: true } },
+    sandbox_effective: {
+      level: 1,
+      access_mode: 'workspace-write',
+      workspace: 'overlay',
+      declared_equals_actual: { ok: true },
+    },
   })
   expect(await proof()).toMatchObject({ ok: false, problem: expect.stringMatching(/not what was written/) })
   // Nor is it whole for who cuts the damage off again.
@@ -74,6 +81,7 @@ test('a log that is gone is missed, and what the agent wrote goes to review', as
   expect(dispatch).toMatchObject({
     status: 'interrupted',
     error: 'its supervisor vanished; the event log is missing',
+    sandbox_effective: null,
   })
   expect(await proof()).toEqual({ ok: false, events: 0, problem: 'the event log is missing' })
 })

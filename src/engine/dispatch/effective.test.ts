@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { EventBody } from '../../shared/events.ts'
 import type { Contract } from '../base/contract.ts'
-import { Observations } from './effective.ts'
+import { Observations, termsInLog, termsOf } from './effective.ts'
 
 const contract: Contract = {
   level: 1,
@@ -24,7 +24,10 @@ const contract: Contract = {
 }
 
 const logged: readonly (readonly [string, EventBody])[] = [
-  ['2026-01-28T12:05:00.000Z', { type: 'DispatchStarting', level: 1, command: ['x'], roots: ['/p'] }],
+  [
+    '2026-01-28T12:05:00.000Z',
+    { type: 'DispatchStarting', ...termsOf(contract), command: ['x'], roots: ['/p'] },
+  ],
   ['2026-01-28T12:05:01.000Z', { type: 'SandboxReady', driver: 'bubblewrap 0.8.0', plan: '' }],
   ['2026-01-28T12:05:01.000Z', { type: 'SelfProbe', result: { ok: true, checks: [] } }],
   ['2026-01-28T12:05:02.000Z', { type: 'ToolCall', id: '1', tool: 'Bash', title: 'ls' }],
@@ -48,7 +51,8 @@ const logged: readonly (readonly [string, EventBody])[] = [
 ]
 
 test('an event log alone proves who did what and when, with the times of the log and not of the reader', () => {
-  const seen = new Observations(contract)
+  const first = logged[0]?.[1] as Extract<EventBody, { type: 'DispatchStarting' }>
+  const seen = new Observations(termsInLog(first) ?? expect.fail('the log does not say'))
   for (const [at, event] of logged) seen.observe(event, at)
   expect(seen.effective()).toEqual({
     tools_used: ['Bash'],
@@ -73,7 +77,7 @@ test('an event log alone proves who did what and when, with the times of the log
 })
 
 test('what the broker and the sandbox measured goes before what the log suggests', () => {
-  const seen = new Observations(contract)
+  const seen = new Observations(termsOf(contract))
   for (const [at, event] of logged) seen.observe(event, at)
   seen.network = { allowed: [{ host: 'a.test:443', connections: 1, bytes: 99 }], denied: [] }
   seen.ended({
@@ -91,7 +95,7 @@ test('what the broker and the sandbox measured goes before what the log suggests
 })
 
 test('the record says which bounds held, and nothing where there was none', () => {
-  expect(new Observations(contract).effective()).not.toHaveProperty('ceiling')
+  expect(new Observations(termsOf(contract)).effective()).not.toHaveProperty('ceiling')
   const bound = {
     ...contract,
     maxTurns: 0,
@@ -99,10 +103,21 @@ test('the record says which bounds held, and nothing where there was none', () =
     limits: { timeout_s: 60 },
     onLimit: 'stop' as const,
   }
-  expect(new Observations(bound).effective().ceiling).toEqual({
+  expect(new Observations(termsOf(bound)).effective().ceiling).toEqual({
     tools_allowed: [],
     max_turns: 0,
     on_limit: 'stop',
     limits: { timeout_s: 60 },
   })
+})
+
+test('the record names the widest file access there was, also of an agent that was narrowed before its end', () => {
+  const seen = new Observations(termsOf(contract))
+  for (const [from, to] of [
+    ['readwrite', 'full'],
+    ['full', 'readonly'],
+  ] as const) {
+    seen.observe({ type: 'BoundaryEscalated', from, to, by: 'you', why: 'x' })
+  }
+  expect(seen.effective().access_mode).toBe('full')
 })

@@ -1,4 +1,9 @@
-import { accessModeOfBoundary, type BoundaryChange } from '../../shared/boundary.ts'
+import {
+  accessModeOfBoundary,
+  boundaryRank,
+  type BoundaryChange,
+  type BoundaryLevel,
+} from '../../shared/boundary.ts'
 import type {
   Ceiling,
   DeclaredEqualsActual,
@@ -34,13 +39,35 @@ function ceilingOf({
   return Object.keys(ceiling).length === 0 ? undefined : ceiling
 }
 
+/** What a dispatch begins under. */
+type Terms = Pick<Contract, 'level' | 'boundary'> & {
+  readonly strategy: string
+  readonly ceiling?: Ceiling | undefined
+}
+
+export function termsOf(contract: Contract): Terms {
+  const { level, boundary, strategy } = contract
+  const ceiling = ceilingOf(contract)
+  return { level, boundary, strategy, ...(ceiling === undefined ? {} : { ceiling }) }
+}
+
+/** Null where the log is of a release that did not write them down. */
+export function termsInLog({
+  level,
+  boundary,
+  strategy,
+  ceiling,
+}: Extract<EventBody, { type: 'DispatchStarting' }>): Terms | null {
+  return boundary === undefined || strategy === undefined ? null : { level, boundary, strategy, ceiling }
+}
+
 /** Gathers what really happened from the events of one dispatch, so that the log and the record agree. */
 export class Observations {
   driver = 'none'
   diskMb: number | null = null
   /** What the broker counted; null where it is not there to be asked, and the log must say. */
   network: NetworkUse | null = null
-  readonly #contract: Contract
+  readonly #terms: Terms
   readonly #decided = new Map<string, { allowed: number; denied: number; why: string }>()
   #firstAt: string | null = null
   #lastAt: string | null = null
@@ -53,10 +80,10 @@ export class Observations {
   #probe: DeclaredEqualsActual = { ok: false, checks: [] }
   #resources: SandboxEnd['resources'] | null = null
 
-  constructor(contract: Contract) {
-    this.#contract = contract
+  constructor(terms: Terms) {
+    this.#terms = terms
     const at = new Date().toISOString()
-    this.#history = [{ at, from: null, to: contract.boundary, by: 'spawn', why: 'as requested' }]
+    this.#history = [{ at, from: null, to: terms.boundary, by: 'spawn', why: 'as requested' }]
   }
 
   /** `at` is when it happened: now, or what the log says. */
@@ -146,18 +173,25 @@ export class Observations {
     return Number.isNaN(kilobytes) ? null : Math.round((kilobytes / 1024) * 10) / 10
   }
 
+  /** What it could once do it may have done, also where it was narrowed later. */
+  #widest(): BoundaryLevel {
+    return this.#history.reduce<BoundaryLevel>(
+      (widest, { to }) => (boundaryRank(to) > boundaryRank(widest) ? to : widest),
+      this.#terms.boundary,
+    )
+  }
+
   effective(): SandboxEffective {
-    const boundary = this.#history.at(-1)?.to ?? this.#contract.boundary
-    const ceiling = ceilingOf(this.#contract)
+    const { level, strategy, ceiling } = this.#terms
     return {
       tools_used: [...this.#tools],
-      access_mode: accessModeOfBoundary[boundary],
+      access_mode: accessModeOfBoundary[this.#widest()],
       turns_used: this.#turns,
       commands_used: this.#commands,
       violations: this.#violations,
-      level: this.#contract.level,
+      level,
       driver: this.driver,
-      workspace: this.#contract.strategy,
+      workspace: strategy,
       ...(ceiling === undefined ? {} : { ceiling }),
       boundary_history: this.#history,
       network: this.network ?? this.#networkOfLog(),

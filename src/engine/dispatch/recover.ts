@@ -27,7 +27,7 @@ import {
 import { doorFolder } from './agentDoor.ts'
 import { readContract } from './contractFile.ts'
 import { controlPath } from './control.ts'
-import { Observations } from './effective.ts'
+import { Observations, termsInLog, termsOf } from './effective.ts'
 import { noteAgentCommits } from './inside.ts'
 import { isNotCaptured, notCaptured } from './lateCapture.ts'
 import { egressPath } from './network.ts'
@@ -182,12 +182,16 @@ async function provenBy(
   contract: Contract | null,
   workspace: Workspace | null,
 ): Promise<Proven> {
-  const seen = contract === null ? null : new Observations(contract)
+  let seen = null as Observations | null
   let ended: Proven['ended'] = null
   let exitCode: number | null = null
   const chain = await proveEvents(path, ({ event, at }) => {
     // Ours, just now, and not part of the run.
     if (event.type === 'LogRepaired') return
+    if (event.type === 'DispatchStarting') {
+      const terms = termsInLog(event) ?? (contract === null ? null : termsOf(contract))
+      if (terms !== null) seen ??= new Observations(terms)
+    }
     seen?.observe(event, at)
     if (event.type === 'AgentEnded') exitCode = event.exit_code
     if (event.type === 'DispatchEnded' && event.status !== 'starting' && event.status !== 'running') {

@@ -26,7 +26,7 @@ import {
 import type { AgentIo, Sink } from './agentIo.ts'
 import { writeContract } from './contractFile.ts'
 import { controlPath, listenForControl, type ControlHandler } from './control.ts'
-import { Observations } from './effective.ts'
+import { Observations, termsOf } from './effective.ts'
 import { doorFor, furnishDoor } from './agentDoor.ts'
 import { FollowedConfig } from './followedConfig.ts'
 import { noteAgentCommits } from './inside.ts'
@@ -75,7 +75,7 @@ type Options = {
 export async function supervise(parts: Parts, job: Job, options: Options): Promise<Outcome> {
   const { layout } = parts
   const { id, contract, project } = job
-  const seen = new Observations(contract)
+  const seen = new Observations(termsOf(contract))
   const recorder = new Recorder(seen)
   const { note } = recorder
   let log: EventLog | undefined
@@ -90,7 +90,7 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
     claims.use(await claimWorkspace(layout, workspace))
     note({
       type: 'DispatchStarting',
-      level: contract.level,
+      ...termsOf(contract),
       command: [...job.command],
       roots: [...contract.roots],
     })

@@ -4,6 +4,7 @@ import { compareSandbox, type ComparedField } from '../../shared/compare.ts'
 import { isTerminal, type DispatchDetail } from '../../shared/dispatch.ts'
 import { Disclosure } from '../design/Disclosure.tsx'
 import { Plain } from '../text/Plain.tsx'
+import { AsGiven } from './AsGiven.tsx'
 import { fieldWords, isOwnLine } from './fields.ts'
 
 function Cell({ text, none }: { text: string | null; none: string }) {
@@ -160,6 +161,7 @@ export function Comparison({ detail }: { detail: DispatchDetail }) {
           </dl>
         </Disclosure>
       )}
+      {detail.sandbox_spec !== null && <AsGiven id={detail.id} />}
     </section>
   )
 }
