@@ -314,6 +314,8 @@ export const api = {
     reference.extend({
       request: z.string().optional(),
       scope: z.enum(approvalScopes).default('once'),
+      /** When an approval that is saved to the project or the user ends to count. */
+      expires: z.iso.datetime({ offset: true }).optional(),
       message: z.string().default(''),
     }),
     z.array(boundaryRequestSchema),

@@ -63,6 +63,21 @@ function parseScope(save: string | undefined): ApprovalScope {
   })
 }
 
+const spans: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 }
+
+/** `30d` from now, a day, or a moment. */
+function parseExpiry(text: string | undefined, now: number = Date.now()): string | undefined {
+  if (text === undefined) return undefined
+  const span = /^(\d{1,4})([mhdw])$/.exec(text)
+  const moment = /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:\d{2}))?$/.test(text) ? Date.parse(text) : NaN
+  const at = span === null ? moment : now + Number(span[1]) * (spans[span[2] ?? ''] ?? NaN)
+  if (!Number.isNaN(at)) return new Date(at).toISOString()
+  throw new OrangeryError('usage.expires', `--expires ${text}: not a time`, {
+    kind: 'usage',
+    hint: 'Write 12h, 30d or 8w from now, a day such as 2027-01-31, or 2027-01-31T18:00:00Z.',
+  })
+}
+
 type AnswerOptions = Json & { readonly request?: string; readonly message?: string }
 const answerInput = (id: string, { request: only, message = '' }: AnswerOptions) => ({
   id,
@@ -70,9 +85,18 @@ const answerInput = (id: string, { request: only, message = '' }: AnswerOptions)
   ...(only === undefined ? {} : { request: only }),
 })
 
-async function approve(id: string, options: AnswerOptions & { readonly save?: string }) {
+type ApproveOptions = AnswerOptions & { readonly save?: string; readonly expires?: string }
+
+async function approve(id: string, options: ApproveOptions) {
   const scope = parseScope(options.save)
-  const input = { ...answerInput(id, options), scope }
+  const expires = parseExpiry(options.expires)
+  if (expires !== undefined && scope !== 'project' && scope !== 'user') {
+    throw new OrangeryError('usage.expires', '--expires: only what is saved has an end', {
+      kind: 'usage',
+      hint: 'Add --save project or --save user.',
+    })
+  }
+  const input = { ...answerInput(id, options), scope, ...(expires === undefined ? {} : { expires }) }
   report(await withClient((client) => client.call('boundary.approve', input)), options)
 }
 
@@ -148,9 +172,10 @@ export function registerBoundary(program: Command): void {
     )
     .option('--request <request>', 'only this one')
     .option('--save <where>', 'also next time: task, project or user (default: this run only)')
+    .option('--expires <when>', 'what is saved ends then: 12h, 30d, 8w, or a day such as 2027-01-31')
     .option('--message <text>', 'what the agent is told')
     .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  orangery boundary approve 20260128 --save project')
+    .addHelpText('after', '\nExample:\n  orangery boundary approve 20260128 --save project --expires 30d')
     .action(approve)
 
   boundary

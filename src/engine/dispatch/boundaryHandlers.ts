@@ -41,8 +41,8 @@ export function boundaryHandlers(parts: Parts, find: (reference: string) => Disp
       if (filed.status !== 'open' || seconds === 0) return filed
       return boundaries.waitFor(dispatch, filed.id, AbortSignal.timeout(seconds * 1000))
     },
-    'boundary.approve': async ({ id, request, scope, message }, { by }) => [
-      ...(await boundaries.approve(find(id), { requests: only(request), by, message, scope })),
+    'boundary.approve': async ({ id, request, scope, expires = null, message }, { by }) => [
+      ...(await boundaries.approve(find(id), { requests: only(request), by, message, scope, expires })),
     ],
     'boundary.deny': async ({ id, request, message }, { by }) => [
       ...(await boundaries.deny(find(id), { requests: only(request), by, message })),

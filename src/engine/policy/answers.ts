@@ -4,7 +4,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { ApprovalScope, BoundaryGrant, BoundaryRequest, TaskApproval } from '../../shared/escalation.ts'
 import type { EscalationState } from '../base/escalation.ts'
 import type { EscalationContext } from './approvals.ts'
-import { unique } from './config/narrow.ts'
+import { narrowerBoundary, unique } from './config/narrow.ts'
 import {
   answered,
   assertRunning,
@@ -17,6 +17,12 @@ import {
   type EscalationEffect,
   type Step,
 } from './step.ts'
+
+export type Approving = Answering & {
+  readonly scope: ApprovalScope
+  /** When an approval that is saved ends to count; null: not by itself. */
+  readonly expires?: string | null
+}
 
 export type Answering = {
   /** Null: all that are open. */
@@ -55,7 +61,7 @@ function openOnes(state: EscalationState, wanted: readonly string[] | null): Bou
 /** A person's yes, and how far it reaches. */
 export function approveRequests(
   before: EscalationState,
-  answering: Answering & { readonly scope: ApprovalScope },
+  answering: Approving,
   { at, config }: EscalationContext,
 ): Step<readonly BoundaryRequest[]> {
   const state = settle(before, at)
@@ -74,10 +80,10 @@ export function approveRequests(
     )
   }
   for (const request of open) refuseBeyondParent(state, request.to)
-  const { scope, by, message } = answering
+  const { scope, by, message, expires = null } = answering
   const approved = open.map((request) => answered({ ...request, status: 'approved' }, at, scope, by, message))
   let next = approved.reduce(replaceRequest, state)
-  const wishes = approvalsFor(state.agent, open)
+  const wishes = approvalsFor(state.agent, open, expires)
   if (scope === 'task') {
     const known = new Set(
       state.taskApprovals.filter(({ revoked_at: revoked }) => revoked === null).map(meaning),
@@ -107,13 +113,18 @@ const meaning = ({ agent, level, hosts }: Pick<TaskApproval, 'agent' | 'level' |
   JSON.stringify([agent, level, hosts])
 
 /** One approval per level, with all its hosts. */
-function approvalsFor(agent: string, requests: readonly BoundaryRequest[]): SavedApproval[] {
+function approvalsFor(
+  agent: string,
+  requests: readonly BoundaryRequest[],
+  expires: string | null,
+): SavedApproval[] {
   return unique(requests.map((request) => request.to)).map((level) => {
     const alike = requests.filter((request) => request.to === level)
     return {
       agent,
       level,
       hosts: unique(alike.flatMap((request) => request.hosts)),
+      ...(expires === null ? {} : { expires }),
       note: unique(alike.map((request) => request.why)).join('; '),
     }
   })
@@ -178,19 +189,40 @@ export function narrowBoundary(
   }
 }
 
+export type Undoing = {
+  /** What held before, and how many grants there were with the one that failed. */
+  readonly before: { readonly level: BoundaryLevel; readonly hosts: readonly string[] }
+  readonly grants: number
+  readonly why: string
+  readonly at: Date
+}
+
+/**
+ * What holds once a change that did not take is taken back. Whoever decided meanwhile has the last word: what he
+ * took must not come back with it. (escape: undo-after-narrowing)
+ */
+function heldAfter(state: EscalationState, { before, grants }: Undoing): Undoing['before'] {
+  const now = current(state)
+  if (state.grants.length === grants) return before
+  return {
+    level: narrowerBoundary(now.level, before.level),
+    hosts: now.hosts.filter((host) => before.hosts.includes(host)),
+  }
+}
+
 /** The live change did not take: the record says so, and the question is open again. */
 export function undoGrant(
   state: EscalationState,
-  before: { readonly level: BoundaryLevel; readonly hosts: readonly string[] },
   requests: readonly BoundaryRequest[],
-  undoing: { readonly why: string; readonly at: Date },
+  undoing: Undoing,
 ): EscalationState {
   const now = current(state)
+  const held = heldAfter(state, undoing)
   const undone: BoundaryGrant = {
     at: undoing.at.toISOString(),
     from: now.level,
-    to: before.level,
-    hosts: [...before.hosts],
+    to: held.level,
+    hosts: [...held.hosts],
     by: 'supervisor',
     why: undoing.why,
     way: 'undone',

@@ -57,7 +57,10 @@ const command: Arbitrary<Command> = oneof(
   record({ do: constant('revoke') }),
   record({ do: constant('wait'), ms: constantFrom(1_000, 120_000, 3_600_000) }),
   record({ do: constant('restart') }),
-  { weight: 2, arbitrary: record({ do: constant('fail'), mode: constantFrom('before', 'after', 'gone') }) },
+  {
+    weight: 2,
+    arbitrary: record({ do: constant('fail'), mode: constantFrom('before', 'after', 'gone', 'overtaken') }),
+  },
 ) as Arbitrary<Command>
 
 /**
@@ -106,17 +109,24 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
       const set = await theatre.stage(start)
       const oracle = new Oracle(start)
       let { boundaries } = set
+      let failing: Failure | null = null
       for (const step of commands) {
         try {
           await act(step)
         } catch (error) {
           // Refusals are answers; anything else is a fault of ours, but for the failures that we play.
+          if (failing === 'overtaken' && set.failsNext === null) {
+            // A person took it all back in the middle: from here on only a person widens.
+            oracle.said = [{ level: 'readonly', hosts: [] }]
+            oracle.narrowed = true
+          }
           if (
             !(error instanceof OrangeryError) &&
             !/EBUSY|the line broke|nobody is there/.test(String(error))
           )
             throw error
         }
+        failing = set.failsNext
         oracle.check(set.live)
         if (boundaryRank(set.live.level) > boundaryRank(start)) widenings++
       }

@@ -144,6 +144,52 @@ describe('the pipeline', () => {
     },
   )
 
+  test('a widening that fails does not give back what a person took meanwhile', async () => {
+    const { boundaries, id, live, failNext } = await theatre.stage('readwrite')
+    await boundaries.request(id, wish)
+    failNext('overtaken')
+    const answering = { requests: null, by: 'person', message: '', scope: 'once' as const }
+    await expect(boundaries.approve(id, answering)).rejects.toThrow('EBUSY')
+    expect(live).toEqual({ level: 'readonly', hosts: [] })
+    expect(boundaries.show(id)).toMatchObject({
+      level: 'readonly',
+      hosts: [],
+      requests: [{ status: 'open' }],
+    })
+  })
+
+  test('an approval is saved with the end a person gave it, and asks again after that', async () => {
+    const { boundaries, id, project, advance, now } = await theatre.stage()
+    await boundaries.request(id, wish)
+    const expires = new Date(now().getTime() + 86_400_000).toISOString()
+    const answering = { requests: null, by: 'person', message: '', scope: 'project' as const }
+    const bad = { kind: 'input', code: 'boundary.expires' }
+    await expect(boundaries.approve(id, { ...answering, scope: 'task', expires })).rejects.toMatchObject(bad)
+    const passed = new Date(now().getTime() - 1).toISOString()
+    await expect(boundaries.approve(id, { ...answering, expires: passed })).rejects.toMatchObject(bad)
+    await boundaries.approve(id, { ...answering, expires })
+    expect((await boundaries.approvals([project])).saved).toMatchObject([{ expires, expired: false }])
+    const later = async () => {
+      const next = theatre.newId()
+      theatre.addDispatch(next, project, 'readwrite', 'claude', null)
+      return (await boundaries.request(next, wish)).status
+    }
+    expect(await later()).toBe('approved')
+    advance(86_400_000)
+    expect(await later()).toBe('open')
+    expect((await boundaries.approvals([project])).saved).toMatchObject([{ expires, expired: true }])
+  })
+
+  test('a clock that is set back keeps no denial from being asked about', async () => {
+    const { boundaries, id, advance } = await theatre.stage()
+    const denial = { kind: 'host', host: 'one.test', port: 443 } as const
+    const first = await boundaries.denied(id, denial)
+    await boundaries.approve(id, { requests: [first!.id], by: 'person', message: '', scope: 'once' })
+    await boundaries.narrow(id, { to: 'readwrite', by: 'person', why: '', way: 'narrowed' })
+    advance(-3_600_000)
+    expect(await boundaries.denied(id, denial)).toMatchObject({ status: 'open' })
+  })
+
   test('two people who answer at the same moment: one is told that it is answered', async () => {
     const { boundaries, make, id } = await theatre.stage()
     const { id: request } = await boundaries.request(id, wish)

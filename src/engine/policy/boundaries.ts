@@ -3,13 +3,7 @@ import { realpath } from 'node:fs/promises'
 import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import type { EffectiveApproval } from '../../shared/config.ts'
 import { OrangeryError } from '../../shared/errors.ts'
-import type {
-  ApprovalScope,
-  BoundaryGrant,
-  BoundaryRequest,
-  BoundaryState,
-  TaskApproval,
-} from '../../shared/escalation.ts'
+import type { BoundaryGrant, BoundaryRequest, BoundaryState, TaskApproval } from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { EscalationRecords, EscalationState } from '../base/escalation.ts'
@@ -23,6 +17,7 @@ import {
   narrowBoundary,
   undoGrant,
   type Answering,
+  type Approving,
   type Narrowing,
 } from './answers.ts'
 import { approveStanding, fileRequest, type Asking } from './escalation.ts'
@@ -86,6 +81,18 @@ function isWorthSuggesting({ phase, grants, requests }: EscalationState): boolea
   return !requests.some(({ source }) => source === 'output')
 }
 
+/** An end that has passed, or that nothing would remember, is a slip that a person should hear of. */
+function refuseEnded({ scope, expires = null }: Approving, now: Date): void {
+  if (expires === null) return
+  const isSaved = scope === 'project' || scope === 'user'
+  if (isSaved && new Date(expires) > now) return
+  const why = isSaved ? 'it has passed already' : 'only what is saved to the project or the user has an end'
+  throw new OrangeryError('boundary.expires', `expires ${expires}: ${why}`, {
+    kind: 'input',
+    hint: isSaved ? 'Name a time to come.' : 'Save it to the project or the user, or leave the end out.',
+  })
+}
+
 type Decided<T> = Step<T> & { readonly before: ReturnType<typeof current> }
 
 /** The same denial again within this time is not even looked at: a retry loop must not become a load. */
@@ -116,7 +123,8 @@ export class Boundaries {
   async denied(id: DispatchId, denial: Denial): Promise<BoundaryRequest | null> {
     const key = `${id} ${JSON.stringify(denial)}`
     const at = this.#now().getTime()
-    if (at - (this.#quiet.get(key) ?? -denialQuietMs) < denialQuietMs) return null
+    // Either way: a clock that is set back must not keep denials quiet until it has caught up.
+    if (Math.abs(at - (this.#quiet.get(key) ?? -denialQuietMs)) < denialQuietMs) return null
     if (this.#quiet.size > 1_000) this.#quiet.clear()
     this.#quiet.set(key, at)
     try {
@@ -137,10 +145,8 @@ export class Boundaries {
     }
   }
 
-  async approve(
-    id: DispatchId,
-    answering: Answering & { readonly scope: ApprovalScope },
-  ): Promise<readonly BoundaryRequest[]> {
+  async approve(id: DispatchId, answering: Approving): Promise<readonly BoundaryRequest[]> {
+    refuseEnded(answering, this.#now())
     const context = await this.#context(id)
     const step = this.#change(id, (state) => approveRequests(state, answering, context))
     await this.#carryOut(id, step, step.result)
@@ -289,9 +295,14 @@ export class Boundaries {
       for (const effect of decided.effects) await this.#effect(id, effect)
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error)
-      const { before } = decided
+      const { before, state: decidedState } = decided
       this.#parts.records.change(id, (state) => ({
-        state: undoGrant(state, before, requests, { why, at: this.#now() }),
+        state: undoGrant(state, requests, {
+          before,
+          grants: decidedState.grants.length,
+          why,
+          at: this.#now(),
+        }),
         result: null,
       }))
       // Part of it may have taken: let the sandbox follow the record once more. A supervisor that is silent will

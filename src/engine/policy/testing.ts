@@ -10,7 +10,8 @@ import { Boundaries } from './boundaries.ts'
 import { trustProject, trustQuestion } from './config/edit.ts'
 import { current } from './step.ts'
 
-export type Failure = 'before' | 'after' | 'gone'
+/** `overtaken`: a person narrows it to readonly meanwhile, and then it fails. */
+export type Failure = 'before' | 'after' | 'gone' | 'overtaken'
 
 /** A folder and a database, both real, for as many played dispatches as a test needs. */
 export class Theatre implements AsyncDisposable {
@@ -48,13 +49,17 @@ export class Theatre implements AsyncDisposable {
     const events: EventBody[] = []
     let failure: Failure | null = null
     let now = new Date('2026-01-01T12:00:00Z')
-    const make = () =>
+    const make = (): Boundaries =>
       new Boundaries({
         records: store.boundaries,
         userConfigDir,
         apply: async (of) => {
           const mode = failure
           failure = null
+          if (mode === 'overtaken') {
+            await make().narrow(of, { to: 'readonly', by: 'person', why: 'enough', way: 'narrowed' })
+            throw new Error('the holder said EBUSY')
+          }
           if (mode === 'gone') throw new Error('nobody is there')
           if (mode === 'before') throw new Error('the holder said EBUSY')
           Object.assign(live, current(store.boundaries.read(of)))
@@ -72,6 +77,9 @@ export class Theatre implements AsyncDisposable {
       events,
       make,
       boundaries: make(),
+      get failsNext() {
+        return failure
+      },
       failNext: (mode: Failure) => {
         failure = mode
       },
