@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import type { EffectiveConfig, Provenance, TrustQuestion } from '../../shared/config.ts'
 import { OrangeryError } from '../../shared/errors.ts'
+import { lineDifference } from '../../shared/lineDifference.ts'
 import { showAll } from '../../shared/visible.ts'
 import { withClient } from '../connect.ts'
 import { print, printJson } from '../terminal/print.ts'
@@ -51,17 +52,13 @@ async function show(options: Places & { readonly effective?: boolean }) {
   else print(renderConfig(config, options.effective === true))
 }
 
-/** The lines that went and the lines that came; enough to decide on a short file. */
+const marks = { same: ' ', added: '+', removed: '-' } as const
+const colours = { same: 'dim', added: 'green', removed: 'red' } as const
+
 function renderDifference({ before, now }: TrustQuestion): string {
-  const old = before.split('\n')
-  const fresh = now.split('\n')
-  const gone = old
-    .filter((line) => line !== '' && !fresh.includes(line))
-    .map((line) => paint('red', `- ${showAll(line)}`))
-  const shown = fresh.map((line) =>
-    before !== '' && old.includes(line) ? `  ${showAll(line)}` : paint('green', `+ ${showAll(line)}`),
-  )
-  return [...gone, ...shown].join('\n')
+  return lineDifference(before, now)
+    .map(({ kind, text }) => paint(colours[kind], `${marks[kind]} ${showAll(text)}`))
+    .join('\n')
 }
 
 type TrustOptions = Json & { readonly yes?: boolean; readonly remove?: boolean; readonly sha256?: string }

@@ -4,7 +4,7 @@ import { useAct, useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Dialog, DialogActions } from '../design/Dialog.tsx'
 import { Plain } from '../text/Plain.tsx'
-import { lineDifference } from './lineDifference.ts'
+import { lineDifference } from '../../shared/lineDifference.ts'
 
 /**
  * A repository's own config only narrows until its user trusts it, text by text. Here is where one does, with the

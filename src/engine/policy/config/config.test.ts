@@ -189,7 +189,13 @@ describe('trust', () => {
     expect(config.provenance['sandboxBoundaries.build']).toEqual([
       { source: 'project', file: join(project, '.orangery.json'), line: expect.any(Number) },
     ])
-    expect(config.heldBack.map(({ key }) => key)).toEqual(['sandboxEnabled', 'sandboxAutoEscalation'])
+    expect(config.heldBack.map(({ key }) => key)).toEqual([
+      'sandboxEnabled',
+      'sandboxAutoEscalation',
+      'sandboxMaximumBoundary',
+    ])
+    // Its value is the user's still, and so is where it came from.
+    expect(config.provenance['sandboxMaximumBoundary']).toMatchObject([{ source: 'user', line: 5 }])
   })
 
   test('a trusted file that changed by one byte is untrusted again', async () => {

@@ -179,6 +179,8 @@ function overlay(
   merged.warnings = [...base.warnings, ...layer.warnings, ...misplacedFolders(layer, project)]
   for (const key of configKeys) {
     if (valueAt(values, key) === undefined) continue
+    // What a file asked for and did not get did not come from there.
+    if (key === 'sandboxMaximumBoundary' && valueAt(merged, key) !== valueAt(values, key)) continue
     const origin: Provenance = {
       source: project === null ? 'user' : 'project',
       file: layer.file,
@@ -234,6 +236,16 @@ function withProject(user: EffectiveConfig, given: ProjectLayer, now: Date): Eff
   if (given.layer === null) return { ...user, projects: [state] }
   const { layer, heldBack } = withoutUserOnly(given.layer)
   const asked = overlay(user, layer, given.project, now)
+  const ceiling = layer.values.sandboxMaximumBoundary
+  if (ceiling !== undefined && ceiling !== asked.sandboxMaximumBoundary) {
+    const key = 'sandboxMaximumBoundary'
+    heldBack.push({
+      file: layer.file,
+      line: layer.lineOf([key]),
+      key,
+      message: 'can be lowered, never lifted',
+    })
+  }
   if (given.trust === 'trusted') return { ...asked, heldBack, projects: [state] }
   const own = new Set(given.ownApprovals)
   const mine = asked.sandboxApprovedEscalations.filter(
