@@ -1,10 +1,11 @@
 import type { Client } from '../shared/api.ts'
 import { isTerminal, type DispatchRow } from '../shared/dispatch.ts'
 import type { BoundaryRequest } from '../shared/escalation.ts'
+import { showAll, showLines } from '../shared/visible.ts'
 
 export type Notice = {
-  /** The dispatch it is about. */
-  readonly id: string
+  /** The dispatch it is about; null: what asks for more, all of it. */
+  readonly id: string | null
   readonly title: string
   readonly body: string
   /** Where the desktop lets a notification carry buttons, it can be answered there. */
@@ -34,14 +35,35 @@ export function noticeOf(before: DispatchRow | undefined, after: DispatchRow): N
     : { id: after.id, title: 'It ended early', body: `${name}: ${after.status}` }
 }
 
+/** What an agent wrote is shown as what it is, and no longer than a notification is read. */
+const longestWords = 200
+const cut = (text: string) => (text.length > longestWords ? `${text.slice(0, longestWords)}…` : text)
+
 export function noticeOfRequest(request: BoundaryRequest, row: DispatchRow | undefined): Notice {
   const asked = request.hosts.length > 0 ? request.hosts.join(', ') : request.to
   return {
     id: request.dispatch,
     request: request.id,
-    title: `Asks for ${asked}`,
-    body: [row === undefined ? '' : nameOf(row), request.why].filter(Boolean).join('\n'),
+    title: `Asks for ${cut(showAll(asked))}`,
+    body: [row === undefined ? '' : nameOf(row), request.why]
+      .filter(Boolean)
+      .map((text) => cut(showLines(text)))
+      .join('\n'),
   }
+}
+
+/** More than this at once is one notice: who is asked a hundred things answers none of them. */
+const mostNotices = 3
+
+export function noticesOfRequests(
+  requests: readonly BoundaryRequest[],
+  rowOf: (id: string) => DispatchRow | undefined,
+): readonly Notice[] {
+  if (requests.length <= mostNotices)
+    return requests.map((request) => noticeOfRequest(request, rowOf(request.dispatch)))
+  const agents = new Set(requests.map(({ dispatch }) => dispatch)).size
+  const who = agents === 1 ? 'One agent asks' : `${agents} agents ask`
+  return [{ id: null, title: `${requests.length} requests wait for you`, body: `${who} for more.` }]
 }
 
 /** How many changesets wait for a review: a later turn shows the changeset of the first, and it waits once. */
@@ -52,15 +74,23 @@ export const countWaiting = (rows: readonly DispatchRow[]): number =>
     ),
   ).size
 
+export type Attention = {
+  readonly tell: (notice: Notice) => void
+  /** Requests that nobody has to answer any more. */
+  readonly settled: (requests: readonly string[]) => void
+  readonly count: (counts: { waiting: number; running: number }) => void
+}
+
 /** Follows the engine for the tray and for notifications. */
 export async function watchDispatches(
   client: Client,
   signal: AbortSignal,
-  tell: (notice: Notice) => void,
-  count: (counts: { waiting: number; running: number }) => void,
+  { tell, settled, count }: Attention,
 ): Promise<void> {
   const known = new Map<string, DispatchRow>()
-  const asked = new Set<string>()
+  let asked = new Set<string>()
+  let looking: Promise<void> = Promise.resolve()
+  let timer: NodeJS.Timeout | undefined
   const look = async (quiet: boolean) => {
     const rows = await client.call('dispatch.list', { limit: 200 })
     for (const row of rows) {
@@ -69,17 +99,27 @@ export async function watchDispatches(
       if (notice !== null) tell(notice)
     }
     const requests = await client.call('boundary.inbox', {})
-    for (const request of requests) {
-      if (asked.has(request.id)) continue
-      asked.add(request.id)
-      if (!quiet) tell(noticeOfRequest(request, known.get(request.dispatch)))
-    }
+    const fresh = requests.filter(({ id }) => !asked.has(id))
+    const open = new Set(requests.map(({ id }) => id))
+    settled([...asked].filter((id) => !open.has(id)))
+    asked = open
+    if (!quiet) for (const notice of noticesOfRequests(fresh, (id) => known.get(id))) tell(notice)
     count({
       waiting: countWaiting(rows) + requests.length,
       running: rows.filter((row) => !isTerminal(row.status)).length,
     })
+    lookAgainAt(Math.min(...requests.map(({ expires_at: at }) => Date.parse(at))))
   }
+  const inTurn = (quiet: boolean) => (looking = looking.catch(() => {}).then(() => look(quiet)))
+  /** That a request has expired changes nothing on record, and so nobody tells of it. */
+  const lookAgainAt = (moment: number) => {
+    clearTimeout(timer)
+    if (!Number.isFinite(moment) || signal.aborted) return
+    timer = setTimeout(() => void inTurn(false).catch(() => {}), Math.max(0, moment - Date.now()) + 100)
+    timer.unref()
+  }
+  signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
   const changes = client.open('changes', {}, signal)
-  await look(true)
-  for await (const _ of changes) await look(false)
+  await inTurn(true)
+  for await (const _ of changes) await inTurn(false)
 }

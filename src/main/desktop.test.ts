@@ -247,24 +247,25 @@ test('what had ended before we looked is news to nobody', () => {
   expect(noticeOf(ended, ended)).toBeNull()
 })
 
-test('a request is notified once, and can be answered from the notification', async () => {
-  const request = {
-    id: 'r1',
-    dispatch: '20260128120500-b7c9',
-    to: 'network',
-    hosts: ['registry.test:443'],
-    why: 'registry.test:443 was denied',
-  }
+const request = (id: string, more: object = {}) => ({
+  id,
+  dispatch: '20260128120500-b7c9',
+  to: 'network',
+  hosts: ['registry.test:443'],
+  why: 'registry.test:443 was denied',
+  expires_at: new Date(Date.now() + 600_000).toISOString(),
+  ...more,
+})
+
+/** An engine whose inbox is what the test says, and whose next change comes when the test says. */
+function engineThatAsks(approve: (input: unknown) => unknown = () => []) {
   const changes: (() => void)[] = []
-  const answered: unknown[] = []
-  let open: unknown[] = []
+  const inbox = { open: [] as ReturnType<typeof request>[] }
+  const isOpen = ({ expires_at: at }: { expires_at: string }) => Date.parse(at) > Date.now()
   const engine = fakeEngine({
     'dispatch.list': async () => [row({})],
-    'boundary.inbox': (async () => open) as unknown as Handlers['boundary.inbox'],
-    'boundary.approve': (async (input: unknown) => {
-      answered.push(input)
-      return []
-    }) as unknown as Handlers['boundary.approve'],
+    'boundary.inbox': (async () => inbox.open.filter(isOpen)) as unknown as Handlers['boundary.inbox'],
+    'boundary.approve': (async (input: unknown) => approve(input)) as unknown as Handlers['boundary.approve'],
     changes: async function* () {
       while (true) {
         await new Promise<void>((resolve) => changes.push(resolve))
@@ -272,15 +273,77 @@ test('a request is notified once, and can be answered from the notification', as
       }
     },
   })
-  await start(engine)
-  await vi.waitFor(() => expect(changes).toHaveLength(1))
-  open = [request]
-  changes[0]?.()
-  await vi.waitFor(() => expect(changes).toHaveLength(2))
-  changes[1]?.()
-  await vi.waitFor(() => expect(changes).toHaveLength(3))
+  const change = async (open: ReturnType<typeof request>[]) => {
+    const seen = changes.length
+    inbox.open = open
+    changes.at(-1)?.()
+    await vi.waitFor(() => expect(changes).toHaveLength(seen + 1))
+  }
+  const ready = () => vi.waitFor(() => expect(changes).toHaveLength(1))
+  return { engine, change, ready }
+}
+
+test('a request is notified once, can be answered from the notification, and goes with its answer', async () => {
+  const answered: unknown[] = []
+  const { engine, change, ready } = engineThatAsks((input) => {
+    answered.push(input)
+    return []
+  })
+  const { app } = await start(engine)
+  await ready()
+  await change([request('r1')])
+  await change([request('r1')])
   await vi.waitFor(() => expect(FakeNotification.shown).toHaveLength(1))
-  expect(FakeNotification.shown[0]?.options.title).toBe('Asks for registry.test:443')
-  FakeNotification.shown[0]?.emit('action', {}, 0)
+  expect(app.badge).toBe(1)
+  const [shown] = FakeNotification.shown
+  expect(shown?.options.title).toBe('Asks for registry.test:443')
+  shown?.emit('action', {}, 0)
   await vi.waitFor(() => expect(answered).toMatchObject([{ request: 'r1', scope: 'once' }]))
+  await change([])
+  expect(shown?.closed).toBe(true)
+  expect(app.badge).toBe(0)
+})
+
+test('a flood of requests is one notification, which leads to all of them', async () => {
+  const { engine, change, ready } = engineThatAsks()
+  const { window, app } = await start(engine)
+  await ready()
+  await change(Array.from({ length: 100 }, (_, at) => request(`r${at}`, { dispatch: `d${at % 10}` })))
+  await vi.waitFor(() => expect(FakeNotification.shown).toHaveLength(1))
+  expect(FakeNotification.shown[0]?.options).toMatchObject({
+    title: '100 requests wait for you',
+    body: '10 agents ask for more.',
+  })
+  expect(app.badge).toBe(100)
+  FakeNotification.shown[0]?.emit('click')
+  expect(window.loaded.at(-1)).toBe(`${windowOrigin}/#/inbox`)
+})
+
+test('what an agent wrote into a request is shown for what it is, and cut', async () => {
+  const { engine, change, ready } = engineThatAsks()
+  await start(engine)
+  await ready()
+  await change([request('r1', { hosts: ['a\u202ebc'], why: `\u001b[2J<b>x</b>${'y'.repeat(5000)}` })])
+  await vi.waitFor(() => expect(FakeNotification.shown).toHaveLength(1))
+  const { title, body } = FakeNotification.shown[0]!.options
+  expect(title).toBe('Asks for a‹U+202E›bc')
+  expect(body).toContain('‹ESC›[2J<b>x</b>')
+  expect(body.length).toBeLessThan(500)
+})
+
+test('a request that nobody answers leaves the badge when it expires, and an answer that came too late is said', async () => {
+  const { engine, change, ready } = engineThatAsks(() => {
+    throw new OrangeryError('boundary.answered', 'request r1: it is expired already', { kind: 'busy' })
+  })
+  const { app } = await start(engine)
+  await ready()
+  await change([request('r1', { expires_at: new Date(Date.now() + 300).toISOString() })])
+  await vi.waitFor(() => expect(FakeNotification.shown).toHaveLength(1))
+  await vi.waitFor(() => expect(app.badge).toBe(0), { timeout: 5_000 })
+  FakeNotification.shown[0]?.emit('action', {}, 0)
+  await vi.waitFor(() => expect(FakeNotification.shown).toHaveLength(2))
+  expect(FakeNotification.shown[1]?.options).toMatchObject({
+    title: 'It was not answered',
+    body: 'request r1: it is expired already',
+  })
 })

@@ -1,6 +1,6 @@
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
-import type { BrowserWindow, Tray } from 'electron'
+import type { BrowserWindow, Notification, Tray } from 'electron'
 import type { Engine } from '../engine/index.ts'
 import { ipcNames, type WindowCommand } from '../preload/bridge.ts'
 import { builtWindow, loadAssets, packageRoot } from '../serve/index.ts'
@@ -54,6 +54,7 @@ class Desktop {
   #window: BrowserWindow | null = null
   #tray: Tray | null = null
   #running = 0
+  readonly #asking = new Map<string, Notification>()
 
   constructor(electron: ElectronParts, engine: Engine, onUnexpected: (error: unknown) => void) {
     this.#electron = electron
@@ -97,12 +98,11 @@ class Desktop {
     this.#openTray()
     this.#show()
     void this.#engine.offerToCommandLines().catch(this.#onUnexpected)
-    watchDispatches(
-      this.#engine.client,
-      this.#leaving.signal,
-      (notice) => this.#tell(notice),
-      (counts) => this.#count(counts),
-    ).catch(this.#onUnexpected)
+    watchDispatches(this.#engine.client, this.#leaving.signal, {
+      tell: (notice) => this.#tell(notice),
+      settled: (requests) => this.#withdraw(requests),
+      count: (counts) => this.#count(counts),
+    }).catch(this.#onUnexpected)
   }
 
   #show(place = ''): void {
@@ -161,6 +161,7 @@ class Desktop {
     this.#tray.setContextMenu(
       Menu.buildFromTemplate([
         { label: 'Open Orangery', click: () => this.#show() },
+        { label: 'What Asks for More', click: () => this.#show('#/inbox') },
         { label: 'New Dispatch…', click: () => this.#command('spawn') },
         { type: 'separator' },
         { role: 'quit' },
@@ -197,16 +198,31 @@ class Desktop {
             ],
           }),
     })
-    notification.on('click', () => this.#show(`#/dispatch/${encodeURIComponent(id)}`))
+    const place = id === null ? '#/inbox' : `#/dispatch/${encodeURIComponent(id)}`
+    notification.on('click', () => this.#show(place))
     notification.on('action', (_event, index) => {
-      if (request !== undefined) this.#answer(id, request, index === 0).catch(this.#onUnexpected)
+      if (request !== undefined && id !== null) void this.#answer(id, request, index === 0)
     })
+    if (request !== undefined) this.#asking.set(request, notification)
     notification.show()
   }
 
+  /** What was answered elsewhere, or by nobody in time, cannot be answered here any more. */
+  #withdraw(requests: readonly string[]): void {
+    for (const request of requests) {
+      this.#asking.get(request)?.close()
+      this.#asking.delete(request)
+    }
+  }
+
   async #answer(id: string, request: string, allow: boolean): Promise<void> {
-    if (allow) await this.#engine.client.call('boundary.approve', { id, request })
-    else await this.#engine.client.call('boundary.deny', { id, request })
+    try {
+      if (allow) await this.#engine.client.call('boundary.approve', { id, request })
+      else await this.#engine.client.call('boundary.deny', { id, request })
+    } catch (error) {
+      // Who pressed a button must not believe that it took.
+      this.#tell({ id, title: 'It was not answered', body: reportError(error).message })
+    }
   }
 
   #leave(event: { preventDefault(): void }): void {

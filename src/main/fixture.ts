@@ -42,8 +42,12 @@ export class FakeNotification extends EventEmitter {
     super()
     this.options = options
   }
+  closed = false
   show() {
     FakeNotification.shown.push(this)
+  }
+  close() {
+    this.closed = true
   }
 }
 
