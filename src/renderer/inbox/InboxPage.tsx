@@ -7,6 +7,7 @@ import { Keys } from '../design/Keys.tsx'
 import { go } from '../shell/route.ts'
 import { useKeys } from '../shell/useKeys.ts'
 import { RequestCard } from './RequestCard.tsx'
+import { countAlike } from './words.ts'
 
 /** What waits for a person, over all agents. */
 export function InboxPage({
@@ -35,6 +36,7 @@ export function InboxPage({
     a: () => allow('once'),
     t: () => allow('task'),
     s: () => allow('project'),
+    u: () => allow('user'),
     x: () => setDenying(current?.id ?? null),
     Enter: () => current !== undefined && go({ page: 'dispatch', id: current.dispatch, tab: null }),
   })
@@ -57,8 +59,8 @@ export function InboxPage({
             <p className="mt-1 text-ink-soft">They go on as far as they may until you answer.</p>
           </div>
           <p className="flex items-center gap-1.5 text-small text-ink-faint max-[52rem]:hidden">
-            <Keys>j k</Keys> move <Keys>a</Keys> once <Keys>t</Keys> task <Keys>s</Keys> save <Keys>x</Keys>{' '}
-            deny
+            <Keys>j k</Keys> move <Keys>a</Keys> once <Keys>t</Keys> task <Keys>s</Keys> project{' '}
+            <Keys>u</Keys> you <Keys>x</Keys> deny
           </p>
         </header>
         <div className="space-y-3">
@@ -68,6 +70,7 @@ export function InboxPage({
               request={request}
               row={rows.find((row) => row.id === request.dispatch)}
               current={request === current}
+              alike={countAlike(requests, request)}
               denying={denying === request.id}
               onDenying={(open) => setDenying(open ? request.id : null)}
             />

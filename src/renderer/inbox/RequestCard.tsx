@@ -1,4 +1,4 @@
-import { ArrowRight, Check, ChevronDown, FolderCog, Repeat2, UserCog, X } from 'lucide-react'
+import { ArrowRight, CalendarClock, Check, ChevronDown, FolderCog, Repeat2, UserCog, X } from 'lucide-react'
 import { useState } from 'react'
 import type { DispatchRow } from '../../shared/dispatch.ts'
 import type { ApprovalScope, BoundaryRequest } from '../../shared/escalation.ts'
@@ -12,6 +12,7 @@ import { go } from '../shell/route.ts'
 import { Plain } from '../text/Plain.tsx'
 import { duration } from '../text/time.ts'
 import { useNow } from '../text/useNow.ts'
+import { SaveDialog } from './SaveDialog.tsx'
 import { opens, sourceWords } from './words.ts'
 
 type RequestCardProps = {
@@ -20,6 +21,8 @@ type RequestCardProps = {
   current?: boolean
   /** On the dispatch's own page its name is already said. */
   bare?: boolean
+  /** How many other agents wait for the same. */
+  alike?: number
   denying: boolean
   onDenying(denying: boolean): void
 }
@@ -41,7 +44,8 @@ export function useAnswers(request: BoundaryRequest) {
   const place = { id: request.dispatch, request: request.id }
   return {
     busy: approve.isPending || deny.isPending,
-    allow: (scope: ApprovalScope) => approve.mutate({ ...place, scope }),
+    allow: (scope: ApprovalScope, expires: string | null = null) =>
+      approve.mutate({ ...place, scope, ...(expires === null ? {} : { expires }) }),
     deny: (message: string) => deny.mutate({ ...place, message }),
   }
 }
@@ -59,12 +63,16 @@ export function RequestCard({
   row,
   current = false,
   bare = false,
+  alike = 0,
   denying,
   onDenying,
 }: RequestCardProps) {
   const [message, setMessage] = useState('')
+  const [isSaving, setSaving] = useState(false)
   const { allow, deny, busy } = useAnswers(request)
   const from = row?.boundary ?? null
+  // Only in the inbox do the keys mean this card.
+  const keyed = (keys: string) => (current ? { keys } : {})
   return (
     <article
       data-request={request.id}
@@ -103,6 +111,12 @@ export function RequestCard({
       <p className="selectable mt-1 text-ink-soft [overflow-wrap:anywhere]">
         <Plain>{request.why}</Plain>
       </p>
+      {alike > 0 && (
+        <p className="mt-1 text-small text-ink-faint">
+          {alike === 1 ? 'One other agent asks' : `${alike} other agents ask`} for the same. A saved answer
+          reaches all that it covers.
+        </p>
+      )}
       {!bare && row !== undefined && (
         <button
           type="button"
@@ -156,11 +170,14 @@ export function RequestCard({
               />
             }
           >
-            <MenuItem icon={<FolderCog size={14} />} onSelect={() => allow('project')}>
+            <MenuItem icon={<FolderCog size={14} />} {...keyed('s')} onSelect={() => allow('project')}>
               Allow and save to the project
             </MenuItem>
-            <MenuItem icon={<UserCog size={14} />} onSelect={() => allow('user')}>
+            <MenuItem icon={<UserCog size={14} />} {...keyed('u')} onSelect={() => allow('user')}>
               Allow and save for me, everywhere
+            </MenuItem>
+            <MenuItem icon={<CalendarClock size={14} />} onSelect={() => setSaving(true)}>
+              Save until…
             </MenuItem>
           </Menu>
           <span className="flex-1" />
@@ -168,6 +185,18 @@ export function RequestCard({
             Deny…
           </Button>
         </div>
+      )}
+      {isSaving && (
+        <SaveDialog
+          request={request}
+          row={row}
+          busy={busy}
+          onSave={(scope, expires) => {
+            setSaving(false)
+            allow(scope, expires)
+          }}
+          onClose={() => setSaving(false)}
+        />
       )}
     </article>
   )

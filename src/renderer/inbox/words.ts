@@ -10,6 +10,26 @@ export const sourceWords: Readonly<Record<RequestSource, string>> = {
   output: 'Likely a write was refused',
 }
 
+/** How many other dispatches ask for the very same. */
+export function countAlike(
+  requests: readonly BoundaryRequest[],
+  { dispatch, to, hosts }: BoundaryRequest,
+): number {
+  const same = requests.filter(
+    (other) => other.dispatch !== dispatch && other.to === to && other.hosts.join() === hosts.join(),
+  )
+  return new Set(same.map((other) => other.dispatch)).size
+}
+
+/** How long a saved answer counts. */
+export const spans = [
+  { value: 'day', label: '1 day', days: 1 },
+  { value: 'week', label: '7 days', days: 7 },
+  { value: 'month', label: '30 days', days: 30 },
+  { value: 'open', label: 'No end', days: null },
+] as const
+export type Span = (typeof spans)[number]['value']
+
 /** What a yes would open that is closed now, in words. */
 export function opens(
   from: BoundaryLevel | null,

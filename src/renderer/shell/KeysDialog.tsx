@@ -36,6 +36,7 @@ const groups: readonly { title: string; keys: readonly (readonly [string, string
       ['a', 'Allow once'],
       ['t', 'Allow for the task'],
       ['s', 'Allow and save to the project'],
+      ['u', 'Allow and save for you'],
       ['x', 'Deny, with a word to the agent'],
       ['↵', 'Open the dispatch'],
     ],

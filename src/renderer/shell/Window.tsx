@@ -8,6 +8,7 @@ import { DispatchPage } from '../dispatches/DispatchPage.tsx'
 import { groupOf, isWorktreePath, newestTurns } from '../dispatches/words.ts'
 import { HostPage } from '../host/HostPage.tsx'
 import { InboxPage } from '../inbox/InboxPage.tsx'
+import { useInbox } from '../inbox/useInbox.ts'
 import { recentCommands } from '../spawn/again.ts'
 import { emptyForm, type SpawnForm } from '../spawn/form.ts'
 import { SpawnContext, type OpenSpawn } from '../spawn/SpawnContext.ts'
@@ -43,7 +44,7 @@ export function Window() {
   useChanges()
   const route = useRoute()
   const list = useAnswer('dispatch.list', { limit: 500 })
-  const inbox = useAnswer('boundary.inbox', {})
+  const requests = useInbox()
   const [spawning, setSpawning] = useState<SpawnForm | null>(null)
   const unfinished = useRef<SpawnForm | null>(null)
   const isGiven = useRef(false)
@@ -54,7 +55,6 @@ export function Window() {
     '?': () => setShowKeys(true),
   })
   const rows = list.data ?? []
-  const requests = inbox.data ?? []
   const asking = new Set<string>(requests.map((request) => request.dispatch))
   const later = newestTurns(rows)
   const waiting = rows.filter((row) => groupOf(row, asking, later) === 'waiting').map((row) => row.id)

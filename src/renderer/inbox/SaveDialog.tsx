@@ -1,0 +1,71 @@
+import { useState } from 'react'
+import type { DispatchRow } from '../../shared/dispatch.ts'
+import type { BoundaryRequest } from '../../shared/escalation.ts'
+import { Button } from '../design/Button.tsx'
+import { OneOf } from '../design/Choice.tsx'
+import { Dialog, DialogActions } from '../design/Dialog.tsx'
+import { Segments } from '../design/Segments.tsx'
+import { Plain } from '../text/Plain.tsx'
+import { dateTime } from '../text/time.ts'
+import { spans, type Span } from './words.ts'
+
+type SaveDialogProps = {
+  request: BoundaryRequest
+  row: DispatchRow | undefined
+  busy: boolean
+  onSave(scope: 'project' | 'user', expires: string | null): void
+  onClose(): void
+}
+
+/** A yes that outlasts the run: where it is written, how long it counts, and what it will say. */
+export function SaveDialog({ request, row, busy, onSave, onClose }: SaveDialogProps) {
+  const [scope, setScope] = useState<'project' | 'user'>('project')
+  const [openedAt] = useState(() => Date.now())
+  const [span, setSpan] = useState<Span>('month')
+  const days = spans.find(({ value }) => value === span)?.days ?? null
+  const expires = days === null ? null : new Date(openedAt + days * 86_400_000).toISOString()
+  const written = [
+    `agent   ${row?.agent ?? ''}`,
+    `level   ${request.to}`,
+    ...(request.hosts.length === 0 ? [] : [`hosts   ${request.hosts.join(', ')}`]),
+    `until   ${expires === null ? 'you revoke it' : dateTime(expires)}`,
+  ]
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title="Allow and save"
+      description="The same request is answered by this from now on, without asking you."
+      footer={
+        <DialogActions onCancel={onClose}>
+          <Button look="primary" disabled={busy} onClick={() => onSave(scope, expires)}>
+            Allow and save
+          </Button>
+        </DialogActions>
+      }
+    >
+      <div className="space-y-5">
+        <OneOf
+          label="Where it is saved"
+          value={scope}
+          options={[
+            {
+              value: 'project',
+              label: 'In the project',
+              detail: 'for you at once, for others once they trust its config',
+            },
+            { value: 'user', label: 'In your own config', detail: 'for this agent, in every folder' },
+          ]}
+          onChange={setScope}
+        />
+        <div className="flex flex-wrap items-center gap-3">
+          <span className="font-medium">Counts for</span>
+          <Segments label="How long it counts" value={span} segments={spans} onChange={setSpan} />
+        </div>
+        <pre className="selectable overflow-x-auto rounded-lg bg-sunken px-3 py-2 font-mono text-small whitespace-pre-wrap [overflow-wrap:anywhere] shadow-[inset_0_0_0_1px_var(--line)]">
+          <Plain>{written.join('\n')}</Plain>
+        </pre>
+      </div>
+    </Dialog>
+  )
+}
