@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -16,6 +16,23 @@ const none = { command: [], prompt: null, systemPrompt: null }
 test('the cards that ship with Orangery are valid', async () => {
   const cards = await loadCards(config)
   expect(cards.map((card) => card.id)).toEqual(expect.arrayContaining(['command', 'shell']))
+})
+
+test('the example cards are valid and let the agent ask, over ACP or with our tools', async () => {
+  const folder = join(import.meta.dirname, '../../../docs/agents')
+  const files = (await readdir(folder)).filter((name) => name.endsWith('.json'))
+  expect(files.length).toBeGreaterThan(3)
+  for (const file of files) {
+    const card = agentCardSchema.parse(JSON.parse(await readFile(join(folder, file), 'utf8')))
+    expect(`${card.id}.json`).toBe(file)
+    expect(card.protocol === 'acp' || card.command.join(' ').includes('/run/orangery/door/'), file).toBe(true)
+  }
+})
+
+test('an agent that is spoken to over a protocol needs something to be told', () => {
+  const card = agentCardSchema.parse({ id: 'a', name: 'A', command: ['a', '--acp'], protocol: 'acp' })
+  expect(() => commandLine(card, none)).toThrow(/no prompt/)
+  expect(commandLine(card, { ...none, prompt: 'x' })).toEqual(['a', '--acp'])
 })
 
 test('a card of the user wins over a shipped one with the same id', async () => {

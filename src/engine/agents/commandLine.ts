@@ -25,7 +25,8 @@ export function commandLine(card: AgentCard, words: Words): readonly [string, ..
       hint: 'Give the task with --prompt, or use --agent=command.',
     })
   }
-  const needsPrompt = card.command.some((word) => word.includes('{prompt}'))
+  // Over a protocol that goes both ways the prompt is the first thing said.
+  const needsPrompt = card.protocol === 'acp' || card.command.some((word) => word.includes('{prompt}'))
   if (needsPrompt && words.prompt === null) {
     throw new OrangeryError('agent.no_prompt', `agent "${card.id}": no prompt was given`, {
       kind: 'usage',

@@ -1,3 +1,4 @@
 export { loadCards, findCard } from './cards.ts'
-export { protocolReader } from './protocol.ts'
+export { protocolReader, ProtocolReader } from './protocol.ts'
 export { commandLine } from './commandLine.ts'
+export { AcpConversation } from './acp/conversation.ts'

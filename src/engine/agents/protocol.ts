@@ -8,13 +8,17 @@ const longestLine = 1024 * 1024
 /** Reads what an agent says of its own doing out of what it prints, in pieces as they come. */
 export class ProtocolReader {
   readonly #read: (line: string) => readonly EventBody[]
+  readonly #longest: number
+  readonly #tooLong: () => void
   /** Pieces of a line that has not ended yet. */
   #rest: Uint8Array[] = []
   #restBytes = 0
   #skips = false
 
-  constructor(read: (line: string) => readonly EventBody[]) {
+  constructor(read: (line: string) => readonly EventBody[], longest = longestLine, tooLong = () => {}) {
     this.#read = read
+    this.#longest = longest
+    this.#tooLong = tooLong
   }
 
   read(chunk: Uint8Array): readonly EventBody[] {
@@ -32,9 +36,10 @@ export class ProtocolReader {
       this.#rest.push(Buffer.from(chunk.subarray(from)))
       this.#restBytes += chunk.length - from
     }
-    if (this.#restBytes > longestLine) {
+    if (this.#restBytes > this.#longest) {
       this.#forget()
       this.#skips = true
+      this.#tooLong()
     }
     return events
   }

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { EventBody } from '../../shared/events.ts'
+import { short, shortInput } from './shorten.ts'
 
 const block = z.discriminatedUnion('type', [
   z.object({ type: z.literal('text'), text: z.string() }),
@@ -16,17 +17,6 @@ const line = z.object({
   type: z.enum(['assistant', 'user']),
   message: z.object({ id: z.string().nullish(), content: z.array(z.unknown()) }),
 })
-
-/** The log is no second copy of the output: what is longer is cut. */
-const longestText = 4_000
-const short = (text: string): string => (text.length > longestText ? `${text.slice(0, longestText)}…` : text)
-
-/** An input that is too long to keep whole is kept as the line it gives to a shell, if it has one. */
-function shortInput(input: unknown): unknown {
-  if ((JSON.stringify(input) ?? '').length <= longestText) return input
-  const command = (input as { command?: unknown } | null)?.command
-  return typeof command === 'string' ? { command: short(command) } : undefined
-}
 
 function titleOf(name: string, input: unknown): string {
   const fields = (input ?? {}) as Record<string, unknown>

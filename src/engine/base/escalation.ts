@@ -2,6 +2,13 @@ import type { BoundaryLevel, Phase } from '../../shared/boundary.ts'
 import type { BoundaryGrant, BoundaryRequest, TaskApproval } from '../../shared/escalation.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 
+/** What a call that an agent asks leave for would need of the boundary. */
+export type Need =
+  | { readonly kind: 'nothing' }
+  /** Without paths where the agent names none. */
+  | { readonly kind: 'write'; readonly paths: readonly string[] }
+  | { readonly kind: 'reach'; readonly hosts: readonly string[] }
+
 /** Everything the escalation of one dispatch goes by. */
 export type EscalationState = {
   readonly dispatch: DispatchId

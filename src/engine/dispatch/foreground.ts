@@ -2,6 +2,7 @@ import { constants as osConstants } from 'node:os'
 import type { ReadStream, WriteStream } from 'node:tty'
 import type { SpawnRequest } from '../../shared/api.ts'
 import type { DispatchId } from '../../shared/ids.ts'
+import { findCard } from '../agents/index.ts'
 import { pipeIo, terminalIo, type AgentIo } from './agentIo.ts'
 import { leaveCaretaker } from './caretaker.ts'
 import type { Contract } from '../base/contract.ts'
@@ -9,6 +10,7 @@ import { enterRawMode } from '../base/rawTerminal.ts'
 import type { RunningSandbox } from '../base/sandbox.ts'
 import type { Parts } from './parts.ts'
 import { prepare } from './prepare.ts'
+import { isSpokenTo } from './speech.ts'
 import { supervise, type Outcome } from './supervise.ts'
 
 export type ForegroundOptions = {
@@ -46,7 +48,11 @@ export async function runForeground(
   request: SpawnRequest,
   { terminal, onPrepared, onNotes }: ForegroundOptions,
 ): Promise<Foreground> {
-  const size = terminal ? terminalSize(process.stdout) : undefined
+  const card = await findCard(parts.configDir, request.agent)
+  // Messages go both ways over pipes; what is typed here would only come between them.
+  const isSpoken = isSpokenTo({ card })
+  const hasTerminal = terminal && !isSpoken
+  const size = hasTerminal ? terminalSize(process.stdout) : undefined
   const stop = new AbortController()
   const passedOn = new Set<NodeJS.Signals>()
   let stoppedBy: NodeJS.Signals | null = null
@@ -82,8 +88,8 @@ export async function runForeground(
     const job = await prepare(parts, size === undefined ? request : { ...request, size })
     onPrepared?.(job.contract)
     if (job.notes.length > 0) onNotes?.(job.notes)
-    using _raw = terminal ? await enterRawMode(process.stdin as ReadStream) : null
-    using _connected = terminal ? connectTerminal(io, passedOn) : connectPipes(io)
+    using _raw = hasTerminal ? await enterRawMode(process.stdin as ReadStream) : null
+    using _connected = hasTerminal ? connectTerminal(io, passedOn) : isSpoken ? null : connectPipes(io)
     const outcome = await supervise(parts, job, {
       io,
       signal: stop.signal,

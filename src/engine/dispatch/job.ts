@@ -15,6 +15,9 @@ export type Job = {
   readonly name: string | null
   readonly card: AgentCard
   readonly command: readonly [string, ...string[]]
+  /** For agents that are told over a protocol what to do. */
+  readonly prompt: string | null
+  readonly systemPrompt: string | null
   readonly contract: Contract
   readonly project: Project
   readonly driver: WorkspaceDriver

@@ -4,7 +4,15 @@ import type { BoundaryRequest } from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
 import type { NetworkPolicy } from '../base/contract.ts'
 import { proxyPort, type RunningSandbox } from '../base/sandbox.ts'
-import type { Answered, Asked, Listener, Shown, Waiting } from '../door/index.ts'
+import type { Need } from '../base/escalation.ts'
+import {
+  plainReason,
+  type Answered,
+  type Asked,
+  type Listener,
+  type Shown,
+  type Waiting,
+} from '../door/index.ts'
 import { proxyEnvironment, type Authority } from '../egress/index.ts'
 import {
   Boundaries,
@@ -12,6 +20,7 @@ import {
   filesAt,
   loadConfig,
   networkAt,
+  wishOfNeed,
   type EffectiveConfig,
 } from '../policy/index.ts'
 import { couldBeIn } from '../sandbox/index.ts'
@@ -46,6 +55,10 @@ export function networkEnvironment(job: Pick<Job, 'contract' | 'card'>): Record<
 
 /** An agent that sees its last requests sees enough. */
 const mostShown = 20
+const nobodyAnswered = 'nobody answered in time'
+const longestReason = 500
+/** Longer than any request lasts: who waits through a protocol waits until it is answered or expires. */
+const longestWaitMs = 3_600_000
 
 /**
  * Keeps a running sandbox at the boundary the records say: files and network follow, live. Whoever asks for a
@@ -160,18 +173,45 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   }
 
   /** A question from inside the sandbox. The answer is for the agent to read. */
-  async ask({ to, hosts, reason, waitMs }: Asked, waiting: Waiting): Promise<Answered> {
+  async ask(asked: Asked, waiting: Waiting): Promise<Answered> {
+    const { status, answer } = await this.#file(asked, waiting)
+    const said = answer?.message ?? ''
+    if (status === 'approved') return { status, message: said === '' ? `${asked.to} is granted` : said }
+    if (status === 'open') return { status, message: 'a person was asked and has not answered yet' }
+    if (status === 'denied') return { status, message: said === '' ? 'a person said no' : said }
+    return { status: 'expired', message: nobodyAnswered }
+  }
+
+  /**
+   * What an agent asks leave for through its protocol, and waits for. Where its boundary allows it as it is, nobody
+   * is asked: the sandbox holds, and what is written waits for review. `writable`: files it may write in any case.
+   */
+  async permit(
+    need: Need,
+    title: string,
+    writable: readonly string[],
+  ): Promise<{ isGranted: boolean; message: string }> {
+    const { id, contract } = this.#job
+    const config = this.#config
+    // At level 0 nothing stands in its way, and so there is nothing to ask for.
+    if (contract.level === 0 || config === undefined) return { isGranted: true, message: '' }
+    const { level, hosts } = currentBoundary(this.#parts.store.boundaries.read(id))
+    const wish = wishOfNeed(need, { level, network: networkAt(contract, level, hosts, config), writable })
+    if (wish === null) return { isGranted: true, message: '' }
+    const reason = plainReason(title).slice(0, longestReason)
+    const asked = { ...wish, reason, waitMs: longestWaitMs }
+    const { status, answer } = await this.#file(asked, { signal: this.#ending.signal, began: () => {} })
+    const isOver = status !== 'approved' && status !== 'denied'
+    return { isGranted: status === 'approved', message: isOver ? nobodyAnswered : (answer?.message ?? '') }
+  }
+
+  async #file({ to, hosts, reason, waitMs }: Asked, waiting: Waiting): Promise<BoundaryRequest> {
     const { id, card } = this.#job
     const why = reason === '' ? 'it gave no reason' : reason
     const filed = await this.#boundaries.request(id, { to, hosts, source: 'agent', by: card.id, why })
     const waits = filed.status === 'open' && waitMs > 0
     if (waits) waiting.began()
-    const { status, answer } = waits ? await this.#answerTo(filed.id, waitMs, waiting.signal) : filed
-    const said = answer?.message ?? ''
-    if (status === 'approved') return { status, message: said === '' ? `${to} is granted` : said }
-    if (status === 'open') return { status, message: 'a person was asked and has not answered yet' }
-    if (status === 'denied') return { status, message: said === '' ? 'a person said no' : said }
-    return { status: 'denied', message: 'nobody answered in time' }
+    return waits ? this.#answerTo(filed.id, waitMs, waiting.signal) : filed
   }
 
   /** The same, for the agent to see where it stands. */

@@ -100,6 +100,8 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
     name: request.name ?? null,
     card,
     command,
+    prompt: request.prompt ?? null,
+    systemPrompt: request.system_prompt ?? null,
     contract,
     env: request.env,
     credentials: grants,

@@ -1,7 +1,6 @@
 import type { BoundaryLevel } from '../../shared/boundary.ts'
 import type { DispatchStatus } from '../../shared/dispatch.ts'
 import type { EventBody } from '../../shared/events.ts'
-import { protocolReader } from '../agents/index.ts'
 import { ensurePrivateDir } from '../base/files.ts'
 import type { RunningSandbox, SandboxEnd } from '../base/sandbox.ts'
 import type { Workspace } from '../base/workspace.ts'
@@ -44,6 +43,7 @@ import { Recorder } from './recorder.ts'
 import { ownStartTicks } from './processes.ts'
 import { homeOf, sandboxRequest } from './request.ts'
 import { watchForSigns } from './signs.ts'
+import { isSpokenTo, speechOf } from './speech.ts'
 import { prepareTrust } from './trust.ts'
 import { workspaceFor } from './workspaceFor.ts'
 
@@ -238,8 +238,9 @@ async function runAgent(
     if (asked.op === 'kill') {
       note({ type: 'Note', text: `ended by ${asked.by}` })
       await end(asked.by)
-    } else if (asked.op === 'input') io.write(Buffer.from(asked.data, 'base64'))
-    else if (asked.op === 'resize') io.resize(asked)
+    } else if (asked.op === 'input') {
+      if (!isSpokenTo(job)) io.write(Buffer.from(asked.data, 'base64'))
+    } else if (asked.op === 'resize') io.resize(asked)
     else if (asked.op === 'boundary') await boundary.follow(asked.by, asked.why)
     else if (asked.op === 'tell') note(asked.event)
   })
@@ -253,13 +254,26 @@ async function runAgent(
       })
     isTold = true
   }
-  const protocol = protocolReader(job.card)
+  const { cwd, writableFiles: writable } = plan.request
+  const { said } = recorder
+  const { sink } = options
+  using speech = speechOf(job, {
+    io,
+    cwd,
+    writable,
+    canAsk: door !== null,
+    said,
+    guards,
+    boundary,
+    kill,
+    sink,
+  })
   io.start(async (chunk, name) => {
     guards.alive()
     signs.read(chunk, name)
-    if (name === 'stdout') for (const event of protocol?.read(chunk) ?? []) recorder.said(event)
+    if (name === 'stdout') speech.read(chunk)
     await output.append(chunk).catch((reason: unknown) => unkept(reason))
-    return options.sink?.(chunk, name)
+    return name === 'stdout' && isSpokenTo(job) ? true : sink?.(chunk, name)
   })
   const supervisorStartTicks = await ownStartTicks()
   await recording
@@ -271,6 +285,7 @@ async function runAgent(
   else options.signal.addEventListener('abort', cancel, { once: true })
   sandbox.release()
   note({ type: 'AgentStarted', pid: sandbox.pid })
+  speech.begin()
   options.onRunning?.(sandbox)
   await updateInvocation(layout, project.repoId, id, { status: 'running' })
   await mirror(parts, project.repoId, id)
@@ -293,7 +308,9 @@ async function runAgent(
     return { status, exitCode, signal, error: `${stopping.kind}: ${stopping.detail}` }
   }
   const by = cancelledBy ?? options.wishedBy?.(signal) ?? null
-  return { ...judge(ended, by, job), exitCode, signal }
+  const verdict = await speech.judged(judge(ended, by, job))
+  // One that we had to send away after its work was done has no code of its own.
+  return { ...verdict, exitCode: verdict.status === 'completed' ? (exitCode ?? 0) : exitCode, signal }
 }
 
 /** What became of it, and why, in words for whoever reads the record. */

@@ -1,10 +1,12 @@
 import type { Readable } from 'node:stream'
 import { reportError, type ErrorReport } from '../../shared/errors.ts'
+import { pipeIo } from './agentIo.ts'
 import { openParts } from './openParts.ts'
 import { leaveCaretaker } from './caretaker.ts'
 import type { Job } from './job.ts'
 import type { Places } from './parts.ts'
 import { ownStartTicks } from './processes.ts'
+import { isSpokenTo } from './speech.ts'
 import { supervise } from './supervise.ts'
 import { WarmStart } from './warmStart.ts'
 
@@ -45,9 +47,12 @@ export async function superviseFromPipe(
   process.on('SIGTERM', () => stop.abort('SIGTERM'))
   try {
     await using parts = await opening
+    using ways = new DisposableStack()
     // Read by now, and not meant for an agent that inherits our environment.
     if (process.env['UV_THREADPOOL_SIZE'] === supervisorThreads) delete process.env['UV_THREADPOOL_SIZE']
-    const { io, spare } = warm.take(job.size)
+    const { io, spare } = isSpokenTo(job)
+      ? { io: ways.use(await pipeIo(parts.runtime)), spare: null }
+      : warm.take(job.size)
     const supervisorStartTicks = await ownStartTicks()
     // Refused where it was given up meanwhile: then nothing must start.
     parts.store.dispatches.takeOver(job.id, { supervisorPid: process.pid, supervisorStartTicks })

@@ -9,7 +9,8 @@ export type Asked = {
   readonly waitMs: number
 }
 export type Answered = {
-  readonly status: 'approved' | 'denied' | 'open' | 'refused'
+  /** `expired`: nobody answered while it was open. `open`: it is still. */
+  readonly status: 'approved' | 'denied' | 'expired' | 'open' | 'refused'
   readonly message: string
 }
 

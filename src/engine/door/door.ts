@@ -14,6 +14,7 @@ import { longestLine, readWish, type Wish } from './wish.ts'
 const exitCodes: Readonly<Record<Answered['status'], number>> = {
   approved: 0,
   denied: 77,
+  expired: 75,
   open: 75,
   refused: 65,
 }

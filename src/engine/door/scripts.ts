@@ -3,7 +3,7 @@ import { longestLine } from './wish.ts'
 
 /**
  * Asks from inside, in nothing but a POSIX shell: a line into a pipe, and the answer is a file that appears.
- * Ends with 0 when it was granted, 77 when it was denied, 75 when nobody has answered yet. As an MCP server it only
+ * Ends with 0 when it was granted, 77 when it was denied, 75 when nobody has answered. As an MCP server it only
  * carries bytes: who answers is outside.
  */
 export const askScript = (door: string = doorPath): string => String.raw`#!/bin/sh

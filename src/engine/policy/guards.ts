@@ -193,6 +193,12 @@ export class Guards implements Disposable {
     this.#take(observe(this.#rules, this.#state, event, performance.now()))
   }
 
+  /** Why a call that an agent asks about beforehand is out of the question; null where the lists allow it. */
+  refusal({ tool, input }: Extract<EventBody, { type: 'ToolCall' }>): string | null {
+    const findings = [...toolFindings(this.#rules, tool), ...commandFindings(this.#rules, input)]
+    return findings[0]?.detail ?? null
+  }
+
   alive(): void {
     this.#state = { ...this.#state, lastSignMs: performance.now() }
   }

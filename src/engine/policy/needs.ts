@@ -1,0 +1,32 @@
+import type { BoundaryLevel } from '../../shared/boundary.ts'
+import { someHostCovers } from '../../shared/hosts.ts'
+import type { NetworkPolicy } from '../base/contract.ts'
+import type { Need } from '../base/escalation.ts'
+import { filesAt } from './capabilities.ts'
+
+export type Now = {
+  readonly level: BoundaryLevel
+  readonly network: NetworkPolicy
+  /** Files that can be written although the level is read-only, as the agent sees them. */
+  readonly writable: readonly string[]
+}
+
+/** A host that is denied for good is not asked for either: nobody's yes would open it. */
+const isLacking = ({ mode, allow, deny }: NetworkPolicy, host: string): boolean =>
+  mode !== 'open' && !someHostCovers(allow, host) && !someHostCovers(deny, host)
+
+/** What has to be asked for before a need is met; null where the boundary meets it as it is. */
+export function wishOfNeed(
+  need: Need,
+  now: Now,
+): { readonly to: BoundaryLevel; readonly hosts: readonly string[] } | null {
+  if (need.kind === 'nothing') return null
+  if (need.kind === 'write') {
+    const isPhaseFile = need.paths.length > 0 && need.paths.every((path) => now.writable.includes(path))
+    return filesAt(now.level) === 'rw' || isPhaseFile ? null : { to: 'readwrite', hosts: [] }
+  }
+  const hosts = need.hosts.filter((host) => isLacking(now.network, host))
+  if (hosts.length === 0) return null
+  // As with a connection that was denied: who only reads is offered the host, and goes on only reading.
+  return { to: now.level === 'readwrite' ? 'network' : now.level, hosts }
+}
