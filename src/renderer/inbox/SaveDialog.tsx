@@ -56,11 +56,16 @@ export function SaveDialog({ request, row, busy, onSave, onClose }: SaveDialogPr
             },
             { value: 'user', label: 'In your own config', detail: 'for this agent, in every folder' },
           ]}
-          onChange={setScope}
+          onChange={(next: 'project' | 'user') => setScope(next)}
         />
         <div className="flex flex-wrap items-center gap-3">
           <span className="font-medium">Counts for</span>
-          <Segments label="How long it counts" value={span} segments={spans} onChange={setSpan} />
+          <Segments
+            label="How long it counts"
+            value={span}
+            segments={spans}
+            onChange={(next: Span) => setSpan(next)}
+          />
         </div>
         <pre className="selectable overflow-x-auto rounded-lg bg-sunken px-3 py-2 font-mono text-small whitespace-pre-wrap [overflow-wrap:anywhere] shadow-[inset_0_0_0_1px_var(--line)]">
           <Plain>{written.join('\n')}</Plain>
