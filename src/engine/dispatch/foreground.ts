@@ -10,8 +10,9 @@ import { enterRawMode } from '../base/rawTerminal.ts'
 import type { RunningSandbox } from '../base/sandbox.ts'
 import type { Parts } from './parts.ts'
 import { prepare } from './prepare.ts'
+import type { Outcome } from './outcome.ts'
 import { isSpokenTo } from './speech.ts'
-import { supervise, type Outcome } from './supervise.ts'
+import { supervise } from './supervise.ts'
 
 export type ForegroundOptions = {
   readonly terminal: boolean

@@ -6,11 +6,9 @@ import type { Guards } from '../policy/index.ts'
 import type { AgentIo, Sink } from './agentIo.ts'
 import type { Job } from './job.ts'
 import type { LiveBoundary } from './liveBoundary.ts'
+import type { Verdict } from './outcome.ts'
 import type { Note } from './recorder.ts'
-import type { Outcome } from './supervise.ts'
 import { version } from './version.ts'
-
-type Verdict = Pick<Outcome, 'status' | 'error'>
 
 /** What an agent says of its doing, and what we say to it, where it speaks a protocol. */
 export interface Speech extends Disposable {

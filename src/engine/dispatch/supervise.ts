@@ -1,5 +1,4 @@
 import type { BoundaryLevel } from '../../shared/boundary.ts'
-import type { DispatchStatus } from '../../shared/dispatch.ts'
 import type { EventBody } from '../../shared/events.ts'
 import { ensurePrivateDir } from '../base/files.ts'
 import type { RunningSandbox, SandboxEnd } from '../base/sandbox.ts'
@@ -34,6 +33,7 @@ import type { Job } from './job.ts'
 import { LiveBoundary } from './liveBoundary.ts'
 import { notCaptured } from './lateCapture.ts'
 import { followChanges } from './liveCapture.ts'
+import { judge, type Outcome } from './outcome.ts'
 import { OutputLog } from './output.ts'
 import { endOrphanedChildren } from './orphanedChildren.ts'
 import type { Parts } from './parts.ts'
@@ -46,13 +46,6 @@ import { watchForSigns } from './signs.ts'
 import { isSpokenTo, speechOf } from './speech.ts'
 import { prepareTrust } from './trust.ts'
 import { workspaceFor } from './workspaceFor.ts'
-
-export type Outcome = {
-  readonly status: Exclude<DispatchStatus, 'starting' | 'running' | 'preflight_failed'>
-  readonly exitCode: number | null
-  readonly signal: NodeJS.Signals | null
-  readonly error: string | null
-}
 
 type Options = {
   /** Aborted to end the dispatch now; the reason is the signal we were asked by. */
@@ -311,26 +304,6 @@ async function runAgent(
   const verdict = await speech.judged(judge(ended, by, job))
   // One that we had to send away after its work was done has no code of its own.
   return { ...verdict, exitCode: verdict.status === 'completed' ? (exitCode ?? 0) : exitCode, signal }
-}
-
-/** What became of it, and why, in words for whoever reads the record. */
-function judge(
-  { exitCode, signal, lost, limits, unstartable }: SandboxEnd,
-  cancelledBy: string | null,
-  { command, contract }: Job,
-): Pick<Outcome, 'status' | 'error'> {
-  if (limits.includes('timeout'))
-    return { status: 'timeout', error: `stopped after ${contract.limits.timeout_s} s, its time limit` }
-  if (cancelledBy !== null) return { status: 'cancelled', error: `cancelled by ${cancelledBy}` }
-  if (limits.length > 0 && exitCode !== 0)
-    return { status: 'failed', error: `ended after it reached its ${limits.join(' and ')} limit` }
-  if (lost !== null) return { status: 'interrupted', error: `the sandbox was cut off: ${lost}` }
-  if (exitCode === 0) return { status: 'completed', error: null }
-  if (unstartable) {
-    const why = exitCode === 127 ? 'no such command in the sandbox' : 'it is not executable'
-    return { status: 'failed', error: `${command[0]}: ${why}` }
-  }
-  return { status: 'failed', error: signal === null ? null : `the command was ended by ${signal}` }
 }
 
 function violated(kind: string, detail: string): EventBody {
