@@ -87,7 +87,14 @@ describe('the doctor names the cause and the one command that helps where', () =
 })
 
 describe('a refusal of user namespaces is explained', () => {
-  const signs = { most: '15000', clone: '1', apparmor: null, inside: null, said: 'Operation not permitted' }
+  const signs = {
+    most: '15000',
+    clone: '1',
+    apparmor: null,
+    inside: null,
+    mounts: '22 1 254:0 / / rw - ext4 /dev/vda rw\n30 22 0:21 / /proc rw - proc proc rw\n',
+    said: 'Operation not permitted',
+  }
 
   test.each([
     ['by AppArmor', { apparmor: '1\n' }, 'sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0'],
@@ -97,6 +104,7 @@ describe('a refusal of user namespaces is explained', () => {
       { inside: 'Docker', said: 'unshare failed: No space left on device' },
       'sudo sysctl -w user.max_user_namespaces=15000',
     ],
+    ['by a chroot', { mounts: '30 22 0:21 / /proc rw - proc proc rw\n' }, 'pivot_root'],
     ['by the container around us', { inside: 'Docker' }, 'docker run --security-opt seccomp=unconfined'],
     ['by the kernel', {}, 'CONFIG_USER_NS'],
   ])('%s', (_, changes, fix) => {

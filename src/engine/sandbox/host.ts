@@ -111,11 +111,16 @@ export type RefusalSigns = {
   readonly clone: string | null
   readonly apparmor: string | null
   readonly inside: string | null
+  /** What is mounted, as `/proc/self/mountinfo` has it. */
+  readonly mounts: string | null
   readonly said: string
 }
 
+/** The fifth word is the mount point; whose root is none was put there by chroot. */
+const isChroot = (mounts: string): boolean => !mounts.split('\n').some((line) => line.split(' ')[4] === '/')
+
 /** Why a user namespace cannot be made here, from the surest sign to the vaguest, and what helps. */
-export function explainRefusal({ most, clone, apparmor, inside, said }: RefusalSigns): Ability {
+export function explainRefusal({ most, clone, apparmor, inside, mounts, said }: RefusalSigns): Ability {
   if (most?.trim() === '0') {
     return {
       ok: false,
@@ -145,6 +150,13 @@ export function explainRefusal({ most, clone, apparmor, inside, said }: RefusalS
       fix: 'sudo sysctl -w user.max_user_namespaces=15000',
     }
   }
+  if (mounts !== null && isChroot(mounts)) {
+    return {
+      ok: false,
+      why: 'we run in a chroot, where the kernel makes no user namespaces',
+      fix: 'Enter the folder with systemd-nspawn or pivot_root instead of chroot.',
+    }
+  }
   if (inside !== null) {
     return {
       ok: false,
@@ -172,11 +184,12 @@ async function detectUserNamespaces(tools: HostFacts['tools'], inside: string | 
     timeoutMs: 5000,
   })
   if (tried.code === 0) return { ok: true }
-  const [most, clone, apparmor] = await Promise.all(
+  const [most, clone, apparmor, mounts] = await Promise.all(
     [
       '/proc/sys/user/max_user_namespaces',
       '/proc/sys/kernel/unprivileged_userns_clone',
       '/proc/sys/kernel/apparmor_restrict_unprivileged_userns',
+      '/proc/self/mountinfo',
     ].map(readText),
   )
   return explainRefusal({
@@ -184,6 +197,7 @@ async function detectUserNamespaces(tools: HostFacts['tools'], inside: string | 
     clone: clone ?? null,
     apparmor: apparmor ?? null,
     inside,
+    mounts: mounts ?? null,
     said: firstLine(tried.stderr),
   })
 }
