@@ -82,8 +82,11 @@ test('commits made in a worktree are read one by one and landed the way one choo
 
 test('a changeset that is sent back comes back as its next turn, and waits once', async ({ house }) => {
   const { page } = house
-  await house.dispatch('echo "$ORANGERY_TURN $ORANGERY_PROMPT" > said.txt')
+  await house.dispatch('seq 9 > said.txt; echo "turn ${ORANGERY_TURN:-one} $ORANGERY_PROMPT" >> said.txt')
   await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
+  await page.getByRole('tab', { name: /Changes/ }).click()
+  await page.getByRole('button', { name: 'Approve hunk 1' }).click()
+  await expect(page.getByText('1/1 decided')).toBeVisible()
   await page.getByRole('button', { name: 'More actions' }).click()
   await page.getByRole('menuitem', { name: /Send back/ }).click()
   const dialog = page.getByRole('dialog', { name: 'Send back to the agent' })
@@ -99,6 +102,13 @@ test('a changeset that is sent back comes back as its next turn, and waits once'
       .getByText(/say more/)
       .first(),
   ).toBeVisible()
+  // What was approved has changed since: it is open again, with the difference to what was approved.
+  await expect(page.getByText('0/1 decided')).toBeVisible()
+  await page.getByRole('button', { name: 'Changed again' }).click()
+  const since = page.getByRole('dialog', { name: 'Changed since it was decided on' })
+  await expect(since.getByText(/say more/).first()).toBeVisible()
+  await expect(since.getByText(/turn one/).first()).toBeVisible()
+  await page.keyboard.press('Escape')
   await expect(page.getByRole('navigation', { name: list }).getByRole('heading')).toHaveText([
     'Waiting for you1',
     'Earlier1',
