@@ -174,6 +174,8 @@ export async function makeDemo(dataDir: string): Promise<Demo> {
       revision: changesetOf(id).revision,
       conflicts: [],
       merged: [],
+      lands: [],
+      skipped: [],
     }),
     'changeset.restore': async ({ id }) => ({ id: find(id).id, state: end(id, 'review').state }),
     // A crash had cut it off, and the file was written meanwhile: a person has to say whose it is.

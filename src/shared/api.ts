@@ -193,8 +193,11 @@ export const api = {
     }),
     applyResultSchema,
   ),
-  /** What an apply of all that may land would run into; reads only. */
-  'changeset.conflicts': procedure(reference, conflictsSchema),
+  /** What an apply would do and run into, as chosen; reads only. Unless told, one of all that may land. */
+  'changeset.conflicts': procedure(
+    reference.extend({ all: z.boolean().default(true), include_ignored: z.boolean().default(true) }),
+    conflictsSchema,
+  ),
   /** Both sides of a conflict, and the two in one text with marks where they contradict each other. */
   'changeset.conflict_texts': procedure(
     reference.extend({ root: z.string().optional(), path: z.string() }),

@@ -55,7 +55,7 @@ export const changedFileSchema = z.object({
   /** Present when the path is not UTF-8; then `path` shows replacement characters. */
   path_b64: z.string().optional(),
   from_path: z.string().optional(),
-  /** A new file with exactly the content that this other changed file of the root had before. */
+  /** A new file with exactly the content that this other file of the root had before. */
   copy_of: z.string().optional(),
   change: z.enum(changeKinds),
   kind: z.enum(['file', 'symlink', 'directory']),
@@ -108,6 +108,8 @@ export const changesetSchema = z.object({
   dispatches: z.array(dispatchIdSchema).optional(),
   /** Why a human is asked to look, or null. */
   escalated: z.string().nullable().optional(),
+  /** Where an apply or undo that a crash had cut off stopped, since the path is neither old nor new; or null. */
+  stopped: z.object({ root: z.string(), path: z.string() }).nullable().optional(),
   /** Other open changesets of the project that touch the same files. */
   overlaps: z.array(z.object({ id: dispatchIdSchema, paths: z.array(z.string()) })).optional(),
   /** Commits the agent made; they are imported to `refs/orangery/<id>/` when the changeset is applied. */
@@ -154,6 +156,10 @@ export const conflictsSchema = z.object({
   revision: z.string(),
   conflicts: z.array(conflictSchema),
   merged: z.array(z.string()),
+  /** What would land, conflicts apart. */
+  lands: z.array(z.object({ root: z.string(), path: z.string() })),
+  /** What would stay behind, and why. */
+  skipped: z.array(z.object({ path: z.string(), why: z.string() })),
 })
 export type Conflicts = z.infer<typeof conflictsSchema>
 

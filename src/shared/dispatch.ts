@@ -25,6 +25,8 @@ export const changesetSummarySchema = z.object({
   files: z.number(),
   insertions: z.number(),
   deletions: z.number(),
+  /** Why a human is asked to look; only where lists of changesets tell it. */
+  escalated: z.string().nullable().optional(),
 })
 export type ChangesetSummary = z.infer<typeof changesetSummarySchema>
 

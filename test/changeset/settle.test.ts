@@ -22,8 +22,11 @@ async function cutOff(bench: Bench) {
   expect(await readFile(join(bench.root, 'a'), 'utf8')).toBe('A\n')
   await appendFile(join(bench.root, 'b'), 'mine\n')
   await bench.changesets.recover()
-  const { escalated } = await bench.changesets.get(id)
+  const { escalated, stopped } = await bench.changesets.get(id)
   expect(escalated).toContain('b: it is neither what it was nor what it should become')
+  // Seen before anybody tries to apply again.
+  expect(stopped).toEqual({ root: bench.root, path: 'b' })
+  expect(await bench.changesets.list()).toMatchObject([{ id, escalated }])
   await expect(bench.changesets.apply(id, all, 'test')).rejects.toMatchObject({
     code: 'changeset.neither_old_nor_new',
   })
@@ -38,7 +41,7 @@ test('a file that a crash left neither old nor new can be kept, and the rest of 
   const id = await cutOff(bench)
   expect(await bench.changesets.settle(id, { path: 'b' }, 'mine')).toEqual({ id, state: 'applied' })
   expect(await contents(bench)).toEqual(['A\n', 'b\nmine\n', null])
-  expect((await bench.changesets.get(id)).escalated).toBeNull()
+  expect(await bench.changesets.get(id)).toMatchObject({ escalated: null, stopped: null })
   expect(await bench.snapshot()).not.toContain('.orangery-apply')
   await bench.changesets.undo(id, 'test')
   expect(await contents(bench)).toEqual(['a\n', 'b\nmine\n', 'c\n'])

@@ -1,4 +1,4 @@
-import type { ApplyResult, ChangedFile, Changeset, ChangeKind } from '../../shared/changeset.ts'
+import type { ApplyResult, ChangedFile, Changeset, ChangeKind, Conflicts } from '../../shared/changeset.ts'
 import type { ChangesetSummary } from '../../shared/dispatch.ts'
 import type { WaitingLanding } from '../../shared/invocation.ts'
 import { paint, paintState } from '../terminal/style.ts'
@@ -11,13 +11,15 @@ const counts = (insertions: number, deletions: number) =>
 
 export function renderChangesets(changesets: readonly ChangesetSummary[]): string {
   if (changesets.length === 0) return 'no changesets'
+  const isFlagged = changesets.some(({ escalated }) => escalated != null)
   return renderTable(
-    ['id', 'state', 'files', 'lines'],
-    changesets.map(({ id, state, files, insertions, deletions }) => [
+    ['id', 'state', 'files', 'lines', ...(isFlagged ? ['needs a person'] : [])],
+    changesets.map(({ id, state, files, insertions, deletions, escalated }) => [
       id,
       paintState(state),
       String(files),
       counts(insertions, deletions),
+      ...(isFlagged ? [paint('red', showAll(escalated ?? ''))] : []),
     ]),
   )
 }
@@ -41,6 +43,7 @@ function remarks(file: ChangedFile): string {
       : '',
     file.protected ? paint('red', 'protected') : '',
     file.ignored ? paint('gray', 'ignored') : '',
+    file.reopened === true ? paint('yellow', 'changed since it was decided on') : '',
     file.refused === null ? '' : paint('red', `never lands: ${showAll(file.refused)}`),
   ]
   return words.filter((word) => word !== '').join(', ')
@@ -69,7 +72,22 @@ export function renderChangeset(changeset: Changeset): string {
     parts.push('', 'seen and left behind:')
     for (const { path, why } of dropped) parts.push(`  ${showAll(path)}: ${showAll(why)}`)
   }
-  return parts.join('\n')
+  return [...parts, ...renderConcerns(changeset)].join('\n')
+}
+
+/** What a reviewer should know besides: who is asked, where an apply stopped, what changed again, who else is at it. */
+function renderConcerns({ id, escalated, stopped, overlaps, files }: Changeset): string[] {
+  const lines: string[] = []
+  if (escalated != null) lines.push(paint('red', `a person is asked to look: ${showAll(escalated)}`))
+  if (stopped != null)
+    lines.push(`  settle it: orangery changeset settle ${id} mine|theirs --path ${showAll(stopped.path)}`)
+  if (files.some((file) => file.reopened === true))
+    lines.push(`what changed since it was decided on: orangery changeset diff ${id} --inter`)
+  for (const { id: other, paths } of overlaps ?? []) {
+    const more = paths.length > 3 ? ` and ${paths.length - 3} more` : ''
+    lines.push(`${other} is open too and touches ${paths.slice(0, 3).map(showAll).join(', ')}${more}`)
+  }
+  return lines.length === 0 ? [] : ['', ...lines]
 }
 
 const lineTones = [
@@ -88,6 +106,19 @@ export function renderDiff(text: string): string {
       return tone === undefined || line === '' ? line : paint(tone[1], line)
     })
     .join('\n')
+}
+
+export function renderPreview({ lands, skipped, conflicts, merged }: Conflicts): string {
+  const severalRoots = new Set(lands.map(({ root }) => root)).size > 1
+  const lines = lands.map(({ root, path }) => {
+    const name = showAll(severalRoots ? `${root}: ${path}` : path)
+    return `  ${paint('green', 'lands')}     ${name}${merged.includes(path) ? ', merged with your changes' : ''}`
+  })
+  for (const { path, why } of conflicts)
+    lines.push(`  ${paint('red', 'conflict')}  ${showAll(path)}: ${showAll(why)}`)
+  for (const { path, why } of skipped)
+    lines.push(`  ${paint('yellow', 'stays')}     ${showAll(path)}: ${showAll(why)}`)
+  return lines.length === 0 ? 'nothing would land' : lines.join('\n')
 }
 
 export function renderWaiting(landings: readonly WaitingLanding[]): string {

@@ -69,6 +69,16 @@ async function settle(id: string, word: string, options: Json & { path: string; 
   else print(`${result.id} is ${paintState(result.state)}`)
 }
 
+async function escalate(id: string, options: Json & { why?: string; clear?: boolean }) {
+  const { why, clear = false } = options
+  if ((why === undefined) !== clear) {
+    throw new OrangeryError('usage.escalate', 'give a reason with --why, or --clear', { kind: 'usage' })
+  }
+  const changeset = await withClient((client) => client.call('changeset.escalate', { id, why: why ?? null }))
+  if (options.json) printJson(changeset)
+  else print(clear ? `${changeset.id} is not flagged any more` : `${changeset.id} is flagged to a person`)
+}
+
 /** What is done about a review that does not simply end with yes or no. */
 export function registerSettling(changeset: Command): void {
   changeset
@@ -112,6 +122,16 @@ export function registerSettling(changeset: Command): void {
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  orangery changeset resolve 20260128 theirs --path src/main.c')
     .action(resolveConflict)
+
+  changeset
+    .command('escalate <id>')
+    .summary('flag it to a person, or take the flag back')
+    .description('Flags a changeset to a person, for a reviewer who is not to decide alone.')
+    .option('--why <text>', 'what the person should look at')
+    .option('--clear', 'take the flag back')
+    .option('--json', 'print the changeset as JSON')
+    .addHelpText('after', '\nExample:\n  orangery changeset escalate 20260128 --why "touches the licence"')
+    .action(escalate)
 
   changeset
     .command('settle <id> <choice>')

@@ -6,13 +6,16 @@ import type { Output } from '../../shared/api.ts'
 import { exitCodes, OrangeryError } from '../../shared/errors.ts'
 import { withClient } from '../connect.ts'
 import { printError } from '../failure.ts'
+import { ask } from '../terminal/ask.ts'
 import { print, printJson } from '../terminal/print.ts'
 import { paintState } from '../terminal/style.ts'
+import { plural } from '../terminal/words.ts'
 import {
   renderApplied,
   renderChangeset,
   renderChangesets,
   renderDiff,
+  renderPreview,
   renderWaiting,
 } from './changeset.render.ts'
 import { oneOf, registerSettling } from './changeset.settling.ts'
@@ -111,9 +114,35 @@ type ApplyOptions = Json & {
   readonly own?: boolean
   readonly hooks?: boolean
   readonly whenIdle?: boolean
+  readonly dryRun?: boolean
 }
 
-async function apply(id: string, options: ApplyOptions) {
+async function preview(id: string, { all = false, includeIgnored = false }: ApplyOptions) {
+  const selection = { id, all, include_ignored: includeIgnored }
+  return withClient((client) => client.call('changeset.conflicts', selection))
+}
+
+/** Where nothing is decided yet, whoever sits at the terminal is shown what would land and asked. */
+async function askForAll(id: string, options: ApplyOptions): Promise<ApplyOptions | null> {
+  const isSeen = process.stdin.isTTY === true && process.stdout.isTTY === true && options.json !== true
+  if (options.all === true || !isSeen) return options
+  const { files, state, revision } = await withClient((client) => client.call('changeset.get', { id }))
+  const isDecided = files.some((file) => [file, ...file.hunks].some(({ decision }) => decision !== null))
+  if (isDecided || state !== 'review') return options
+  const everything = { ...options, all: true, revision: options.revision ?? revision }
+  const planned = await preview(id, everything)
+  print(renderPreview(planned))
+  if (planned.lands.length === 0) return null
+  return (await ask(`Approve and apply ${plural(planned.lands.length, 'file')}?`)) ? everything : null
+}
+
+async function apply(id: string, given: ApplyOptions) {
+  if (given.dryRun === true) {
+    const planned = await preview(id, given)
+    return given.json ? printJson(planned) : print(renderPreview(planned))
+  }
+  const options = await askForAll(id, given)
+  if (options === null) return print('nothing was applied')
   const { all = false, includeIgnored = false, revision, commit: branch, message, own, hooks } = options
   const commit =
     branch === undefined
@@ -270,7 +299,9 @@ Examples:
   changeset
     .command('apply <id>')
     .summary('let approved changes into your files')
-    .description('Writes what was approved into your files: exactly the reviewed bytes, all or nothing.')
+    .description(
+      'Writes what was approved into your files: exactly the reviewed bytes, all or nothing. Where nothing is decided yet, asks on a terminal whether to approve all of it.',
+    )
     .option('--all', 'approve everything first that is neither protected nor ignored')
     .option('--include-ignored', 'with --all: ignored files too')
     .option('--revision <id>', 'refuse if the changeset is not at this revision any more')
@@ -279,8 +310,12 @@ Examples:
     .option('--own', "with --commit: the agent's own commits instead of a new one")
     .option('--hooks', 'with --commit: run your hooks')
     .option('--when-idle', 'where an agent runs on the same folders, land when it has ended')
+    .option('--dry-run', 'only say what would land, what would stay behind and why, and what is in the way')
     .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  orangery changeset apply 20260128 --all')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  orangery changeset apply 20260128 --all --dry-run\n  orangery changeset apply 20260128 --all',
+    )
     .action(apply)
 
   changeset

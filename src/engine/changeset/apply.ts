@@ -30,7 +30,7 @@ export async function applyChangeset(
       `changeset ${record.id}: nothing in it is approved`,
       {
         kind: 'refused',
-        hint: 'Decide on files or hunks first, or apply with --all.',
+        hint: `Approve and apply all of it with \`orangery changeset apply ${record.id} --all\`, or decide first: \`orangery changeset decide ${record.id} --path PATH approve\`.`,
       },
     )
   }
@@ -55,12 +55,22 @@ export async function applyChangeset(
     why: outcome === 'applied' ? 'all that was approved has landed' : 'part of it has landed',
   })
   await carryOut(context, record, journal)
-  const applied = plan.landed
+  const merged = plan.merged.length === 0 ? {} : { merged: [...plan.merged] }
+  const result = {
+    id: record.id,
+    state: outcome,
+    applied: filesOf(plan.landed),
+    skipped: [...plan.skipped],
+    ...merged,
+  }
+  return { result, landed: plan.landed }
+}
+
+/** What landed as a reviewer knows it: folders and former names come along unnamed. */
+export function filesOf(landed: readonly Landed[]): ApplyResult['applied'] {
+  return landed
     .filter(({ target }) => target.file !== null)
     .map(({ target }) => ({ root: target.entry.root, path: toText(target.entry.path) }))
-  const merged = plan.merged.length === 0 ? {} : { merged: [...plan.merged] }
-  const result = { id: record.id, state: outcome, applied, skipped: [...plan.skipped], ...merged }
-  return { result, landed: plan.landed }
 }
 
 /** Everything decided leaves `applied`; what nobody has said yes or no to keeps it in review. */

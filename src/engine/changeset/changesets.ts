@@ -16,12 +16,14 @@ import type { Layout } from '../base/paths.ts'
 import type { ThroughHolder } from '../base/throughHolder.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { findUserLinks, type UserLinks } from './aliases.ts'
-import { applyChangeset } from './apply.ts'
+import { applyChangeset, filesOf } from './apply.ts'
+import { forgetApplying, keepApplying, listApplying } from './applying.ts'
 import { writeBases } from './bases.ts'
 import { captureWorkspace, type CaptureOptions } from './capture.ts'
 import { homesOf } from './classifyEntries.ts'
 import { conflictTexts, type EditableTexts } from './conflictTexts.ts'
 import { decideFiles, approveSelected } from './decide.ts'
+import { noteCopies } from './copies.ts'
 import type { DiffText } from './diffText.ts'
 import { realDisk, type Disk } from './disk.ts'
 import { expireAbandoned } from './expireAbandoned.ts'
@@ -78,8 +80,8 @@ export interface Changesets {
     decision: Place & { verdict: Verdict | null; comment?: string | undefined },
     by: string,
   ): Promise<Changeset>
-  /** What an apply of everything that may land would run into now. */
-  conflicts(id: DispatchId): Promise<Conflicts>
+  /** What an apply would do and run into now; of everything that may land, unless told otherwise. */
+  conflicts(id: DispatchId, selection?: { all: boolean; include_ignored: boolean }): Promise<Conflicts>
   /** What one would edit to settle a conflict by hand. */
   conflictTexts(id: DispatchId, place: { root?: string | undefined; path: string }): Promise<EditableTexts>
   resolve(
@@ -149,11 +151,13 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     return { id, state: to }
   }
 
-  async function conflicts(id: DispatchId): Promise<Conflicts> {
+  // Also what still waits for a decision: a reviewer wants to know before, not after.
+  async function conflicts(
+    id: DispatchId,
+    { all, include_ignored: includeIgnored } = { all: true, include_ignored: true },
+  ): Promise<Conflicts> {
     const record = find(id)
-    const view = await reader.view(record)
-    // Also what still waits for a decision: a reviewer wants to know before, not after.
-    const plan = await planApply(context, record, view, { all: true, includeIgnored: true })
+    const plan = await planApply(context, record, await reader.view(record), { all, includeIgnored })
     return {
       revision: record.revision,
       conflicts: plan.conflicts.map(({ root, path, why, anchor, choices }) => ({
@@ -164,6 +168,8 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
         choices: [...choices],
       })),
       merged: [...plan.merged],
+      lands: filesOf(plan.landed),
+      skipped: [...plan.skipped],
     }
   }
 
@@ -233,6 +239,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       writeBases(folder, bases, disk, final),
     ])
     await noteFirstSeen(folder, view, (entry) => captured.writtenMs(entry), disk)
+    if (final) await noteCopies(folder, view, workspace.roots, disk)
     const { insertions, deletions } = view
     const counts = { revision, files: view.files.length, insertions, deletions }
     const at = new Date().toISOString()
@@ -259,12 +266,13 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     reworkPrompt: (id, last = '') => reader.reworkPrompt(id, last),
 
     async list() {
-      return records.list().map(({ id, state, files, insertions, deletions }) => ({
+      return records.list().map(({ id, state, files, insertions, deletions, escalated }) => ({
         id,
         state,
         files,
         insertions,
         deletions,
+        escalated,
       }))
     },
 
@@ -366,16 +374,20 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     expire: (now = Date.now()) => expireAbandoned(context, locks, now),
 
     async recover() {
-      for (const record of records.list()) {
+      const noted = await listApplying(context)
+      const suspects = noted === null ? records.list() : noted.flatMap((id) => records.find(id) ?? [])
+      for (const record of suspects) {
         if (!(await hasOpenJournal(context, record))) continue
         await using _lock = await lockOf(record)
         try {
           await recoverChangeset(context, record)
+          await forgetApplying(context, record.id)
         } catch (error) {
           // It needs a person; the others do not have to wait for him.
           records.escalate(record.id, error instanceof Error ? error.message : String(error))
         }
       }
+      if (noted === null) await keepApplying(context)
     },
   }
 }

@@ -310,16 +310,22 @@ function refuseOtherBytes(path: BytePath, side: Side, sha256: string): void {
 }
 
 /** Neither what was there nor what should be: somebody else wrote it meanwhile, and a person has to say. */
-export class NeitherOldNorNew extends OrangeryError {}
-function neither(operation: Operation): NeitherOldNorNew {
-  const path = toText(operation.path)
-  return new NeitherOldNorNew(
-    'changeset.neither_old_nor_new',
-    `stopped at ${path}: it is neither what it was nor what it should become`,
-    {
-      kind: 'busy',
-      hint: `Somebody wrote ${path} meanwhile. Look at it, then say whose it shall be with \`orangery changeset settle\`.`,
-      details: { root: operation.root, path },
-    },
-  )
+export class NeitherOldNorNew extends OrangeryError {
+  readonly place: { readonly root: string; readonly path: string }
+
+  constructor(place: { readonly root: string; readonly path: string }) {
+    super(
+      'changeset.neither_old_nor_new',
+      `stopped at ${place.path}: it is neither what it was nor what it should become`,
+      {
+        kind: 'busy',
+        hint: `Somebody wrote ${place.path} meanwhile. Look at it, then say whose it shall be with \`orangery changeset settle\`.`,
+        details: place,
+      },
+    )
+    this.place = place
+  }
+}
+function neither({ root, path }: Operation): NeitherOldNorNew {
+  return new NeitherOldNorNew({ root, path: toText(path) })
 }

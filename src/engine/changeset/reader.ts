@@ -4,9 +4,10 @@ import { OrangeryError } from '../../shared/errors.ts'
 import { loggedEventSchema, type LoggedEvent } from '../../shared/events.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
-import type { ApplyContext } from './transaction.ts'
+import { stoppedAt, type ApplyContext } from './transaction.ts'
 import { readBases } from './bases.ts'
 import { toText } from './bytePath.ts'
+import { readCopies } from './copies.ts'
 import { diffText, type DiffPair, type DiffText } from './diffText.ts'
 import { asMail, asTar } from './exports.ts'
 import { entryKey } from './manifest.ts'
@@ -91,6 +92,7 @@ export class ChangesetReader {
       turn: turnOf(transitions),
       dispatches: [id, ...records.turns(id).map((turn) => turn.dispatch)],
       escalated: record.escalated,
+      stopped: await stoppedAt(this.#context, record),
       overlaps: await this.#overlaps(record),
       commits: manifest.commits.map(({ base: _base, ...commit }) => commit),
     }
@@ -194,6 +196,7 @@ export class ChangesetReader {
     const calls = await this.#calls(record)
     const firstSeen = await readFirstSeen(this.#folder(record))
     return {
+      copyOf: await readCopies(this.#folder(record)),
       comments: (file) =>
         comments
           .filter((comment) =>

@@ -65,6 +65,20 @@ test('a new file with the content another changed file had is told as its copy, 
   expect((await bench.changesets.get(id)).files.map(({ path }) => path)).not.toContain('copy')
 })
 
+test('a copy of a file that did not change is told too, from beside it or from a folder beside', async () => {
+  await using bench = await Bench.make()
+  await bench.user('mkdir -p src/deep lib; seq 9 > src/deep/a; seq 8 > src/b; seq 7 > top')
+  const { id } = await bench.dispatch('cp top under; cp -r src new; cp src/b lib/b; echo own > lib/other')
+  const { files } = await bench.changesets.get(id)
+  expect(files.map(({ path, copy_of }) => [path, copy_of])).toEqual([
+    ['lib/b', 'src/b'],
+    ['lib/other', undefined],
+    ['new/b', 'src/b'],
+    ['new/deep/a', 'src/deep/a'],
+    ['under', 'top'],
+  ])
+})
+
 test('who gives up, or applies, what cannot be any more is told the way out; a conflict names the command', async () => {
   await using bench = await Bench.make()
   await bench.user('printf "one\\r\\n" > file')

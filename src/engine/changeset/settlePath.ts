@@ -32,7 +32,8 @@ export async function settlePath(
     else if (choice === 'mine') operations.push({ ...operation, left: true })
     else operations.push(await takenForOld(context, record, journal, operation))
   }
-  await journals.write({ ...journal, operations })
+  const { stopped: _settled, ...rest } = journal
+  await journals.write({ ...rest, operations })
   await recoverChangeset(context, record)
 }
 

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords.ts'
 import type { Layout } from '../base/paths.ts'
+import { forgetApplying, noteApplying } from './applying.ts'
 import { readBases, writeBases } from './bases.ts'
 import type { Disk } from './disk.ts'
 import { Journals, type Journal } from './journal.ts'
@@ -47,6 +48,7 @@ export async function carryOut(
   await using landing = new Landing(journal.transaction, journal.operations, context.disk)
   let stage: Journal['state'] = 'staging'
   try {
+    await noteApplying(context, record.id)
     await journals.write(journal)
     await landing.stage(blobs)
     await journals.write({ ...journal, state: 'committing' })
@@ -59,6 +61,7 @@ export async function carryOut(
     try {
       if (stage === 'committing') await takeBack(landing, journals, journal)
       else await throwAway(landing, journals, journal)
+      await forgetApplying(context, record.id)
     } catch (failure) {
       throw cutOff(journal, error, failure)
     }
@@ -119,11 +122,23 @@ async function finish(
   )
   await landing.clear()
   await new Journals(folder, context.disk).close(journal.transaction)
+  await forgetApplying(context, record.id)
 }
 
 export async function hasOpenJournal(context: ApplyContext, record: ChangesetRecord): Promise<boolean> {
   const folder = context.layout.changeset(record.repoId, record.id)
   return (await new Journals(folder, context.disk).open()).length > 0
+}
+
+/** The path that a person has to settle before anything more lands; null where there is none. */
+export async function stoppedAt(
+  context: ApplyContext,
+  record: ChangesetRecord,
+): Promise<Journal['stopped'] | null> {
+  const folder = context.layout.changeset(record.repoId, record.id)
+  // One that is just being closed is gone when its turn to be read comes.
+  const open = await new Journals(folder, context.disk).open().catch(() => [])
+  return open.find(({ stopped }) => stopped !== undefined)?.stopped ?? null
 }
 
 /** Brings what a crash cut off to its end: forward if it can, back if not. The caller holds the project's lock. */
@@ -140,7 +155,10 @@ export async function recoverChangeset(context: ApplyContext, record: ChangesetR
         await landing.forward()
       } catch (error) {
         // A person has to look at such a file first; nothing else is touched until then.
-        if (error instanceof NeitherOldNorNew) throw error
+        if (error instanceof NeitherOldNorNew) {
+          await journals.write({ ...journal, stopped: error.place }).catch(() => {})
+          throw error
+        }
         await takeBack(landing, journals, journal)
         continue
       }

@@ -208,18 +208,21 @@ function placeKey(root: string, path: string, hunk: string | null): string {
 export type Notes = {
   readonly comments: (file: FileView) => ReviewComment[]
   readonly provenance: (file: FileView, hunk: string) => Provenance | null
+  /** The original that did not change and that this is a copy of. */
+  readonly copyOf: (entry: Entry) => BytePath | null
 }
 
 export function changedFile(file: FileView, decisions: Decisions, notes: Notes): ChangedFile {
   const { entry, from } = file
   const base = from?.base ?? entry.base
   const shown = entry.result ?? entry.base
+  const copyOf = file.copyOf ?? notes.copyOf(entry)
   return {
     root: entry.root,
     path: toText(entry.path),
     ...(isUtf8(entry.path) ? {} : { path_b64: toBytes(entry.path).toString('base64') }),
     ...(from === null ? {} : { from_path: toText(from.path) }),
-    ...(file.copyOf === null ? {} : { copy_of: toText(file.copyOf) }),
+    ...(copyOf === null ? {} : { copy_of: toText(copyOf) }),
     change: file.change,
     kind: shown === null || shown.kind === 'special' ? 'file' : shown.kind,
     binary: file.binary,

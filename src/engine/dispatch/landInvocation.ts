@@ -73,8 +73,21 @@ export async function landInvocation(
 /** Lets the approved files of a changeset into the integration tree; what was applied before counts too. */
 async function landFiles(parts: Parts, id: DispatchId, options: LandOptions, by: string) {
   if (parts.store.changesets.find(id) === null) return { applied: [], skipped: [], open: false }
-  const result = await whileLanding(parts, id, () => parts.changesets.apply(id, options, by))
+  const result = await whileLanding(parts, id, () => parts.changesets.apply(id, options, by)).catch(
+    (error: unknown) => {
+      throw error instanceof OrangeryError && error.code === 'changeset.nothing_approved'
+        ? nothingApproved(id, error)
+        : error
+    },
+  )
   return { ...result, open: result.state !== 'applied' }
+}
+
+function nothingApproved(id: DispatchId, { code, message }: OrangeryError): OrangeryError {
+  return new OrangeryError(code, message, {
+    kind: 'refused',
+    hint: `Approve and land all of it with \`orangery agent land ${id} --all\`, or decide first: \`orangery changeset decide ${id} --path PATH approve\`.`,
+  })
 }
 
 function over(meta: InvocationMeta): OrangeryError {

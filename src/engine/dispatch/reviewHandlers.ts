@@ -20,7 +20,7 @@ export function reviewHandlers(
 ): Pick<Handlers, Review> {
   const { changesets } = parts
   return {
-    'changeset.conflicts': ({ id }) => changesets.conflicts(find(id)),
+    'changeset.conflicts': ({ id, ...selection }) => changesets.conflicts(find(id), selection),
     'changeset.conflict_texts': async ({ id, ...place }) => {
       const { mine, theirs, both } = await changesets.conflictTexts(find(id), place)
       const encode = (text: Buffer) => text.toString('base64')

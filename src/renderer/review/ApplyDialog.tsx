@@ -32,6 +32,27 @@ function Destination({ changeset, worktree }: { changeset: Changeset; worktree: 
   )
 }
 
+/** What stays behind whatever is decided, and why: said before, not after. */
+function NeverLanding({ changeset }: { changeset: Changeset }) {
+  const refused = changeset.files.filter((file) => file.refused !== null)
+  if (refused.length === 0) return null
+  return (
+    <details className="rounded-lg bg-sunken px-3 py-2 text-small text-ink-soft">
+      <summary>{countFiles(refused.length)} can never land</summary>
+      <ul className="selectable mt-1 max-h-32 space-y-1 overflow-y-auto">
+        {refused.map(({ root, path, refused: why }) => (
+          <li key={`${root}/${path}`} className="[overflow-wrap:anywhere]">
+            <span className="font-mono text-micro">
+              <Plain>{path}</Plain>
+            </span>{' '}
+            <Plain>{why ?? ''}</Plain>
+          </li>
+        ))}
+      </ul>
+    </details>
+  )
+}
+
 const willApply = {
   tone: 'plain',
   title: 'It waits for its turn',
@@ -237,10 +258,12 @@ export function ApplyDialog({
         {tally.protectedOpen > 0 && (
           <p className="flex gap-2 rounded-lg bg-bad-wash px-3 py-2 text-small text-bad">
             <Lock size={14} className="mt-0.5 shrink-0" />
-            {countFiles(tally.protectedOpen)} can run code or change how your tools behave. They stay behind
-            until you decide on each.
+            {tally.protectedOpen === 1
+              ? '1 file can run code or change how your tools behave. It stays behind until you decide on it.'
+              : `${tally.protectedOpen} files can run code or change how your tools behave. They stay behind until you decide on each.`}
           </p>
         )}
+        <NeverLanding changeset={changeset} />
       </div>
     </Dialog>
   )

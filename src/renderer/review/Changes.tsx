@@ -261,7 +261,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
         commits={commits.length}
         onFiles={() => setListing(!listing)}
       />
-      <Notices changeset={changeset} />
+      <Notices changeset={latest} />
       {moved && (
         <div className="flex shrink-0 items-center gap-3 border-b border-line bg-live-wash px-4 py-1.5 text-small text-live">
           <span className="flex-1">

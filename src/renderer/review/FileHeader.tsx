@@ -15,6 +15,7 @@ function noteOf(file: ChangedFile): string | null {
   const notes: string[] = []
   if (file.kind === 'directory') notes.push('Folder')
   if (file.kind === 'symlink') notes.push('Symbolic link')
+  if (file.copy_of !== undefined) notes.push(`Copy of ${file.copy_of}`)
   if (file.binary) {
     const sizes = [file.size_before, file.size_after].map((size) => (size === null ? null : bytes(size)))
     notes.push(`Binary, ${sizes.filter((size) => size !== null).join(' → ')}`)
