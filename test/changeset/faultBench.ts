@@ -10,13 +10,23 @@ import { copyTree, pictureOf } from './trees.ts'
 
 export type Act = 'capture' | 'apply' | 'undo'
 
-const setUp = `seq 30 > edit; echo gone > gone; mkdir -p sub/deep swap keep/inner; echo s > sub/deep/s; echo w > swap/w
-  echo link > target; ln -s target link; seq 9 > mode; chmod 644 mode; echo f > becomes; echo k > keep/inner/k`
-const script = `sed -i s/^7$/seven/ edit; rm gone; rm -r sub; mkdir -p new/er; echo n > new/er/n; rm -r swap; echo now > swap
-  ln -sfn edit link; chmod 755 mode; rm becomes; mkdir becomes; echo in > becomes/in; mkdir -m 711 empty; echo K > keep/inner/k`
+const everything = {
+  setUp: `seq 30 > edit; echo gone > gone; mkdir -p sub/deep swap keep/inner; echo s > sub/deep/s; echo w > swap/w
+  echo link > target; ln -s target link; seq 9 > mode; chmod 644 mode; echo f > becomes; echo k > keep/inner/k`,
+  script: `sed -i s/^7$/seven/ edit; rm gone; rm -r sub; mkdir -p new/er; echo n > new/er/n; rm -r swap; echo now > swap
+  ln -sfn edit link; chmod 755 mode; rm becomes; mkdir becomes; echo in > becomes/in; mkdir -m 711 empty; echo K > keep/inner/k`,
+}
+
+/** One change of each kind that lands by operations of its own: for kills that cost a process each. */
+export const few = {
+  setUp: 'seq 30 > edit; echo gone > gone; mkdir swap; echo w > swap/w; seq 9 > mode',
+  script:
+    'sed -i s/^7$/seven/ edit; rm gone; rm -r swap; echo now > swap; mkdir new; ln -s ../edit new/link; chmod 755 mode',
+}
 
 /** After these the disk is as it was. */
 const reading = new Set(['lstat', 'stat', 'list', 'read', 'readlink', 'close', 'sync', 'flush'])
+export const isReading = (operation: string): boolean => reading.has(operation)
 /** A crash of the process loses nothing that was written: waiting for the disk would be most of the suite's time. */
 const quickDisk: Disk = { ...realDisk, sync: async () => {}, flush: async () => true }
 export const watched = (before: Parameters<typeof watchedDisk>[0]): Disk => watchedDisk(before, quickDisk)
@@ -40,11 +50,11 @@ export class FaultBench implements AsyncDisposable {
     this.workspace = workspace
   }
 
-  static async make(act: Act): Promise<FaultBench> {
+  static async make(act: Act, work: { setUp: string; script: string } = everything): Promise<FaultBench> {
     const bench = await Bench.make()
-    await bench.user(setUp)
+    await bench.user(work.setUp)
     const workspace = await bench.workspace()
-    await bench.agent(workspace, script)
+    await bench.agent(workspace, work.script)
     const it = new FaultBench(bench, workspace)
     const before = it.picture()
     if (act !== 'capture') await bench.changesets.capture(workspace, { final: true })
@@ -124,7 +134,7 @@ export class FaultBench implements AsyncDisposable {
           images.push(`${act} ahead of ${operation} (${count})`)
           this.#save(`image-${images.length}`)
         }
-        hasChanged = !reading.has(operation)
+        hasChanged = !isReading(operation)
         changes = now
       }),
     )
