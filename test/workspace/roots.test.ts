@@ -268,21 +268,16 @@ test('uncommitted work of the user is not in a worktree sandbox, and every way t
   expect(await words(id)).toBe('a.txt|')
 })
 
-test('a linked worktree of the user commits inside, and its repository stays as it is', async () => {
-  const identity = ['-c', 'user.name=u', '-c', 'user.email=u@v']
-  const main = await folder('main', { 'a.txt': '1' })
+test('a linked worktree of the user commits inside, in its submodules too, and its repository stays as it is', async () => {
+  const main = await makeSuper('main')
   const linked = join(bench.base, 'linked')
-  for (const args of [
-    ['init', '-q', '-b', 'main'],
-    ['add', '-A'],
-    ['commit', '-q', '-m', 'first'],
-    ['worktree', 'add', '-q', linked],
-  ]) {
-    await execute('git', ['-C', main, ...identity, ...args])
-  }
+  const allowed = ['-c', 'protocol.file.allow=always']
+  await execute('git', ['-C', main, 'worktree', 'add', '-q', linked])
+  await execute('git', ['-C', linked, ...allowed, 'submodule', '-q', 'update', '--init', 'lib'])
   const before = await fingerprint(join(main, '.git'))
+  const commit = 'git -c user.name=a -c user.email=a@b commit -qam'
   const { id, output } = await run(
-    'echo 2 > a.txt; git -c user.name=a -c user.email=a@b commit -qam Inside; git log --format=%s',
+    `echo 2 > a.txt; ${commit} Inside; cd lib && echo 2 > lib.txt && ${commit} Deeper; cd ..; git log --format=%s`,
     [linked],
   )
   expect(output).toContain('Inside')
@@ -293,6 +288,14 @@ test('a linked worktree of the user commits inside, and its repository stays as 
   await bench.client.call('changeset.apply', { id, all: true })
   const refs = await execute('git', ['-C', main, 'for-each-ref', '--format=%(refname)', 'refs/orangery'])
   expect(refs.stdout.trim()).toBe(`refs/orangery/${id}/heads/linked`)
+  const log = await execute('git', [
+    '-C',
+    join(linked, 'lib'),
+    'log',
+    '--format=%s',
+    `refs/orangery/${id}/HEAD`,
+  ])
+  expect(log.stdout).toBe('Deeper\nfirst\n')
 })
 
 test('the clone strategy copies, keeps what links and modes there are, and lands the same way', async () => {

@@ -15,7 +15,7 @@ import { Tree } from './tree.ts'
 type Commit = Manifest['commits'][number]
 type Repository = {
   readonly root: string
-  /** Path of a submodule's repository below `modules`; absent for the repository itself. */
+  /** Path of a submodule's repository below `modules`, or of a linked worktree's below `.git`; absent for the repository itself. */
   readonly submodule?: string
   readonly agentGit: string
   /** What it started from. */
@@ -48,9 +48,25 @@ async function repositoriesOf(workspace: Workspace): Promise<Repository[]> {
     const [theirs, ours] = [join(agentGit, 'modules'), join(realGit, 'modules')]
     found.push({ root: root.path, agentGit, realGit, landsIn: realGit })
     if (await isFolder(theirs)) found.push(...(await submodulesIn(root.path, theirs, ours, ours)))
+    found.push(...(await submodulesOfLinked(root.path, agentGit, realGit)))
   }
   return found
 }
+
+/** A linked worktree of the user keeps the repositories of its submodules in its own part of the common folder. */
+async function submodulesOfLinked(root: string, agentGit: string, realGit: string): Promise<Repository[]> {
+  const found: Repository[] = []
+  const [theirs, ours] = [join(agentGit, linkedFolder), join(realGit, linkedFolder)]
+  for (const name of (await isFolder(theirs)) ? await readdir(theirs) : []) {
+    const [agent, real] = [join(theirs, name, 'modules'), join(ours, name, 'modules')]
+    const folders = [join(theirs, name), join(ours, name), agent, real]
+    const isThere = (await Promise.all(folders.map(isFolder))).every(Boolean)
+    if (isThere)
+      found.push(...(await submodulesIn(root, agent, real, real, `${linkedFolder}/${name}/modules`)))
+  }
+  return found
+}
+const linkedFolder = 'worktrees'
 
 /** Submodules' repositories that are on both sides. Looked up step by step: a link in between would lead elsewhere. */
 async function submodulesIn(
@@ -123,8 +139,10 @@ export async function captureCommits(
   return { commits, problems }
 }
 
-const gitPath = ({ submodule }: Repository): string =>
-  submodule === undefined ? '.git' : `.git/modules/${submodule}`
+function gitPath({ submodule }: Repository): string {
+  if (submodule === undefined) return '.git'
+  return submodule.startsWith(`${linkedFolder}/`) ? `.git/${submodule}` : `.git/modules/${submodule}`
+}
 
 /** Branches (and a detached HEAD) that point elsewhere than in the user's repository. */
 async function changedTips(
