@@ -1,15 +1,14 @@
 import { mkdir, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { DispatchId, RepoId } from '../../shared/ids.ts'
+import type { DispatchId } from '../../shared/ids.ts'
 import { git } from '../base/git.ts'
-import type { InvocationMeta, WorktreeMeta } from '../base/invocation.ts'
+import type { InvocationMeta } from '../base/invocation.ts'
 import { run } from '../base/process.ts'
-import { Ground, gitText } from './fixture.ts'
+import { gitText, makeFeature, type Feature } from './fixture.ts'
 import {
   collectCommits,
   commitLanding,
-  createWorktree,
   discardAgent,
   listCommits,
   readInvocationMeta,
@@ -17,24 +16,14 @@ import {
   restoreArchived,
   retireLanded,
   showCommit,
-  startAgent,
   type InsideRunner,
 } from './index.ts'
 
-let ground: Ground
-let repo: string
-let worktree: WorktreeMeta
+let { ground, repo, worktree, repoId, start, branches } = {} as Feature
 beforeEach(async () => {
-  ground = await Ground.make()
-  repo = await ground.repo('repo')
-  worktree = await createWorktree({ layout: ground.layout, repo, name: 'feature' })
+  ;({ ground, repo, worktree, repoId, start, branches } = await makeFeature())
 })
 afterEach(() => ground[Symbol.asyncDispose]())
-
-const repoId = () => worktree.repo_id as RepoId
-const start = (over: Partial<Parameters<typeof startAgent>[0]> = {}) =>
-  startAgent({ layout: ground.layout, worktree: 'feature', ...over })
-const branches = () => gitText(repo, 'branch', '--list', '--format=%(refname:short)')
 
 /** What an agent did in its own view of the repository: a clone stands in for the overlay. */
 async function agentWork(meta: InvocationMeta) {

@@ -1,10 +1,8 @@
 import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { RepoId } from '../../shared/ids.ts'
 import { git } from '../base/git.ts'
-import type { WorktreeMeta } from '../base/invocation.ts'
-import { Ground, gitText } from './fixture.ts'
+import { gitText, makeFeature, type Feature } from './fixture.ts'
 import {
   claimWorkspace,
   createWorktree,
@@ -21,20 +19,11 @@ import {
   startAgent,
 } from './index.ts'
 
-let ground: Ground
-let repo: string
-let worktree: WorktreeMeta
+let { ground, repo, worktree, repoId, start, branches } = {} as Feature
 beforeEach(async () => {
-  ground = await Ground.make()
-  repo = await ground.repo('repo')
-  worktree = await createWorktree({ layout: ground.layout, repo, name: 'feature' })
+  ;({ ground, repo, worktree, repoId, start, branches } = await makeFeature())
 })
 afterEach(() => ground[Symbol.asyncDispose]())
-
-const repoId = () => worktree.repo_id as RepoId
-const start = (over: Partial<Parameters<typeof startAgent>[0]> = {}) =>
-  startAgent({ layout: ground.layout, worktree: 'feature', ...over })
-const branches = () => gitText(repo, 'branch', '--list', '--format=%(refname:short)')
 
 describe('worktrees', () => {
   test('resolve by name, id and prefix; a taken name is refused', async () => {

@@ -3,9 +3,13 @@ import { rmSync } from 'node:fs'
 import { cp, lstat, mkdir, mkdtemp, readdir, readFile, readlink, realpath, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import type { RepoId } from '../../shared/ids.ts'
 import { git } from '../base/git.ts'
+import type { InvocationMeta, WorktreeMeta } from '../base/invocation.ts'
 import { layout as layoutAt, type Layout } from '../base/paths.ts'
 import { removeTree } from './removeTree.ts'
+import { startAgent, type StartAgentOptions } from './startAgent.ts'
+import { createWorktree } from './worktree.ts'
 
 const plainFiles = { 'a.txt': 'one\n', 'src/b.txt': 'two\n' }
 let template: Promise<string> | undefined
@@ -41,10 +45,7 @@ export class Ground implements AsyncDisposable {
   }
 
   /** A repository on branch `main` with one commit of these files. */
-  async repo(
-    name: string,
-    files: Readonly<Record<string, string>> = { 'a.txt': 'one\n', 'src/b.txt': 'two\n' },
-  ) {
+  async repo(name: string, files: Readonly<Record<string, string>> = plainFiles) {
     const repo = await this.folder(name)
     if (files === plainFiles) {
       template ??= makeTemplate()
@@ -63,6 +64,31 @@ export class Ground implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await removeTree(this.base)
+  }
+}
+
+/** A repository with one integration worktree, `feature`, and what tests of sandboxes do with it. */
+export type Feature = {
+  readonly ground: Ground
+  readonly repo: string
+  readonly worktree: WorktreeMeta
+  repoId(): RepoId
+  start(over?: Partial<StartAgentOptions>): Promise<InvocationMeta>
+  branches(): Promise<string>
+}
+
+export async function makeFeature(): Promise<Feature> {
+  const ground = await Ground.make()
+  const { layout } = ground
+  const repo = await ground.repo('repo')
+  const worktree = await createWorktree({ layout, repo, name: 'feature' })
+  return {
+    ground,
+    repo,
+    worktree,
+    repoId: () => worktree.repo_id as RepoId,
+    start: (over = {}) => startAgent({ layout, worktree: 'feature', ...over }),
+    branches: () => gitText(repo, 'branch', '--list', '--format=%(refname:short)'),
   }
 }
 

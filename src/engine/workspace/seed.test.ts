@@ -1,20 +1,17 @@
 import { chmod, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeEach, describe, expect, test } from 'vitest'
-import type { DispatchId, RepoId } from '../../shared/ids.ts'
+import type { DispatchId } from '../../shared/ids.ts'
 import { git } from '../base/git.ts'
 import { createRepoLock } from '../base/lock.ts'
 import { run } from '../base/process.ts'
-import { fingerprint, Ground, gitText } from './fixture.ts'
-import { createWorktree, enterInvocation, prepareWorkspace, identifyProject, startAgent } from './index.ts'
+import { fingerprint, gitText, makeFeature, type Feature } from './fixture.ts'
+import { createWorktree, enterInvocation, prepareWorkspace, identifyProject } from './index.ts'
 import { assertSandboxPath } from './pathSafety.ts'
 import { creationSteps } from './startAgent.ts'
 import { worktreeSteps } from './worktree.ts'
-import type { WorktreeMeta } from '../base/invocation.ts'
 
-let ground: Ground
-let repo: string
-let worktree: WorktreeMeta
+let { ground, repo, worktree, repoId, start, branches } = {} as Feature
 /** Set at the end of a test that has proven to leave everything as it found it: the next may use it too. */
 let reusable = false
 beforeEach(async () => {
@@ -23,17 +20,11 @@ beforeEach(async () => {
     return
   }
   await ground?.[Symbol.asyncDispose]()
-  ground = await Ground.make()
-  repo = await ground.repo('repo')
-  worktree = await createWorktree({ layout: ground.layout, repo, name: 'feature' })
+  ;({ ground, repo, worktree, repoId, start, branches } = await makeFeature())
 })
 afterAll(() => ground[Symbol.asyncDispose]())
 
-const start = (over: Partial<Parameters<typeof startAgent>[0]> = {}) =>
-  startAgent({ layout: ground.layout, worktree: 'feature', ...over })
-const repoId = () => worktree.repo_id as RepoId
 const listInvocations = () => readdir(ground.layout.invocations(repoId())).catch((): string[] => [])
-const branches = () => gitText(repo, 'branch', '--list', '--format=%(refname:short)')
 
 test('Test: sandbox never resolves to integration tree', async () => {
   const invocations = await listInvocations()
@@ -50,7 +41,7 @@ test('Test: sandbox never resolves to integration tree', async () => {
   reusable = true
 })
 
-test('a link in the data folder cannot lead a sandbox into an integration tree', async () => {
+test('Invariant 3: No sandbox may ever resolve to an integration tree path, also by a link in the data folder', async () => {
   await rm(ground.layout.sandboxes(repoId()), { recursive: true, force: true })
   await symlink(worktree.tree_path, ground.layout.sandboxes(repoId()))
   await expect(start()).rejects.toMatchObject({ code: 'workspace.sandbox_path_unsafe' })
@@ -112,7 +103,7 @@ describe('Test: cleanup on partial failure', () => {
     },
   )
 
-  test('a marker that cannot be written takes the worktree and the branch back', async () => {
+  test('Invariant 4: If sandbox creation fails, invocation creation must abort; a marker that cannot be written takes the worktree and the branch back', async () => {
     await writeFile(join(repo, '.agency'), 'a file of this name is in the way')
     await git(['-C', repo, 'add', '-A'])
     await git(['-C', repo, 'commit', '-q', '-m', 'in the way'])
@@ -207,7 +198,7 @@ describe('Test: cleanup on partial failure', () => {
   })
 })
 
-test('Multiple sandboxes can be created per integration worktree, and the integration tree remains unchanged', async () => {
+test('Invariant 2: Every agent invocation gets its own sandbox worktree; Multiple sandboxes can be created per integration worktree, and the Integration tree remains unchanged', async () => {
   const before = await fingerprint(worktree.tree_path)
   const metas = await Promise.all([start(), start(), start()])
   expect(new Set(metas.map((meta) => meta.sandbox_path)).size).toBe(3)
@@ -217,7 +208,7 @@ test('Multiple sandboxes can be created per integration worktree, and the integr
   expect(await fingerprint(worktree.tree_path)).toBe(before)
 })
 
-test('Invocation meta is canonical and complete', async () => {
+test('Invariant 6: All state is inspectable on disk; Invocation meta is canonical and complete', async () => {
   const meta = await start({ name: 'arch-agent', runner: 'claude', mode: 'headed' })
   const id = meta.invocation_id
   const written = JSON.parse(await readFile(ground.layout.invocationMeta(repoId(), id), 'utf8')) as object
@@ -238,13 +229,13 @@ test('Invocation meta is canonical and complete', async () => {
   expect(worktree.branch).toBe(`agency/feature-${worktree.worktree_id.slice(-4)}`)
 })
 
-test('the sandbox tree holds git, the marker and the project, and nothing else', async () => {
+test('N2: No scaffold directories in sandbox; the tree holds git, the marker and the project, and nothing else', async () => {
   const meta = await start()
   expect((await readdir(meta.sandbox_path)).sort()).toEqual(['.agency', '.git', 'a.txt', 'src'])
   expect(await readdir(ground.layout.sandbox(repoId(), meta.invocation_id))).toEqual(['tree'])
 })
 
-test('runner, mode and status are inert: creation does not branch on them', async () => {
+test('N1: Runner fields are inert; creation does not branch on runner, mode and status', async () => {
   const meta = await start({ runner: 'no such runner', mode: 'headed' })
   expect(meta).toMatchObject({ runner: 'no such runner', mode: 'headed', status: 'starting' })
 })
@@ -293,7 +284,7 @@ test('the lock is held from the first folder to the commit point and at no other
   expect(free).not.toBeNull()
 })
 
-test('nothing runs in a tree without the sandbox marker, or with an integration marker', async () => {
+test('Invariant 5: No fallback execution paths exist; nothing runs in a tree without the sandbox marker, or with an integration marker', async () => {
   const meta = await start()
   const enter = () => enterInvocation(ground.layout, repoId(), meta.invocation_id, { access: 'rw' })
   expect((await enter()).roots.map((root) => root.role)).toEqual(['project', 'git'])
@@ -303,7 +294,7 @@ test('nothing runs in a tree without the sandbox marker, or with an integration 
   await expect(enter()).rejects.toMatchObject({ code: 'workspace.sandbox_marker' })
 })
 
-test('no workspace writes an integration tree directly', async () => {
+test('Invariant 1: Integration worktrees are never modified by agents; no workspace writes one directly', async () => {
   const project = await identifyProject([join(worktree.tree_path, 'src')])
   const attempt = prepareWorkspace({
     id: '20260128120500-b7c9' as DispatchId,

@@ -1,21 +1,14 @@
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { DispatchId, RepoId } from '../../shared/ids.ts'
-import type { WorktreeMeta } from '../base/invocation.ts'
-import { fingerprint, Ground } from './fixture.ts'
-import { createWorktree, enterInvocation, resolveInvocation, scanInvocations, startAgent } from './index.ts'
+import type { DispatchId } from '../../shared/ids.ts'
+import { fingerprint, makeFeature, type Feature } from './fixture.ts'
+import { enterInvocation, resolveInvocation, scanInvocations } from './index.ts'
 
-let ground: Ground
-let worktree: WorktreeMeta
+let { ground, repoId, start } = {} as Feature
 beforeEach(async () => {
-  ground = await Ground.make()
-  worktree = await createWorktree({ layout: ground.layout, repo: await ground.repo('repo'), name: 'feature' })
+  ;({ ground, repoId, start } = await makeFeature())
 })
 afterEach(() => ground[Symbol.asyncDispose]())
-
-const start = (over: Partial<Parameters<typeof startAgent>[0]> = {}) =>
-  startAgent({ layout: ground.layout, worktree: 'feature', ...over })
-const repoId = () => worktree.repo_id as RepoId
 
 describe('Invocation Resolver', () => {
   test('accepts a full id and a unique prefix, and never a name', async () => {
@@ -75,7 +68,7 @@ describe('Broken Invocation Detection', () => {
     expect(await entryOf(meta.invocation_id)).toMatchObject({ broken: true, meta: null })
   })
 
-  test('answers to its exact id only, and is never repaired by looking at it', async () => {
+  test('N3: No auto-repair logic; it answers to its exact id only, and is never repaired by looking at it', async () => {
     const meta = await start()
     const path = ground.layout.invocationMeta(repoId(), meta.invocation_id)
     await writeFile(path, 'spoiled')
