@@ -7,6 +7,7 @@ import { layout, repoIdOf } from '../../src/engine/base/paths.ts'
 import { run } from '../../src/engine/base/process.ts'
 import type { Workspace } from '../../src/engine/base/workspace.ts'
 import { createChangesets } from '../../src/engine/changeset/index.ts'
+import { longestPauseMs } from '../../src/engine/dispatch/liveCapture.ts'
 import { openStore } from '../../src/engine/store/index.ts'
 import type { Contender, Row } from '../row.ts'
 import { benchFolder, tree } from '../trees.ts'
@@ -142,9 +143,6 @@ const capturing: Row = {
   },
 }
 
-/** As `liveCapture.ts` paces itself: the longest that a change can wait to be looked at. */
-const longestPause = (lookMs: number) => Math.max(400, lookMs * 2)
-
 const following: Row = {
   name: 'a change shows up while the agent runs: one more of 100 files in a tree of 200,000',
   samples: 5,
@@ -168,7 +166,7 @@ const following: Row = {
           const look = performance.now() - began
           if (captured === null || captured.revision === last) throw new Error('the change was not seen')
           last = captured.revision
-          return longestPause(look) + look
+          return longestPauseMs(look) + look
         },
       },
       peers: [{ name: 'a second', sample: async () => 1000 }],

@@ -9,9 +9,14 @@ import type { Parts } from './parts.ts'
  */
 const shortestPauseMs = 400
 const pausePerLook = 2
-/** Where nothing changes the looks become rarer, up to what still shows a change within a second. */
-const idlePauseMs = 900
+/** Where nothing changes the looks become rarer, up to what still shows a change within a second, its look included. */
+const idlePauseMs = 700
 const slowing = 1.2
+
+/** The longest that a change waits to be looked at, where a look takes this long. */
+export function longestPauseMs(lookMs: number): number {
+  return Math.max(idlePauseMs, lookMs * pausePerLook)
+}
 
 /** Captures the changeset while the agent runs, so that it can be read before the agent is done. */
 export function followChanges(
