@@ -134,7 +134,8 @@ export function DiffView({
       diffIndicators: 'bars',
       hunkSeparators: 'line-info-basic',
       lineDiffType: 'word-alt',
-      overflow: 'scroll',
+      // Half a window has no room for long lines, and scrolling sideways moves only one of the halves.
+      overflow: layout === 'split' ? 'wrap' : 'scroll',
       stickyHeaders: true,
       tokenizeMaxLineLength: 2_000,
       maxLineDiffLength: 2_000,

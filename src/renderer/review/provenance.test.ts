@@ -20,6 +20,6 @@ test('where several events wrote, each hunk names its own unless the one before 
 })
 
 test('an origin that only fits in time is called likely', () => {
-  expect(originWords(from(1))).toBe('likely call 1')
-  expect(originWords(from(1, true))).toBe('call 1')
+  expect(originWords(from(1))).toBe('Likely written by call 1')
+  expect(originWords(from(1, true))).toBe('Written by call 1')
 })

@@ -18,4 +18,4 @@ export function originOf(file: ChangedFile, hunk: number, common: Provenance | n
 }
 
 export const originWords = (origin: Provenance): string =>
-  origin.certain ? origin.title : `likely ${origin.title}`
+  `${origin.certain ? 'Written' : 'Likely written'} by ${origin.title}`
