@@ -1,19 +1,21 @@
 import { mkdir, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isDispatchId, type DispatchId } from '../../shared/ids.ts'
-import { createFlags, errorCode, syncFolder } from './disk.ts'
-import type { ApplyContext } from './transaction.ts'
+import type { Layout } from '../base/paths.ts'
+import { createFlags, errorCode, syncFolder, type Disk } from './disk.ts'
+
+type Place = { readonly layout: Layout; readonly disk: Disk }
 
 /**
  * Which changesets may have a journal that is not at its end: an empty file each, there before the journal and gone
  * after it. A start looks into this one folder instead of into every changeset there ever was.
  */
-const folderOf = ({ layout }: ApplyContext): string => join(layout.dataDir, 'applying')
+const folderOf = ({ layout }: Place): string => join(layout.dataDir, 'applying')
 
-export async function noteApplying(context: ApplyContext, id: DispatchId): Promise<void> {
-  const { disk } = context
-  const folder = folderOf(context)
-  await keepApplying(context)
+export async function noteApplying(place: Place, id: DispatchId): Promise<void> {
+  const { disk } = place
+  const folder = folderOf(place)
+  await keepApplying(place)
   try {
     await disk.close(await disk.open(join(folder, id), createFlags, 0o600))
   } catch (error) {
@@ -24,17 +26,17 @@ export async function noteApplying(context: ApplyContext, id: DispatchId): Promi
 }
 
 /** One too many costs a look at the next start, and no more. */
-export async function forgetApplying(context: ApplyContext, id: DispatchId): Promise<void> {
-  await context.disk.unlink(join(folderOf(context), id)).catch(() => {})
+export async function forgetApplying(place: Place, id: DispatchId): Promise<void> {
+  await place.disk.unlink(join(folderOf(place), id)).catch(() => {})
 }
 
 /** Null where nobody has kept it yet: then each changeset has to be looked at, once. */
-export async function listApplying(context: ApplyContext): Promise<readonly DispatchId[] | null> {
-  const names = await readdir(folderOf(context)).catch(() => null)
+export async function listApplying(place: Place): Promise<readonly DispatchId[] | null> {
+  const names = await readdir(folderOf(place)).catch(() => null)
   return names?.filter(isDispatchId) ?? null
 }
 
 /** Every changeset has been looked at: from now on the folder tells. */
-export async function keepApplying(context: ApplyContext): Promise<void> {
-  await mkdir(folderOf(context), { recursive: true, mode: 0o700 })
+export async function keepApplying(place: Place): Promise<void> {
+  await mkdir(folderOf(place), { recursive: true, mode: 0o700 })
 }
