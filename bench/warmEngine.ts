@@ -1,4 +1,4 @@
-import { mkdtemp, readFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createEngine, type Engine } from '../src/engine/index.ts'
@@ -12,7 +12,7 @@ import { benchFolder } from './trees.ts'
 export async function warmEngine(scope: AsyncDisposableStack): Promise<Engine> {
   const dataDir = await mkdtemp(join(await benchFolder(), 'data-'))
   const engine = scope.use(await createEngine({ dataDir, host: 'browser' }))
-  await spareIsReady()
+  await spareIsReady(dataDir)
   return engine
 }
 
@@ -31,17 +31,25 @@ async function spareTicks(): Promise<string | null> {
 
 /**
  * A host starts the next supervisor half a second after the last one was used; on a busy machine it takes a
- * while to open everything. It waits when it has stopped using the processor.
+ * while to open everything. It waits when it has a door ready and has stopped using the processor.
  */
-async function spareIsReady(): Promise<void> {
-  await sleep(600)
+async function spareIsReady(dataDir: string, used: string | null = null): Promise<void> {
   let before = await spareTicks()
-  for (let quiet = 0, tries = 0; quiet < 4 && tries < 200; tries++) {
-    await sleep(100)
+  for (let quiet = 0, tries = 0; quiet < 3 && tries < 400; tries++) {
+    await sleep(50)
     const now = await spareTicks()
-    quiet = now !== null && now === before ? quiet + 1 : 0
+    const pid = pidOf(now)
+    const isUp = pid !== null && pid !== used && (await hasDoor(dataDir, pid))
+    quiet = isUp && now === before ? quiet + 1 : 0
     before = now
   }
+}
+
+const pidOf = (ticks: string | null) => ticks?.split(' ')[0] ?? null
+
+async function hasDoor(dataDir: string, pid: string): Promise<boolean> {
+  const names = await readdir(join(dataDir, 'spares')).catch((): string[] => [])
+  return names.some((name) => name.startsWith(`scratch-${pid}.`))
 }
 
 async function untilEnded(engine: Engine, id: string): Promise<void> {
@@ -63,9 +71,11 @@ export function warmSpawn(
   name: string,
   options: Partial<SpawnInput> = {},
 ): Contender {
+  let used: string | null = null
   return {
     name,
     async sample() {
+      used = pidOf(await spareTicks())
       const started = nowMs()
       const { id } = await engine.client.call('dispatch.spawn', {
         command: [...tellTime],
@@ -76,6 +86,6 @@ export function warmSpawn(
       await untilEnded(engine, id)
       return told - started
     },
-    reset: spareIsReady,
+    reset: () => spareIsReady(engine.dataDir, used),
   }
 }

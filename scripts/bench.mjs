@@ -12,5 +12,7 @@ await main(async () => {
   await ensureSystemPackages('start')
   await ensureBuild()
   const args = [join(root, 'bench', 'run.ts'), ...process.argv.slice(2)]
-  return spawnSync(projectNode(), args, { cwd: root, stdio: 'inherit', env: projectEnv() }).status ?? 1
+  // Supervisors as users have them: the bundles, which are fresh by now.
+  const env = { ...projectEnv(), ORANGERY_BUNDLES: join(root, 'out', 'main') }
+  return spawnSync(projectNode(), args, { cwd: root, stdio: 'inherit', env }).status ?? 1
 })

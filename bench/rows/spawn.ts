@@ -6,7 +6,8 @@ import { warmEngine, warmSpawn } from '../warmEngine.ts'
 
 const firstInstruction: Row = {
   name: 'spawn to first instruction, warm engine, level 1',
-  samples: 30,
+  samples: 50,
+  warmups: 3,
   async prepare(scope) {
     const root = await tree(10)
     return {

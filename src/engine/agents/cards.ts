@@ -28,9 +28,13 @@ async function readFolder(folder: string): Promise<AgentCard[]> {
   return Promise.all(files.map((name) => readCard(join(folder, name))))
 }
 
-/** The cards that ship with us, then the user's own, which win by id. */
+let shipped: Promise<AgentCard[]> | undefined
+
+/** The cards that ship with us, which do not change while we run, then the user's own, which win by id. */
 export async function loadCards(configDir: string): Promise<AgentCard[]> {
-  const folders = await Promise.all([resourcePath('agents'), join(configDir, 'agents')].map(readFolder))
+  shipped ??= readFolder(resourcePath('agents'))
+  shipped.catch(() => (shipped = undefined))
+  const folders = await Promise.all([shipped, readFolder(join(configDir, 'agents'))])
   return [...new Map(folders.flat().map((card) => [card.id, card])).values()]
 }
 

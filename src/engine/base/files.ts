@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { constants } from 'node:fs'
-import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { constants, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { open, readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 
 /**
@@ -8,21 +8,22 @@ import { basename, dirname, join } from 'node:path'
  * exists but refuses children with ENOENT, as /proc does.
  */
 export async function ensurePrivateDir(path: string): Promise<void> {
-  const failure = await makeDir(path)
+  const failure = makeDir(path)
   if (failure?.code === 'ENOENT' && dirname(path) !== path) {
     await ensurePrivateDir(dirname(path))
-    const again = await makeDir(path)
+    const again = makeDir(path)
     if (again !== null) throw again
   } else if (failure !== null) throw failure
 }
 
 /** Null when the folder is there afterwards, whoever made it. */
-async function makeDir(path: string): Promise<NodeJS.ErrnoException | null> {
+function makeDir(path: string): NodeJS.ErrnoException | null {
   try {
-    await mkdir(path, { mode: 0o700 })
+    // One small call: a trip to the thread pool takes ten times as long, and an agent waits for it.
+    mkdirSync(path, { mode: 0o700 })
     return null
   } catch (error) {
-    const facts = await stat(path).catch(() => null)
+    const facts = statSync(path, { throwIfNoEntry: false })
     return facts?.isDirectory() ? null : (error as NodeJS.ErrnoException)
   }
 }
@@ -57,10 +58,11 @@ export async function writeFileAtomically(
   synced: 'file and folder' | 'file' | 'nothing' = 'file and folder',
 ): Promise<void> {
   const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}.tmp`)
+  if (synced === 'nothing') return replaceAtOnce(path, temporary, data, mode)
   const handle = await open(temporary, 'wx', mode)
   try {
     await handle.writeFile(data)
-    if (synced !== 'nothing') await handle.sync()
+    await handle.sync()
     await handle.close()
     await rename(temporary, path)
   } catch (error) {
@@ -69,6 +71,17 @@ export async function writeFileAtomically(
     throw error
   }
   if (synced === 'file and folder') await syncDir(dirname(path))
+}
+
+/** Nothing waits for the disk here, and an agent waits for this: trips to the thread pool take ten times as long. */
+function replaceAtOnce(path: string, temporary: string, data: string | Uint8Array, mode: number): void {
+  try {
+    writeFileSync(temporary, data, { flag: 'wx', mode })
+    renameSync(temporary, path)
+  } catch (error) {
+    rmSync(temporary, { force: true })
+    throw error
+  }
 }
 
 /** Takes away what writers that were killed on the way left in and below a folder. Only where nobody writes any more. */

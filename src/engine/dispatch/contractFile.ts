@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { Contract } from '../base/contract.ts'
-import { writeFileAtomically } from '../base/files.ts'
+import { syncFile, writeFileAtomically } from '../base/files.ts'
 import type { Layout } from '../base/paths.ts'
 import type { Parts } from './parts.ts'
 
@@ -11,8 +11,8 @@ const contractPath = (layout: Layout, repoId: RepoId, id: DispatchId) =>
   join(layout.invocation(repoId, id), 'contract.json')
 
 /**
- * The contract a dispatch runs under, kept for its children (who get at most this) and for its next turn. Its
- * folder is synced with the event log in it.
+ * The contract a dispatch runs under, kept for its children (who get at most this) and for its next turn. Not waited
+ * for to be on the disk: `syncContract` before anything runs.
  */
 export function writeContract(
   layout: Layout,
@@ -24,9 +24,12 @@ export function writeContract(
     contractPath(layout, repoId, id),
     JSON.stringify(contract, null, 2),
     0o600,
-    'file',
+    'nothing',
   )
 }
+
+export const syncContract = (layout: Layout, repoId: RepoId, id: DispatchId): Promise<void> =>
+  syncFile(contractPath(layout, repoId, id))
 
 export async function readContract({ layout, store }: Parts, id: DispatchId): Promise<Contract> {
   const { repoId } = store.dispatches.get(id)

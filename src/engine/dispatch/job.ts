@@ -1,4 +1,5 @@
 import type { AgentCard } from '../../shared/card.ts'
+import type { EffectiveConfig } from '../../shared/config.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { Contract } from '../base/contract.ts'
 import type { WorkspaceDriver } from '../base/workspace.ts'
@@ -35,4 +36,6 @@ export type Job = {
   /** Proxies of the user's environment that lead out; a password may be in them. */
   readonly proxies: Proxies | null
   readonly size: Size
+  /** As it was when the dispatch was asked for. What holds while it runs is read anew, and followed. */
+  readonly config: EffectiveConfig
 }

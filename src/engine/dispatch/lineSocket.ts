@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { createConnection, createServer, type Server, type Socket } from 'node:net'
 import { dirname } from 'node:path'
@@ -49,13 +50,14 @@ export function socketChannel(socket: Socket): Channel {
  */
 export async function listenOn(path: string, onConnection: (channel: Channel) => void): Promise<Server> {
   await ensurePrivateDir(dirname(path))
-  if (await answers(path)) {
+  const isThere = existsSync(path)
+  if (isThere && (await answers(path))) {
     throw new OrangeryError('socket.in_use', `${path}: another Orangery answers there`, {
       kind: 'busy',
       hint: 'Use the one that runs, or stop it first.',
     })
   }
-  await rm(path, { force: true })
+  if (isThere) await rm(path, { force: true })
   const server = createServer((socket) => onConnection(socketChannel(socket)))
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)

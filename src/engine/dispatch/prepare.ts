@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFile, realpath } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import type { SpawnRequest } from '../../shared/api.ts'
 import type { CheckResult, PreflightReport } from '../../shared/doctor.ts'
 import { OrangeryError } from '../../shared/errors.ts'
@@ -21,7 +22,7 @@ import {
   checkReachable,
   runChecks,
 } from '../preflight/index.ts'
-import type { HostFacts } from '../sandbox/index.ts'
+import { describePlan, type HostFacts } from '../sandbox/index.ts'
 import type { NewDispatch } from '../store/index.ts'
 import {
   checkRoots,
@@ -34,6 +35,7 @@ import {
 } from '../workspace/index.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import type { WorkspaceDriver } from '../base/workspace.ts'
+import { doorFolder } from './agentDoor.ts'
 import type { Job } from './job.ts'
 import { landingNotes } from './landings.ts'
 import type { Parts } from './parts.ts'
@@ -50,6 +52,7 @@ type Worked = {
   readonly request: SpawnRequest
   readonly job: Omit<Job, 'id' | 'project' | 'driver'>
   readonly contract: Contract
+  readonly identified: { readonly roots: readonly string[]; readonly project: Promise<Project> }
   readonly outputChecks: readonly CheckResult[]
   readonly parentId: DispatchId | null
   readonly invocation: InvocationMeta | null
@@ -72,6 +75,9 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
   const parentId = request.parent === undefined ? null : parts.store.dispatches.resolve(request.parent)
   if (parentId !== null && turn === null) refuseEnded(parts, parentId)
   const named = spec?.roots ?? roots
+  // Looked at beside the rest: an agent waits for this. Whoever asks for it is told what is wrong with it.
+  const identified = { roots: named, project: identifyProject(named) }
+  identified.project.catch(() => {})
   // A root that cannot be read has no config of its own to read; preflight says what is wrong with it.
   const readable = await Promise.all(
     named.map(async (root) => ((await checkReachable(root)).ok ? [root] : [])),
@@ -111,27 +117,34 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
     continues: turn?.invocation_id ?? null,
     trusted,
     notes: [...place.notes, ...landingNotes(parts, contract)],
+    config,
   }
   const outputChecks = [...presetChecks(expansions), ...checks, ...proxyChecks]
-  return { request, job, contract, outputChecks, parentId, invocation: place.invocation }
+  return { request, job, contract, identified, outputChecks, parentId, invocation: place.invocation }
 }
 
 type Examined = {
   readonly report: PreflightReport
   readonly project: Project | null
   readonly driver: WorkspaceDriver | null
+  /** The sandbox in words, for whoever asks; null where it cannot be made. */
+  readonly describe: (() => string) | null
 }
 
 /** Every check before anything starts. What the checks found out on the way is handed on. */
-async function examine(parts: Parts, { contract, job, invocation, outputChecks }: Worked): Promise<Examined> {
+async function examine(parts: Parts, worked: Worked): Promise<Examined> {
+  const { contract, job, invocation, outputChecks, identified } = worked
   let project: Project | null = null
   let driver: WorkspaceDriver | null = null
+  let describe: Examined['describe'] = null
   const [reachable] = await Promise.all([
     Promise.all(contract.roots.map((root) => checkReachable(root))),
     ensurePrivateDir(parts.layout.dataDir),
   ])
   const isReachable = reachable.every((result) => result.ok)
-  const identifying = isReachable ? identifyProject(contract.roots) : null
+  const isKnown = isDeepStrictEqual(identified.roots, contract.roots)
+  const identify = () => (isKnown ? identified.project : identifyProject(contract.roots))
+  const identifying = isReachable ? identify() : null
   // The check that asks first tells what is wrong with them.
   identifying?.catch(() => {})
   const report = await runChecks({
@@ -179,11 +192,14 @@ async function examine(parts: Parts, { contract, job, invocation, outputChecks }
         project: found,
         driver,
       })
-      const available = resolveAgent(job.card, contract, host).isAvailable(trial)
-      return available.ok ? { ...available, detail: `${available.detail}, ${driver}` } : available
+      const agent = resolveAgent(job.card, contract, host)
+      const available = agent.isAvailable(trial)
+      if (!available.ok) return available
+      describe = () => describePlan(agent.plan(trial))
+      return { ...available, detail: `${available.detail}, ${driver}` }
     },
   })
-  return { report, project, driver }
+  return { report, project, driver, describe }
 }
 
 /** Filesystems on which a copy shares its blocks with the original. */
@@ -201,17 +217,18 @@ function workspaceFacts(host: HostFacts): WorkspaceFacts {
 function trialRequest(parts: Parts, job: Job) {
   const dir = parts.layout.sandbox(job.project.repoId, job.id)
   const roots = planRoots(job.project, job.driver, 'rw', dir)
-  const { strategy } = job.contract
+  const { contract } = job
   const workspace = {
     id: job.id,
     repoId: job.project.repoId,
-    strategy,
+    strategy: contract.strategy,
     driver: job.driver,
     dir,
     roots,
     createdAtMs: 0,
   }
-  return sandboxRequest(parts, job, workspace, false)
+  const door = contract.level === 0 ? null : { folder: doorFolder(dir), guardsCommands: false }
+  return sandboxRequest(parts, job, workspace, true, null, door)
 }
 
 function failure(report: PreflightReport): OrangeryError {
@@ -227,7 +244,8 @@ function failure(report: PreflightReport): OrangeryError {
 
 /** Checks what a spawn would need, without spawning. */
 export async function preflight(parts: Parts, request: SpawnRequest): Promise<PreflightReport> {
-  return (await examine(parts, await workOut(parts, request, null))).report
+  const { report, describe } = await examine(parts, await workOut(parts, request, null))
+  return describe === null ? report : { ...report, plan: describe() }
 }
 
 /**
@@ -291,7 +309,9 @@ async function record(
     }
     try {
       // A further turn goes on with what there is, as a person asked after the review.
-      parts.store.dispatches.create(row, { parent: job.continues === null ? 'running' : 'any' })
+      // It is on the disk before the agent's first instruction: its supervisor sees to that.
+      const parent = job.continues === null ? 'running' : 'any'
+      parts.store.dispatches.create(row, { parent, synced: error !== null })
       return id
     } catch (reason) {
       const again = reason instanceof OrangeryError && reason.code === 'dispatch.exists' && fresh

@@ -1,17 +1,10 @@
 import type { BoundaryLevel } from '../../shared/boundary.ts'
 import type { EventBody } from '../../shared/events.ts'
-import { ensurePrivateDir } from '../base/files.ts'
+import { ensurePrivateDir, syncDir } from '../base/files.ts'
 import type { RunningSandbox, SandboxEnd } from '../base/sandbox.ts'
 import type { Workspace } from '../base/workspace.ts'
-import {
-  capabilitiesOf,
-  guardRules,
-  Guards,
-  loadConfig,
-  type EffectiveConfig,
-  type Finding,
-} from '../policy/index.ts'
-import { describePlan, type SpareHolder } from '../sandbox/index.ts'
+import { capabilitiesOf, guardRules, Guards, type EffectiveConfig, type Finding } from '../policy/index.ts'
+import { describePlan } from '../sandbox/index.ts'
 import { createEventLog, type EventLog } from '../store/index.ts'
 import {
   claimWorkspace,
@@ -22,7 +15,7 @@ import {
   updateInvocation,
 } from '../workspace/index.ts'
 import type { AgentIo, Sink } from './agentIo.ts'
-import { writeContract } from './contractFile.ts'
+import { syncContract, writeContract } from './contractFile.ts'
 import { controlPath, listenForControl, type ControlHandler } from './control.ts'
 import { Observations, termsOf } from './effective.ts'
 import { doorFor, furnishDoor } from './agentDoor.ts'
@@ -45,6 +38,7 @@ import { homeOf, sandboxRequest } from './request.ts'
 import { watchForSigns } from './signs.ts'
 import { isSpokenTo, speechOf } from './speech.ts'
 import { prepareTrust } from './trust.ts'
+import type { Spares } from './warmStart.ts'
 import { workspaceFor } from './workspaceFor.ts'
 
 type Options = {
@@ -55,8 +49,8 @@ type Options = {
   /** What the person at the other end sees, besides the record. */
   readonly sink?: Sink
   readonly io: AgentIo
-  /** A holder that was started before, on the same io. */
-  readonly spare?: SpareHolder | null
+  /** What was made before, the holder for the same io. */
+  readonly spares?: Spares
   /** Called once the agent may run: from here on signals can be passed to it. */
   readonly onRunning?: (sandbox: RunningSandbox) => void
 }
@@ -76,9 +70,6 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
   let workspace: Workspace | undefined
   await using claims = new AsyncDisposableStack()
   try {
-    // Read beside the making of the workspace; who waits for it is told below.
-    const config = loadConfig(configPlaces(parts, job))
-    config.catch(() => {})
     workspace = await workspaceFor(parts, job, options.io.terminal)
     claims.use(await claimWorkspace(layout, workspace))
     note({
@@ -94,20 +85,27 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
     })
     for (const text of job.notes) note({ type: 'Note', text })
     const writeRecord = async () => {
-      await Promise.all([
-        writeContract(layout, project.repoId, id, contract),
-        syncInvocation(layout, project.repoId, id),
+      const { repoId } = project
+      const [opened] = await Promise.all([
+        createEventLog(layout.events(repoId, id), { synced: false }),
+        writeContract(layout, repoId, id, contract),
       ])
-      // Opening it also syncs the folder all three lie in.
-      log = await createEventLog(layout.events(project.repoId, id))
+      log = opened
       recorder.open(log)
-      // A full disk costs the record of what is said, never the run.
-      await log.flush().catch(() => {})
+      // All at once: the disk is waited for one time.
+      await Promise.all([
+        parts.store.dispatches.sync(),
+        syncInvocation(layout, repoId, id),
+        syncContract(layout, repoId, id),
+        // A full disk costs the record of what is said, never the run.
+        log.flush().catch(() => {}),
+        syncDir(layout.invocation(repoId, id)),
+      ])
     }
     let recorded: Promise<void> | undefined
     const record = () => (recorded ??= writeRecord())
     try {
-      outcome = await runAgent(parts, job, workspace, options, { recorder, seen, record, config })
+      outcome = await runAgent(parts, job, workspace, options, { recorder, seen, record })
     } finally {
       await record().catch(() => {})
     }
@@ -132,7 +130,9 @@ function endOf(begun: Promise<object>): AsyncDisposable {
   return {
     async [Symbol.asyncDispose]() {
       const held = await settled
-      if (held !== null && Symbol.asyncDispose in held) await (held as AsyncDisposable)[Symbol.asyncDispose]()
+      if (held === null) return
+      if (Symbol.asyncDispose in held) await (held as AsyncDisposable)[Symbol.asyncDispose]()
+      else if (Symbol.dispose in held) (held as Disposable)[Symbol.dispose]()
     },
   }
 }
@@ -142,7 +142,6 @@ type Recording = {
   readonly seen: Observations
   /** Puts on disk what must be known of a dispatch before it runs. */
   readonly record: () => Promise<void>
-  readonly config: Promise<EffectiveConfig>
 }
 
 async function runAgent(
@@ -150,15 +149,14 @@ async function runAgent(
   job: Job,
   workspace: Workspace,
   options: Options,
-  { recorder, seen, record, config: reading }: Recording,
+  { recorder, seen, record }: Recording,
 ): Promise<Outcome> {
   const { layout, store, runtime } = parts
   const { id, project } = job
   const { io } = options
   const { note } = recorder
-  const first = await reading
   const [door, host, trust] = await Promise.all([
-    doorFor(job, workspace, first, note),
+    doorFor(job, workspace, note, options.spares?.door),
     parts.host(),
     prepareTrust(job, workspace.dir),
     ensurePrivateDir(homeOf(parts, job, workspace.dir)),
@@ -167,22 +165,33 @@ async function runAgent(
   const agent = resolveAgent(job.card, job.contract, host)
   const request = sandboxRequest(parts, job, workspace, io.terminal, trust, door)
   const plan = agent.plan(request)
-
   const begun = Promise.withResolvers<void>()
-  const starting = agent.invoke(plan, io.sandbox, { spare: options.spare ?? null, onBegun: begun.resolve })
+  const starting = agent.invoke(plan, io.sandbox, {
+    spare: options.spares?.holder ?? null,
+    onBegun: begun.resolve,
+  })
   await using _starting = endOf(starting)
   await Promise.race([begun.promise, starting.catch(() => {})])
   // All else that the agent has to wait for happens beside the sandbox's start.
   const recording = record()
-  const furnishing = furnishDoor(door, job, first, note)
+  const furnishing = furnishDoor(door, job, note)
   await using _begun = endOf(Promise.allSettled([recording, furnishing]))
-  await using output = await OutputLog.create(layout.output(project.repoId, id))
-  await using followed = await FollowedConfig.open(configPlaces(parts, job))
+  const opening = OutputLog.create(layout.output(project.repoId, id))
+  await using _output = endOf(opening)
+  const following = FollowedConfig.open(configPlaces(parts, job))
+  await using _followed = endOf(following)
   // Whoever asks for something before there is anybody to do it waits.
   const handling = Promise.withResolvers<ControlHandler>()
-  using _control = await listenForControl(controlPath(runtime, id), async (asked) =>
+  const listening = listenForControl(controlPath(runtime, id), async (asked) =>
     (await handling.promise)(asked),
   )
+  await using _control = endOf(listening)
+  const roots = workspace.roots.map(({ target }) => target)
+  const watching = watchForSigns(plan.request, (event) => {
+    note(event)
+    if (event.type === 'Violated') boundary.suspect(event.violation, roots)
+  })
+  const [output, followed, signs] = await Promise.all([opening, following, watching, listening])
   let stopping: Finding | undefined
   const kill = async () => (await starting).kill()
   const found = (finding: Finding) => {
@@ -199,15 +208,14 @@ async function runAgent(
   }
   const authority = trust?.authority ?? null
   await using boundary = new LiveBoundary(parts, job, starting, note, seen, authority, changed)
-  const roots = workspace.roots.map(({ target }) => target)
-  const signs = await watchForSigns(plan.request, (event) => {
-    note(event)
-    if (event.type === 'Violated') boundary.suspect(event.violation, roots)
-  })
 
+  // All that can be had before the agent stands at its gate: from there on it waits for us.
+  const description = describePlan(plan)
+  const supervisorStartTicks = await ownStartTicks()
+  await Promise.all([furnishing, recording])
   await using sandbox = await starting
   seen.driver = sandbox.driver
-  note({ type: 'SandboxReady', driver: sandbox.driver, plan: describePlan(plan) })
+  note({ type: 'SandboxReady', driver: sandbox.driver, plan: description })
   note({ type: 'SelfProbe', result: sandbox.probe })
   if (!sandbox.probe.ok) {
     const wrong = sandbox.probe.checks.filter((check) => !check.ok).map((check) => check.name)
@@ -219,7 +227,6 @@ async function runAgent(
     }
   }
   await boundary.start(followed)
-  await furnishing
   door?.listen(boundary)
   recorder.watch(guards)
   let cancelledBy: string | null = null
@@ -268,11 +275,8 @@ async function runAgent(
     await output.append(chunk).catch((reason: unknown) => unkept(reason))
     return name === 'stdout' && isSpokenTo(job) ? true : sink?.(chunk, name)
   })
-  const supervisorStartTicks = await ownStartTicks()
-  await recording
   const startedAt = new Date().toISOString()
   store.dispatches.markRunning(id, { startedAt, supervisorPid: process.pid, supervisorStartTicks })
-
   const cancel = () => void end(String(options.signal.reason))
   if (options.signal.aborted) cancel()
   else options.signal.addEventListener('abort', cancel, { once: true })

@@ -1,5 +1,4 @@
 import './closeInherited.ts'
-import { once } from 'node:events'
 import { writeSync } from 'node:fs'
 import { reportError } from '../../shared/errors.ts'
 import { logUnexpected } from '../base/log.ts'
@@ -11,18 +10,22 @@ const [dataDir = '', configDir = ''] = process.argv.slice(2)
 process.on('SIGHUP', () => {})
 process.on('SIGINT', () => {})
 
-/** Whoever waits for its answer learns why there is none; a dispatch it had taken ends as interrupted. */
-async function fallOver(error: unknown): Promise<void> {
+/** At once and without a stream, whose making would be part of an agent's wait. */
+function answer(line: string): void {
   try {
-    writeSync(1, `${JSON.stringify({ error: reportError(error) })}\n`)
+    writeSync(1, `${line}\n`)
   } catch {
     // Nobody waits any more.
   }
+}
+
+/** Whoever waits for its answer learns why there is none; a dispatch it had taken ends as interrupted. */
+async function fallOver(error: unknown): Promise<void> {
+  answer(JSON.stringify({ error: reportError(error) }))
   await logUnexpected(dataDir, error)
   process.exit(70)
 }
 process.on('uncaughtException', (error) => void fallOver(error))
 
-await superviseFromPipe({ dataDir, configDir }, process.stdin, (line) => process.stdout.write(`${line}\n`))
-if (process.stdout.writableLength > 0) await once(process.stdout, 'drain')
+await superviseFromPipe({ dataDir, configDir }, process.stdin, answer)
 process.exit(0)

@@ -50,14 +50,14 @@ export async function superviseFromPipe(
     using ways = new DisposableStack()
     // Read by now, and not meant for an agent that inherits our environment.
     if (process.env['UV_THREADPOOL_SIZE'] === supervisorThreads) delete process.env['UV_THREADPOOL_SIZE']
-    const { io, spare } = isSpokenTo(job)
-      ? { io: ways.use(await pipeIo(parts.runtime)), spare: null }
+    const { io, ...spares } = isSpokenTo(job)
+      ? { io: ways.use(await pipeIo(parts.runtime)), holder: null, door: warm.takeDoor() }
       : warm.take(job.size)
     const supervisorStartTicks = await ownStartTicks()
     // Refused where it was given up meanwhile: then nothing must start.
     parts.store.dispatches.takeOver(job.id, { supervisorPid: process.pid, supervisorStartTicks })
     reply({ taken: true })
-    await supervise(parts, job, { io, spare, signal: stop.signal })
+    await supervise(parts, job, { io, spares, signal: stop.signal })
   } catch (error) {
     reply({ error: reportError(error) })
   }

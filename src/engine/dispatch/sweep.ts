@@ -7,7 +7,7 @@ import { sweepClaims } from '../workspace/index.ts'
 import { hostLockName } from './hostSocket.ts'
 import type { Parts } from './parts.ts'
 import { isAlive } from './processes.ts'
-import { ownerOfScratch } from './scratch.ts'
+import { ownerOfScratch, sparePlaces } from './scratch.ts'
 
 /**
  * What a killed process could not take away any more, the next one that starts does, and a host that stays
@@ -36,9 +36,13 @@ async function sweepRuntime(parts: Parts): Promise<void> {
     return found === undefined || isTerminal(found.status)
   })
   await removeAll(runtime, ofDispatches)
-  for (const name of names) {
+  for (const folder of [runtime, sparePlaces(layout)]) await sweepScratch(folder)
+}
+
+async function sweepScratch(folder: string): Promise<void> {
+  for (const name of await readdir(folder).catch((): string[] => [])) {
     const owner = ownerOfScratch(name)
-    if (owner !== null && !(await isAlive(owner.pid, owner.ticks))) await removeAll(runtime, [name])
+    if (owner !== null && !(await isAlive(owner.pid, owner.ticks))) await removeAll(folder, [name])
   }
 }
 

@@ -1,15 +1,24 @@
+import { join } from 'node:path'
+import type { Door } from '../door/index.ts'
 import { SpareHolder } from '../sandbox/index.ts'
+import { spareDoor } from './agentDoor.ts'
 import { terminalIo, type AgentIo } from './agentIo.ts'
 import type { Parts } from './parts.ts'
 import { rehearse } from './rehearse.ts'
+import { makeScratch, sparePlaces } from './scratch.ts'
 import type { Size } from './terminal.ts'
 
 const usualSize: Size = { columns: 120, rows: 40 }
+
+/** What was made before it was known for whom. */
+export type Spares = { readonly holder: SpareHolder | null; readonly door: Door | null }
 
 /** What a supervisor has ready before it knows its job: a terminal, a holder, and code that has run once. */
 export class WarmStart implements AsyncDisposable {
   #io: AgentIo | null = null
   #spare: SpareHolder | null = null
+  #door: Door | null = null
+  readonly #places = new AsyncDisposableStack()
   #isTaken = false
   readonly #preparing: Promise<void>
 
@@ -26,20 +35,31 @@ export class WarmStart implements AsyncDisposable {
     // Before there is a terminal: its binding makes descriptors that every process started later inherits.
     if (host.userNamespaces.ok) this.#spare = new SpareHolder(host, parts.layout.dataDir)
     this.#io = terminalIo(usualSize)
+    // Beside the workspaces, so that what is made here is only renamed later.
+    const scratch = this.#places.use(await makeScratch(sparePlaces(parts.layout)))
+    this.#door = this.#places.use(await spareDoor(join(scratch.folder, 'door')))
     await rehearse(parts)
+    this.#spare?.rehearse()
   }
 
-  take(size: Size): { readonly io: AgentIo; readonly spare: SpareHolder | null } {
+  take(size: Size): { readonly io: AgentIo } & Spares {
     this.#isTaken = true
     this.#io ??= terminalIo(size)
     this.#io.resize(size)
-    return { io: this.#io, spare: this.#spare }
+    return { io: this.#io, holder: this.#spare, door: this.#door }
+  }
+
+  /** For an agent that is not spoken to on a terminal, and so needs another holder. */
+  takeDoor(): Door | null {
+    this.#isTaken = true
+    return this.#door
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isTaken = true
     await this.#preparing
     this.#spare?.[Symbol.dispose]()
+    await this.#places.disposeAsync()
     this.#io?.[Symbol.dispose]()
   }
 }

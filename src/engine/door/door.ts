@@ -1,4 +1,4 @@
-import { constants, open } from 'node:fs'
+import { constants, existsSync, open, renameSync } from 'node:fs'
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { join } from 'node:path'
@@ -34,7 +34,7 @@ const breathMs = 1_000
  * it. The folder is read-only inside; nothing that comes in is more than a question to a person.
  */
 export class Door implements AsyncDisposable {
-  readonly folder: string
+  #folder: string
   /** Whether calls of some programs go through a script of ours. */
   readonly guardsCommands: boolean
   readonly #commands: readonly string[]
@@ -50,21 +50,36 @@ export class Door implements AsyncDisposable {
   #writing: Promise<unknown> = Promise.resolve()
 
   constructor(folder: string, { commands, version, shownAt = doorPath }: DoorOptions) {
-    this.folder = folder
+    this.#folder = folder
     this.#version = version
     this.#shownAt = shownAt
     this.#commands = [...new Set(commands.flatMap((command) => programOf(command)))]
     this.guardsCommands = this.#commands.length > 0
   }
 
-  /** Puts everything in its place. An agent waits for this, the sandbox need not. */
+  get folder(): string {
+    return this.#folder
+  }
+
+  /** Puts everything in its place, once. An agent waits for this, the sandbox need not. */
   furnish(): Promise<void> {
     return this.#inTurn(async () => {
-      const descriptor = await furnish(this.folder, this.#commands, this.#shownAt)
+      if (this.#pipe !== undefined) return
+      const descriptor = await furnish(this.#folder, this.#commands, this.#shownAt)
       this.#pipe = new Socket({ fd: descriptor, readable: true, writable: false })
       // A pipe that broke is a door that stays shut; the dispatch goes on.
       this.#pipe.on('error', () => {})
       this.#pipe.pause()
+    })
+  }
+
+  /** From now on the folder is this one, on the same file system. One that was made before it was known where. */
+  moveTo(folder: string): Promise<void> {
+    return this.#inTurn(async () => {
+      // One that a killed supervisor left may be there still.
+      if (existsSync(folder)) await rm(folder, { recursive: true, force: true })
+      renameSync(this.#folder, folder)
+      this.#folder = folder
     })
   }
 
@@ -94,10 +109,12 @@ export class Door implements AsyncDisposable {
     const text = commands.map((command) => `${command.replaceAll(/\s+/g, ' ')}\n`).join('')
     if (text === this.#deniedText) return Promise.resolve()
     this.#deniedText = text
-    return this.#inTurn(() => replace(join(this.folder, 'denied'), text, 0o644))
+    return this.#inTurn(() => replace(join(this.#folder, 'denied'), text, 0o644))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    // Once: the next turn of the same workspace has a door of its own at the same place.
+    if (this.#ending.signal.aborted) return
     this.#ending.abort()
     await this.#writing.catch(() => {})
     this.#pipe?.destroy()
@@ -105,7 +122,7 @@ export class Door implements AsyncDisposable {
     for (const session of sessions)
       if (session.status === 'fulfilled') await session.value[Symbol.asyncDispose]()
     await this.#writing.catch(() => {})
-    await rm(this.folder, { recursive: true, force: true })
+    await rm(this.#folder, { recursive: true, force: true })
   }
 
   #hear(line: string, listener: Listener): void {
@@ -167,7 +184,7 @@ export class Door implements AsyncDisposable {
       },
     }
     const opening = Session.open(
-      join(this.folder, 'sessions'),
+      join(this.#folder, 'sessions'),
       token,
       (send) => new McpServer(limited, this.#version, send),
       () => this.#sessions.delete(token),
@@ -187,7 +204,7 @@ export class Door implements AsyncDisposable {
   }
 
   #write(token: string, text: string): void {
-    const folder = join(this.folder, 'answers')
+    const folder = join(this.#folder, 'answers')
     void this.#inTurn(async () => {
       await replace(join(folder, token), text, 0o644)
       this.#answers.push(token)

@@ -271,7 +271,7 @@ export function holderCommand(
     '--',
     shell.sh,
     '-c',
-    'read -r go <&3 || exit 0; . /proc/self/fd/8',
+    'while [ "$go" != go ]; do read -r go <&3 || exit 0; done; . /proc/self/fd/8',
     'orangery-holder',
     label,
   ]

@@ -92,6 +92,11 @@ export class HolderProcess {
     if (file !== undefined && bytes.length > 0) writeSync(file, bytes, 0, bytes.length, 0)
   }
 
+  /** A word that is passed over: the first one through a pipe takes several times as long. */
+  rehearse(): void {
+    this.orders.write('soon\n')
+  }
+
   /** One that was never charged ends with its orders. */
   dismiss(): void {
     this.#files.dispose()
@@ -134,6 +139,10 @@ export class SpareHolder implements Disposable {
     }
     this.#isTaken = true
     return this.#holder
+  }
+
+  rehearse(): void {
+    if (!this.#isTaken) this.#holder.rehearse()
   }
 
   get pid(): number | undefined {

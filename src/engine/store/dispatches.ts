@@ -4,6 +4,7 @@ import type { SandboxEffective } from '../../shared/effective.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { SandboxLevel } from '../../shared/level.ts'
+import { syncFile } from '../base/files.ts'
 import type { StoreDatabase } from './database.ts'
 import { dispatchQueries } from './dispatchQueries.ts'
 import { toRow, toStored, type StoredDispatch } from './rows.ts'
@@ -61,9 +62,16 @@ export class DispatchRecords {
   /**
    * Throws `dispatch.exists` when the id is taken: two dispatches of one second may draw the same four digits.
    * `parent: 'running'` refuses one whose parent has ended, in the transaction that writes the row: nobody who
-   * ended the parent and looks for its children afterwards misses one.
+   * ended the parent and looks for its children afterwards misses one. `synced: false`: whoever runs it waits for
+   * `sync` before its first instruction.
    */
-  create(dispatch: NewDispatch, { parent = 'any' }: { readonly parent?: 'any' | 'running' } = {}): void {
+  create(
+    dispatch: NewDispatch,
+    {
+      parent = 'any',
+      synced = true,
+    }: { readonly parent?: 'any' | 'running'; readonly synced?: boolean } = {},
+  ): void {
     const row = {
       ...dispatch,
       supervisorPid: dispatch.supervisorPid ?? null,
@@ -81,11 +89,11 @@ export class DispatchRecords {
       return insert()
     }
     try {
-      this.#attempt(() =>
+      const write = () =>
         parent === 'any' || parentId === null
           ? insert()
-          : this.#sqlite.transaction(() => insertUnder(parentId)).immediate(),
-      )
+          : this.#sqlite.transaction(() => insertUnder(parentId)).immediate()
+      this.#attempt(synced ? write : () => this.#unsynced(write))
     } catch (error) {
       if (error instanceof OrangeryError) throw error
       if (this.#status(dispatch.id) === undefined) throw error
@@ -106,13 +114,20 @@ export class DispatchRecords {
     id: DispatchId,
     supervisor: { readonly supervisorPid: number; readonly supervisorStartTicks: number },
   ): void {
-    this.#sqlite.pragma('synchronous = NORMAL')
-    try {
-      if (this.#changed(id, () => this.#queries.takeOver.run({ id, ...supervisor }))) return
-    } finally {
-      this.#sqlite.pragma('synchronous = FULL')
-    }
+    if (this.#changed(id, () => this.#unsynced(() => this.#queries.takeOver.run({ id, ...supervisor }))))
+      return
     throw this.#notStarting(id)
+  }
+
+  /**
+   * Resolves when all that was written before, by whatever process, outlives a power cut. Without stopping this
+   * process, as a commit that waits for the disk does.
+   */
+  async sync(): Promise<void> {
+    await syncFile(`${this.#sqlite.name}-wal`).catch((error: NodeJS.ErrnoException) => {
+      // A log that is gone was carried over into the database, and that on the disk.
+      if (error.code !== 'ENOENT') throw error
+    })
   }
 
   /** Does to no row what is done to one that starts: the first time takes several times as long. */
@@ -124,7 +139,10 @@ export class DispatchRecords {
     })
   }
 
-  /** From `starting` to `running`; refused for a dispatch that is anything else by now. */
+  /**
+   * From `starting` to `running`; refused for a dispatch that is anything else by now. Not waited for to be on the
+   * disk: after a power cut one that starts and one that runs are both interrupted.
+   */
   markRunning(
     id: DispatchId,
     supervisor: {
@@ -133,7 +151,7 @@ export class DispatchRecords {
       readonly supervisorStartTicks: number
     },
   ): void {
-    if (this.#changed(id, () => this.#queries.run.run({ id, ...supervisor }))) return
+    if (this.#changed(id, () => this.#unsynced(() => this.#queries.run.run({ id, ...supervisor })))) return
     throw this.#notStarting(id)
   }
 
@@ -208,6 +226,16 @@ export class DispatchRecords {
     }
     this.#wrote(id)
     return true
+  }
+
+  /** A commit that leaves it to a later one, or to `sync`, to be on the disk. */
+  #unsynced<T>(write: () => T): T {
+    this.#sqlite.pragma('synchronous = NORMAL')
+    try {
+      return write()
+    } finally {
+      this.#sqlite.pragma('synchronous = FULL')
+    }
   }
 
   #notStarting(id: DispatchId): OrangeryError {

@@ -1,4 +1,4 @@
-import { realpath } from 'node:fs/promises'
+import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
@@ -83,7 +83,9 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
   const { repoId } = project
   const dir = layout.sandbox(repoId, id)
   if (strategy === 'worktree') return prepareWorktree(options)
-  const [baseCommit] = await Promise.all([baseOf(project), refuseTangledRoots(project, layout)])
+  const base = baseOf(project)
+  base.catch(() => {})
+  await refuseTangledRoots(project, layout)
   if (strategy === 'none') await refuseIntegrationTrees(project)
   const roots = planRoots(project, driver, access, dir)
   const createdAtMs = Date.now()
@@ -101,7 +103,7 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
     integration_worktree_id: null,
     sandbox_path: dir,
     sandbox_branch: null,
-    base_commit: baseCommit,
+    base_commit: await base,
     runner: options.runner,
     mode: options.mode,
     status: 'starting',
@@ -167,10 +169,8 @@ export async function loadWorkspace(layout: Layout, repoId: RepoId, id: Dispatch
 
 // The kernel accepts an upper layer inside its own lower layer and then shows the agent our records.
 async function refuseTangledRoots(project: Project, layout: Layout): Promise<void> {
-  const dataDir = await realpath(layout.dataDir).catch(async () => {
-    await ensurePrivateDir(layout.dataDir)
-    return realpath(layout.dataDir)
-  })
+  await ensurePrivateDir(layout.dataDir)
+  const dataDir = realpathSync(layout.dataDir)
   for (const root of project.roots) {
     if (!isTangled(root.path, dataDir)) continue
     throw new OrangeryError(

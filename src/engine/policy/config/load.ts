@@ -45,12 +45,15 @@ export async function readProjectLayer(userConfigDir: string, root: string): Pro
 
 /** Reads the user's and the projects' files and works out what holds. Nothing is cached: a reload is a second call. */
 export async function loadConfig(places: ConfigPlaces, now: Date = new Date()): Promise<EffectiveConfig> {
+  // Side by side: an agent waits for this. The user's own mistakes are told first.
+  const reading = places.roots.map((root) => readProjectLayer(places.userConfigDir, root))
+  for (const layer of reading) layer.catch(() => {})
   const userText = await readConfigText(join(places.userConfigDir, userConfigName), { follow: true })
   const user = userText === null ? null : parseConfig(userText)
   const projects = new Map<string, ProjectLayer>()
-  for (const root of places.roots) {
-    const layer = await readProjectLayer(places.userConfigDir, root)
-    if (!projects.has(layer.project)) projects.set(layer.project, layer)
+  for (const layer of reading) {
+    const read = await layer
+    if (!projects.has(read.project)) projects.set(read.project, read)
   }
   return mergeConfig(user, [...projects.values()], now)
 }

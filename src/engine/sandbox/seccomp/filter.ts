@@ -53,8 +53,17 @@ function ruleBody(rule: Rule): readonly Instruction[] {
   }
 }
 
-/** The filter as classic BPF, ready for `bwrap --seccomp`. */
+const built = new WeakMap<readonly Rule[], Map<Architecture, Buffer>>()
+
+/** The filter as classic BPF, ready for `bwrap --seccomp`. Made once for a list of rules. */
 export function buildFilter(rules: readonly Rule[], architecture: Architecture): Buffer {
+  const known = built.get(rules) ?? new Map<Architecture, Buffer>()
+  const filter = known.get(architecture) ?? assemble(rules, architecture)
+  built.set(rules, known.set(architecture, filter))
+  return filter
+}
+
+function assemble(rules: readonly Rule[], architecture: Architecture): Buffer {
   const program: Instruction[] = [
     // 32-bit calls (int 0x80) have numbers of their own: without this they would pass as harmless ones.
     [loadWord, 0, 0, architectureOffset],

@@ -127,13 +127,16 @@ class FileEventLog implements EventLog {
  * is moved beside the file, and the next event says so; the chain goes on from the last whole one. Where that is
  * not what was written, the log is refused and stays as it is. One writer at a time: its supervisor.
  */
-export async function createEventLog(path: string): Promise<EventLog> {
+export async function createEventLog(
+  path: string,
+  { synced = true }: { /** False: the caller syncs the folder. */ readonly synced?: boolean } = {},
+): Promise<EventLog> {
   await ensurePrivateDir(dirname(path))
   const { O_APPEND, O_CREAT, O_NOFOLLOW, O_RDWR } = constants
   const file = await open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW, 0o600)
   try {
     const { last, torn } = await repairTail(path, file)
-    await syncDir(dirname(path))
+    if (synced) await syncDir(dirname(path))
     const log = new FileEventLog(path, file, last)
     if (torn !== null) log.append({ type: 'LogRepaired', ...torn })
     return log
