@@ -12,7 +12,12 @@ export const checkResultSchema = z.object({
 })
 export type CheckResult = z.infer<typeof checkResultSchema>
 
-export const preflightReportSchema = z.object({ ok: z.boolean(), checks: z.array(checkResultSchema) })
+export const preflightReportSchema = z.object({
+  ok: z.boolean(),
+  checks: z.array(checkResultSchema),
+  /** The sandbox as it would be made, one fact a line; not there where it cannot be made. */
+  plan: z.string().optional(),
+})
 export type PreflightReport = z.infer<typeof preflightReportSchema>
 
 export const levelReportSchema = z.object({

@@ -4,6 +4,7 @@ import { declaredEqualsActualSchema } from '../../shared/effective.ts'
 import type { LoggedEvent } from '../../shared/events.ts'
 import { Disclosure } from '../design/Disclosure.tsx'
 import { Plain } from '../text/Plain.tsx'
+import { PlanList } from './PlanList.tsx'
 import { planLines } from './planLines.ts'
 
 /** What the sandbox was made of, and what was seen from inside before the agent's first instruction. */
@@ -25,18 +26,7 @@ export function Plan({ events, effective }: { events: readonly LoggedEvent[]; ef
       <div className="space-y-2">
         {lines.length > 0 && (
           <Disclosure title={`The plan it was made from, ${lines.length} lines`}>
-            <dl className="selectable grid max-h-96 grid-cols-[6.5rem_1fr] gap-x-3 gap-y-0.5 overflow-y-auto rounded-lg bg-sunken px-3 py-2 font-mono text-micro shadow-[inset_0_0_0_1px_var(--line)]">
-              {lines.map(({ at, what, rest }) => (
-                <div key={at} className="contents">
-                  <dt className="text-ink-faint">
-                    <Plain>{what}</Plain>
-                  </dt>
-                  <dd className="min-w-0 [overflow-wrap:anywhere]">
-                    <Plain>{rest}</Plain>
-                  </dd>
-                </div>
-              ))}
-            </dl>
+            <PlanList lines={lines} />
           </Disclosure>
         )}
         {checks.length > 0 && (

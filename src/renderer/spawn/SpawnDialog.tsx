@@ -17,6 +17,7 @@ import { emptyForm, fill, lookAt, rootsOf, terminalLine, type SpawnField, type S
 import { LevelCards } from './LevelCards.tsx'
 import { MoreFields } from './MoreFields.tsx'
 import { PreflightPanel } from './PreflightPanel.tsx'
+import { PlanPreview } from './PlanPreview.tsx'
 import { TaskField } from './TaskField.tsx'
 import { TrustNotice } from './TrustNotice.tsx'
 import { usePreflight } from './usePreflight.ts'
@@ -231,6 +232,7 @@ export function SpawnDialog({ first, startAt, rows, onClose }: SpawnDialogProps)
         </div>
 
         {filled.ok && <CommandLine line={terminalLine(form)} />}
+        {preflight.report?.plan !== undefined && <PlanPreview text={preflight.report.plan} />}
       </form>
     </Dialog>
   )
