@@ -9,6 +9,7 @@ import {
   conflictsSchema,
   diffScopes,
   exportFormats,
+  glimpseSchema,
   verdictSchema,
 } from './changeset.ts'
 import { changesetSummarySchema, dispatchDetailSchema, dispatchRowSchema } from './dispatch.ts'
@@ -145,6 +146,8 @@ export const api = {
 
   'changeset.list': procedure(nothing, z.array(changesetSummarySchema)),
   'changeset.get': procedure(reference, changesetSchema),
+  /** What is different in the workspace now, at a glance: kinds and sizes, at a cost of a walk of what was written. */
+  'changeset.peek': procedure(reference, z.array(glimpseSchema)),
   'changeset.diff': procedure(
     reference.extend({
       path: z.string().optional(),

@@ -127,6 +127,16 @@ export const changesetSchema = z.object({
 })
 export type Changeset = z.infer<typeof changesetSchema>
 
+/** A path that may have changed, told without reading a file: one that was only touched is among them. */
+export const glimpseSchema = z.object({
+  root: z.string(),
+  path: z.string(),
+  change: z.enum(changeKinds),
+  size_before: z.number().nullable(),
+  size_after: z.number().nullable(),
+})
+export type Glimpse = z.infer<typeof glimpseSchema>
+
 export const applyResultSchema = z.object({
   id: dispatchIdSchema,
   state: changesetStateSchema,

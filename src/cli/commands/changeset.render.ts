@@ -1,4 +1,11 @@
-import type { ApplyResult, ChangedFile, Changeset, ChangeKind, Conflicts } from '../../shared/changeset.ts'
+import type {
+  ApplyResult,
+  ChangedFile,
+  Changeset,
+  ChangeKind,
+  Conflicts,
+  Glimpse,
+} from '../../shared/changeset.ts'
 import type { ChangesetSummary } from '../../shared/dispatch.ts'
 import type { WaitingLanding } from '../../shared/invocation.ts'
 import { paint, paintState } from '../terminal/style.ts'
@@ -88,6 +95,21 @@ function renderConcerns({ id, escalated, stopped, overlaps, files }: Changeset):
     lines.push(`${other} is open too and touches ${paths.slice(0, 3).map(showAll).join(', ')}${more}`)
   }
   return lines.length === 0 ? [] : ['', ...lines]
+}
+
+export function renderGlimpses(glimpses: readonly Glimpse[]): string {
+  if (glimpses.length === 0) return 'nothing is different'
+  const severalRoots = new Set(glimpses.map(({ root }) => root)).size > 1
+  const size = (bytes: number | null) => (bytes === null ? '-' : String(bytes))
+  return renderTable(
+    ['', 'bytes before', 'after', 'path'],
+    glimpses.map(({ root, path, change, size_before, size_after }) => [
+      letters[change],
+      size(size_before),
+      size(size_after),
+      showAll(severalRoots ? `${root}: ${path}` : path),
+    ]),
+  )
 }
 
 const lineTones = [

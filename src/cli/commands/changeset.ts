@@ -15,6 +15,7 @@ import {
   renderChangeset,
   renderChangesets,
   renderDiff,
+  renderGlimpses,
   renderPreview,
   renderWaiting,
 } from './changeset.render.ts'
@@ -32,6 +33,12 @@ async function showChangeset(id: string, options: Json) {
   const changeset = await withClient((client) => client.call('changeset.get', { id }))
   if (options.json) printJson(changeset)
   else print(renderChangeset(changeset))
+}
+
+async function peek(id: string, options: Json) {
+  const glimpses = await withClient((client) => client.call('changeset.peek', { id }))
+  if (options.json) printJson(glimpses)
+  else print(renderGlimpses(glimpses))
 }
 
 type Diff = Output<'changeset.diff'>
@@ -260,6 +267,16 @@ export function registerChangeset(program: Command): void {
     .option('--json', 'print JSON, with hunks')
     .addHelpText('after', '\nExample:\n  orangery changeset show 20260128 --json | jq ".files[].path"')
     .action(showChangeset)
+
+  changeset
+    .command('peek <id>')
+    .summary('what is different just now, at a glance')
+    .description(
+      'Lists what may have changed in the workspace up to now, with kinds and sizes, without reading a file. Also while the agent runs.',
+    )
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  orangery changeset peek 20260128')
+    .action(peek)
 
   changeset
     .command('diff <id>')

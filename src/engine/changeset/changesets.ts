@@ -6,6 +6,7 @@ import type {
   ChangesetState,
   Conflicts,
   ExportFormat,
+  Glimpse,
   Verdict,
 } from '../../shared/changeset.ts'
 import type { ChangesetSummary } from '../../shared/dispatch.ts'
@@ -31,7 +32,7 @@ import { landCommit, type CommitRequest } from './landCommit.ts'
 import { landedPaths } from './landedPaths.ts'
 import { PackWriter } from './packWriter.ts'
 import { planApply } from './planApply.ts'
-import { peekWorkspace, type Glimpse } from './peek.ts'
+import { peekWorkspace } from './peek.ts'
 import { chooseFiles, ChangesetReader, turnOf, type DiffOptions } from './reader.ts'
 import { revisionOf, SavedManifests } from './saved.ts'
 import { sidesOf } from './scan.ts'
@@ -70,7 +71,7 @@ export interface Changesets {
     options: { final: boolean; through?: ThroughHolder | undefined; signal?: AbortSignal | undefined },
   ): Promise<Captured | null>
   /** What may have changed, with kinds and sizes, without reading a file: for a list that follows the agent. */
-  peek(workspace: Workspace): Promise<readonly Glimpse[]>
+  peek(workspace: Workspace): Promise<Glimpse[]>
   list(): Promise<ChangesetSummary[]>
   get(id: DispatchId): Promise<Changeset>
   /** `by` tells whose last review the scope `review` means. */

@@ -1,4 +1,6 @@
-import { run } from '../base/process.ts'
+import { spawn } from 'node:child_process'
+import { buffer } from 'node:stream/consumers'
+import { minimalEnv } from '../base/process.ts'
 import { fromBytes, nameOf, parentOf, rootPath, type BytePath } from './bytePath.ts'
 import type { DiskStat } from './disk.ts'
 import type { QuickTree } from './quickTree.ts'
@@ -15,42 +17,36 @@ const kinds: Readonly<Record<string, bigint>> = {
   b: 0o060000n,
 }
 
-/** A whole tree as `find` saw it: one process instead of a call per name and folder. */
+/** A tree as `find` saw it, or those of its paths that were asked for: no call per name and folder. */
 export class FoundTree {
   readonly root: string
   readonly #names = new Map<BytePath, BytePath[]>()
   readonly #stats = new Map<BytePath, Glance>()
   readonly #exact: QuickTree
+  readonly #isWhole: boolean
 
-  private constructor(root: string, exact: QuickTree) {
-    this.root = root
+  constructor(exact: QuickTree, listing: Buffer, isWhole: boolean) {
+    this.root = exact.root
     this.#exact = exact
-  }
-
-  /** Null where there is no `find` that says what we need. It walks by descriptor and follows no link. */
-  static async read(exact: QuickTree): Promise<FoundTree | null> {
-    const args = ['-P', exact.root, '-mindepth', '1', '-printf', '%y %m %s %P\\0']
-    const said = await run('find', args).catch(() => null)
-    // 1: some folder is closed to us, or was gone when its turn came.
-    if (said === null || (said.code !== 0 && (said.code !== 1 || said.stdout.length === 0))) return null
-    const tree = new FoundTree(exact.root, exact)
-    const text = fromBytes(said.stdout)
+    this.#isWhole = isWhole
+    const text = fromBytes(listing)
     for (let at = 0; at < text.length;) {
       const end = text.indexOf('\0', at)
-      tree.#add(text.slice(at, end))
+      this.#add(text.slice(at, end))
       at = end + 1
     }
-    return tree
   }
 
   #add(line: string): void {
     const afterMode = line.indexOf(' ', 2)
     const afterSize = line.indexOf(' ', afterMode + 1)
-    const path = line.slice(afterSize + 1) as BytePath
-    const parent = parentOf(path)
-    const names = this.#names.get(parent)
-    if (names === undefined) this.#names.set(parent, [nameOf(path) as BytePath])
-    else names.push(nameOf(path) as BytePath)
+    const path = line.slice(afterSize + 1 + './'.length) as BytePath
+    if (this.#isWhole) {
+      const parent = parentOf(path)
+      const names = this.#names.get(parent)
+      if (names === undefined) this.#names.set(parent, [nameOf(path) as BytePath])
+      else names.push(nameOf(path) as BytePath)
+    }
     const kind = kinds[line.charAt(0)]
     if (kind === undefined) return
     const isDirectory = line.startsWith('d')
@@ -58,8 +54,8 @@ export class FoundTree {
       mode: kind | BigInt(parseInt(line.slice(2, afterMode), 8)),
       size: BigInt(line.slice(afterMode + 1, afterSize)),
       rdev: 0n,
-      isDirectory: () => isDirectory,
-      isCharacterDevice: () => false,
+      isDirectory: isDirectory ? yes : no,
+      isCharacterDevice: no,
     })
   }
 
@@ -69,6 +65,47 @@ export class FoundTree {
   }
 
   list(path: BytePath): BytePath[] {
-    return this.#names.get(path) ?? []
+    return this.#isWhole ? (this.#names.get(path) ?? []) : this.#exact.list(path)
+  }
+}
+const yes = () => true
+const no = () => false
+
+// One shell, since starting a process stops ours for as long as it takes to copy its page tables. The first `find` walks
+// the upper layer by descriptor, follows no link, and hands each name on to the second, which looks it up in the original.
+const script = `command -v getfattr >/dev/null || exit 9
+exec 5>&1
+{ getfattr -R -P -h -m "$3" --absolute-names -- "$1" 2>/dev/null; } >&2 3>&- 5>&- &
+cd -- "$1" && find -P . -mindepth 1 -printf '%y %m %s %p\\0' -fprintf /dev/fd/4 '%p\\0' 4>&1 >&5 2>/dev/null 3>&- 5>&- |
+  { cd -- "$2" && find -P -files0-from - -maxdepth 0 -printf '%y %m %s %p\\0' >&3 2>/dev/null 3>&- 5>&-; }
+wait`
+
+export type Found = {
+  readonly result: FoundTree
+  readonly base: FoundTree
+  /** What `getfattr` said of the upper layer. */
+  readonly attributes: Buffer
+}
+
+/** Both sides of an overlay at once; null where there is no `find` or `getfattr` that says what we need. */
+export async function findBoth(result: QuickTree, base: QuickTree, attribute: string): Promise<Found | null> {
+  const child = spawn('sh', ['-c', script, 'sh', result.root, base.root, attribute], {
+    env: minimalEnv,
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+  })
+  const started = new Promise<boolean>((resolve) => {
+    child.once('error', () => resolve(false))
+    child.once('close', (code) => resolve(code !== null && code !== 9 && code < 126))
+  })
+  const [upper, attributes, lower] = await Promise.all(
+    [child.stdout, child.stderr, child.stdio[3] as NodeJS.ReadableStream].map((stream) =>
+      buffer(stream as AsyncIterable<Buffer>).catch(() => Buffer.alloc(0)),
+    ),
+  )
+  if (!(await started) || upper === undefined || lower === undefined || attributes === undefined) return null
+  return {
+    result: new FoundTree(result, upper, true),
+    base: new FoundTree(base, lower, false),
+    attributes,
   }
 }

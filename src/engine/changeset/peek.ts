@@ -1,21 +1,14 @@
-import type { ChangeKind } from '../../shared/changeset.ts'
+import type { ChangeKind, Glimpse } from '../../shared/changeset.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { toText } from './bytePath.ts'
 import { gitPartOf, isMarker } from './classify.ts'
 import type { Glance } from './foundTree.ts'
 import { glanceAt } from './scan.ts'
 
-export type Glimpse = {
-  readonly root: string
-  readonly path: string
-  readonly change: ChangeKind
-  readonly size_before: number | null
-  readonly size_after: number | null
-}
-
 /** A quick look at a workspace: no content is read, so a file that was only touched shows up too. */
-export async function peekWorkspace(workspace: Workspace): Promise<readonly Glimpse[]> {
+export async function peekWorkspace(workspace: Workspace): Promise<Glimpse[]> {
   const found: Glimpse[] = []
+  if (workspace.strategy === 'none') return found
   for (const root of workspace.roots) {
     if (root.role !== 'project' || root.access !== 'rw') continue
     for (const { path, base, result } of await glanceAt(workspace, root)) {

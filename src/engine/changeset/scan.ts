@@ -4,7 +4,7 @@ import type { Workspace, WorkspaceRoot } from '../base/workspace.ts'
 import { joinPath, nameOf, parentOf, rootPath, type BytePath } from './bytePath.ts'
 import { errorCode, type Disk, type DiskStat } from './disk.ts'
 import { Pace } from './pace.ts'
-import { FoundTree, type Glance } from './foundTree.ts'
+import { findBoth, type Glance } from './foundTree.ts'
 import { isMissing, QuickTree } from './quickTree.ts'
 import { Tree } from './tree.ts'
 
@@ -12,7 +12,7 @@ import { Tree } from './tree.ts'
 export type Seen<Stat extends Glance = DiskStat> = {
   readonly path: BytePath
   readonly result: Stat | null
-  readonly base: DiskStat | null
+  readonly base: Stat | null
 }
 export type RootScan = {
   readonly root: WorkspaceRoot
@@ -67,16 +67,16 @@ export async function glanceAt(workspace: Workspace, root: WorkspaceRoot): Promi
   const sides = sidesOf(root)
   using result = new QuickTree(sides.result)
   using base = new QuickTree(sides.base, baseOwner(root))
-  const marked = opaqueFolders(sides.result)
-  marked.catch(() => {})
-  const scan = newScan<Glance>((await FoundTree.read(result)) ?? result, base, null)
+  const found = await findBoth(result, base, opaquePattern)
+  const scan = newScan<Glance>(found?.result ?? result, found?.base ?? base, null)
+  const marked = found === null ? opaqueFolders(sides.result) : readOpaque(sides.result, found.attributes)
   await scanOverlay(scan, workspace, marked)
   return scan.seen
 }
 
 function newScan<Stat extends Glance>(
   result: Scan<Stat>['result'],
-  base: QuickTree,
+  base: Scan<Stat>['base'],
   locked: LockedFolders | null,
 ): Scan<Stat> {
   return { result, base, seen: [], unreadable: [], locked, pace: new Pace(), folders: [] }
@@ -85,20 +85,21 @@ function newScan<Stat extends Glance>(
 async function scanOverlay<Stat extends Glance>(
   scan: Scan<Stat>,
   workspace: Workspace,
-  marked: Promise<ReadonlySet<BytePath>>,
+  marked: ReadonlySet<BytePath> | Promise<ReadonlySet<BytePath>>,
 ): Promise<void> {
   const dialect = workspace.driver === 'fuse-overlayfs' ? fuseOverlay : kernelOverlay
   await walkUpper(scan, dialect, rootPath, true)
   await noteCut(scan, await marked)
 }
 
+type Scanned<Stat extends Glance> = {
+  readonly root: string
+  lstat(path: BytePath): Stat | null
+  list(path: BytePath): BytePath[]
+}
 type Scan<Stat extends Glance> = {
-  readonly result: {
-    readonly root: string
-    lstat(path: BytePath): Stat | null
-    list(path: BytePath): BytePath[]
-  }
-  readonly base: QuickTree
+  readonly result: Scanned<Stat>
+  readonly base: Scanned<Stat>
   readonly seen: Seen<Stat>[]
   readonly unreadable: BytePath[]
   readonly locked: LockedFolders | null
@@ -269,8 +270,7 @@ async function listOrNote<Stat extends Glance>(scan: Scan<Stat>, path: BytePath)
 
 /** Folders that replace the original one whole. Node has no call for extended attributes. */
 async function opaqueFolders(upper: string): Promise<ReadonlySet<BytePath>> {
-  const pattern = '^(user|trusted)\\.(overlay|fuseoverlayfs)\\.opaque$'
-  const args = ['-R', '-P', '-h', '-m', pattern, '--absolute-names', '--', upper]
+  const args = ['-R', '-P', '-h', '-m', opaquePattern, '--absolute-names', '--', upper]
   const listing = await run('getfattr', args).catch((error: unknown) => {
     throw new OrangeryError('changeset.no_getfattr', 'cannot read the overlay: getfattr is not installed', {
       kind: 'preflight',
@@ -278,9 +278,14 @@ async function opaqueFolders(upper: string): Promise<ReadonlySet<BytePath>> {
       cause: error,
     })
   })
+  return readOpaque(upper, listing.stdout)
+}
+const opaquePattern = '^(user|trusted)\\.(overlay|fuseoverlayfs)\\.opaque$'
+
+function readOpaque(upper: string, said: Buffer): ReadonlySet<BytePath> {
   const found = new Set<BytePath>()
   const prefix = `# file: ${Buffer.from(upper).toString('latin1')}`
-  for (const quoted of listing.stdout.toString('latin1').split('\n')) {
+  for (const quoted of said.toString('latin1').split('\n')) {
     const line = quoted.replaceAll(/\\([0-7]{3})/g, (_, octal: string) =>
       String.fromCharCode(parseInt(octal, 8)),
     )

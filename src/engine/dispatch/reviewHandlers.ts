@@ -1,10 +1,12 @@
 import type { Handlers } from '../../shared/api.ts'
 import type { DispatchId } from '../../shared/ids.ts'
+import { loadWorkspace } from '../workspace/index.ts'
 import type { Parts } from './parts.ts'
 import { whileLanding } from './whileLanding.ts'
 import { restoreChangeset } from './workspaceHandlers.ts'
 
 type Review =
+  | 'changeset.peek'
   | 'changeset.conflicts'
   | 'changeset.conflict_texts'
   | 'changeset.resolve'
@@ -20,6 +22,12 @@ export function reviewHandlers(
 ): Pick<Handlers, Review> {
   const { changesets } = parts
   return {
+    'changeset.peek': async ({ id: reference }) => {
+      const id = find(reference)
+      const { repoId } = parts.store.dispatches.get(id)
+      // What failed its preflight has no workspace.
+      return repoId === null ? [] : changesets.peek(await loadWorkspace(parts.layout, repoId, id))
+    },
     'changeset.conflicts': ({ id, ...selection }) => changesets.conflicts(find(id), selection),
     'changeset.conflict_texts': async ({ id, ...place }) => {
       const { mine, theirs, both } = await changesets.conflictTexts(find(id), place)
