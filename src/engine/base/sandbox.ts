@@ -65,6 +65,14 @@ export type SandboxEnd = {
   readonly resources: { readonly wall_ms: number; readonly cpu_ms: number; readonly max_rss_mb: number }
 }
 
+/** How often the kernel itself turned something away in the sandbox's network, so far: nobody else hears of it. */
+export type TurnedAway = {
+  /** Connections and datagrams to addresses that nothing leads to. */
+  readonly addresses: number
+  /** Datagrams to ports of the sandbox's own at which nobody listens: questions for names, where nobody answers. */
+  readonly datagrams: number
+}
+
 /** How the agent's stdio is connected: the caller's own descriptors, or those of a pty's slave side. */
 export type SandboxIo = {
   readonly stdin: number | 'ignore'
@@ -100,4 +108,6 @@ export interface RunningSandbox extends AsyncDisposable {
     onStarted?: (relay: ChildProcess) => void,
   ): Promise<void>
   stopRelay(): Promise<void>
+  /** Null where the sandbox has no network of its own; readable until it is disposed of. */
+  turnedAway(): TurnedAway | null
 }

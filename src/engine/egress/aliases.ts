@@ -4,7 +4,7 @@ import type { HostAlias } from '../base/sandbox.ts'
 import { decide, type EgressPolicy, type Rule } from './policy.ts'
 
 /** Where a rule says no port: what plain `connect()` programs use most (ssh, http, https, git). */
-const usualPorts = [22, 80, 443, 9418] as const
+const usualPorts = [22, 80, 443, 8080, 8443, 9418] as const
 
 const namedRules = ({ allow, pins }: EgressPolicy): readonly Rule[] => [
   ...allow,
@@ -23,6 +23,13 @@ export function portsOf(policy: EgressPolicy, host: string): number[] {
 }
 
 /**
+ * The ports at which somebody listens for a host: also the usual ones that are not allowed, so that who tries them
+ * is told, and the attempt is on record.
+ */
+export const heardPorts = (allowed: readonly number[]): number[] =>
+  [...new Set([...allowed, ...usualPorts])].sort((a, b) => a - b)
+
+/**
  * Every allowed exact host gets a loopback address of its own, on which the relay listens. The address comes
  * from the name, so it stays the same while rules come and go: a program that cached it is never led elsewhere.
  */
@@ -37,7 +44,7 @@ export function aliasesFor(policy: EgressPolicy): HostAlias[] {
     .map(([host, ports]) => {
       const address = addressOf(host, taken)
       taken.add(address)
-      return { host, address, ports }
+      return { host, address, ports: heardPorts(ports) }
     })
 }
 

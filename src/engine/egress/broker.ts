@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { Socket as DatagramSocket } from 'node:dgram'
 import { chmod, rm } from 'node:fs/promises'
-import { createServer, type Server, type Socket } from 'node:net'
+import { createServer, Socket, type Server } from 'node:net'
 import { z } from 'zod'
 import type { NetworkUse } from '../../shared/effective.ts'
 import { OrangeryError } from '../../shared/errors.ts'
@@ -16,7 +16,7 @@ import { serveDatagrams, serveQuestions } from './nameServer.ts'
 import type { EgressPolicy } from './policy.ts'
 import { readUntil } from './reading.ts'
 import { memoisedResolver, type Resolver } from './resolver.ts'
-import { encodeReply, parseGreeting, parseRequest, socksReply } from './socks.ts'
+import { encodeReply, oldRefusal, parseGreeting, parseOldRequest, parseRequest, socksReply } from './socks.ts'
 import { upstreamTrust } from './trust.ts'
 import type { Proxies } from './upstream.ts'
 import { carry, hangUp, openPassage, refusePlain, statusOf, type Readers } from './tunnel.ts'
@@ -101,7 +101,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
     gate,
     listenAt: async (alias) => {
       if (listenerKeys(alias).every((key) => listeners.has(key))) return true
-      // A relay that carries connections has listened to what it was told at its start, and to nothing else.
+      // A relay that takes no orders has listened to what it was told at its start, and to nothing else.
       if (!line.isUp) return aliasesFor(gate.policy).some(({ host }) => host === alias.host)
       return line.listen(alias)
     },
@@ -120,10 +120,17 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
     line.connect(relay)
     relay.on('message', (message, handle) => {
       const parsed = passedSchema.safeParse(message)
-      if (!parsed.success || closed) return
+      if (!parsed.success || closed) return handle instanceof Socket ? void handle.destroy() : undefined
       const { key, opening } = parsed.data
+      if (opening === undefined) return drop(key)
+      if (handle instanceof Socket) {
+        handle.allowHalfOpen = true
+        handle.setNoDelay(true)
+        return admit(handle, () => serve(handle, opening))
+      }
+      // A connection that was gone before it could be passed on.
+      if (handle === undefined) return
       drop(key)
-      if (opening === undefined || handle === undefined) return
       if (handle instanceof DatagramSocket) {
         listeners.set(key, handle)
         return serveDatagrams(handle, lookups)
@@ -146,9 +153,11 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   async function serve(client: Socket, opening: Opening): Promise<void> {
     if (opening.kind === 'alias') return serveAlias(client, opening.host, opening.port)
     if (opening.kind === 'names') return serveQuestions(client, lookups, caps.handshakeMs)
+    if (opening.kind === 'orders') return line.connectSocket(client, aliasesFor(gate.policy))
     const first = await readUntil(client, firstByte, caps.handshakeMs)
     if (first === null) return void client.destroy()
     if (first === 5) return serveSocks(gate, client, caps.handshakeMs, http)
+    if (first === 4) return refuseOldSocks(gate, client, caps.handshakeMs)
     http.serveProxy(client)
   }
 
@@ -193,9 +202,11 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
     setPolicy: (policy) => {
       // First the way in: who is cut off tries again at once.
       lookups.setPolicy(policy)
-      const wanted = new Set([...aliasesFor(policy), ...lookups.aliases].flatMap(listenerKeys))
+      const hosts = aliasesFor(policy)
+      const wanted = new Set([...hosts, ...lookups.aliases].flatMap(listenerKeys))
       for (const key of listeners.keys()) if (!isLasting(key) && !wanted.has(key)) drop(key)
       gate.setPolicy(policy)
+      line.setHosts(hosts)
     },
     usage: () => gate.usage(),
     adopt,
@@ -208,7 +219,10 @@ const firstByte = (bytes: Buffer) => ({ value: bytes[0] ?? 0, used: 0 })
 
 async function serveSocks(gate: Gate, client: Socket, handshakeMs: number, readers: Readers): Promise<void> {
   const open = await readUntil(client, parseGreeting, handshakeMs)
-  if (open !== true) return hangUp(client, Buffer.from([5, 0xff]))
+  if (open !== true) {
+    gate.denyNonsense('socks')
+    return hangUp(client, Buffer.from([5, 0xff]))
+  }
   client.write(Buffer.from([5, 0]))
   const asked = await readUntil(client, parseRequest, handshakeMs)
   if (asked === null) return void client.destroy()
@@ -223,6 +237,14 @@ async function serveSocks(gate: Gate, client: Socket, handshakeMs: number, reade
   } catch (error) {
     hangUp(client, encodeReply(replyOf(error)))
   }
+}
+
+/** SOCKS4 cannot say why, and often resolves by itself: who speaks it is refused, and the host is on record. */
+async function refuseOldSocks(gate: Gate, client: Socket, handshakeMs: number): Promise<void> {
+  const target = await readUntil(client, parseOldRequest, handshakeMs)
+  if (target === null) gate.denyNonsense('socks')
+  else gate.deny(target, 'socks', 'SOCKS4 is not spoken here: use SOCKS5 or HTTP')
+  hangUp(client, oldRefusal)
 }
 
 function replyOf(error: unknown): number {

@@ -35,12 +35,28 @@ test.each([
   ['GET / http/1.1\r\nHost: other.test\r\n\r\n', 'alias a.test 80', '403'],
   ['GET / HTTP/1.1 \r\nHost: other.test\r\n\r\n', 'alias a.test 80', '403'],
   ['CONNECT a.test HTTP/1.1\r\nHost: a.test\r\n\r\n', 'proxy', '400'],
+  ['CONNECT a.test:0 HTTP/1.1\r\nHost: a.test\r\n\r\n', 'proxy', '400'],
+  ['CONNECT a.test:65536 HTTP/1.1\r\nHost: a.test\r\n\r\n', 'proxy', '400'],
+  ['CONNECT [fe80::1%25eth0]:443 HTTP/1.1\r\nHost: a.test\r\n\r\n', 'proxy', '400'],
+  ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'proxy', '400'],
+  [`GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 'proxy', '400'],
+  [
+    'POST http://a.test/ HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n',
+    'proxy',
+    '400',
+  ],
+  [
+    'POST http://a.test/ HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\nContent-Length: 5\r\n\r\nhello',
+    'proxy',
+    '400',
+  ],
   ['CONNECT a.test:443@other.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n', 'proxy', '400'],
 ])('%j over %s is refused before anything is sent', async (request, line, status) => {
   const oracle = await listen(hello('reached'))
-  const { path } = await broker({ pins: { 'a.test': `127.0.0.1:${oracle.port}` } })
+  const { path, decisions } = await broker({ pins: { 'a.test': `127.0.0.1:${oracle.port}` } })
   expect(await ask(path, line, request)).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
   expect(oracle.seen).toEqual([])
+  expect(decisions.filter(({ allowed }) => !allowed)).toHaveLength(1)
   const good = 'GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n'
   expect(await ask(path, 'proxy', good)).toContain('reached')
 })

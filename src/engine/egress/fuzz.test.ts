@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { peek } from './hello.ts'
 import { normaliseHost } from './names.ts'
-import { encodeReply, parseGreeting, parseRequest } from './socks.ts'
+import { encodeReply, parseGreeting, parseOldRequest, parseRequest } from './socks.ts'
 import { anyText } from './testing/anyText.ts'
 import { hello, readAll, useGround } from './testing/ground.ts'
 import { encodeOpening, parseOpening, readLine } from './wire.ts'
@@ -41,6 +41,9 @@ test('whatever bytes pretend to be SOCKS, what comes out is a proper target, a r
       const frame = Buffer.concat([Buffer.from([5, 1, 0, type]), bytes])
       const greeting = parseGreeting(bytes)
       if (greeting?.value === true) expect(bytes[0]).toBe(5)
+      const old = parseOldRequest(bytes)
+      if (old?.value != null) expect(normaliseHost(old.value.host)).toBe(old.value.host)
+      if (bytes.length >= 600) expect(old).not.toBeNull()
       const read = parseRequest(frame)
       if (read === null) return
       expect(read.used).toBeLessThanOrEqual(frame.length)

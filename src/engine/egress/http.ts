@@ -58,6 +58,8 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     // Other upgrades (h2c) would turn into a protocol whose host names we cannot see.
     shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === 'websocket',
     keepAliveTimeout: 65_000,
+    // We look for it ourselves, so that a request without one is on record.
+    requireHostHeader: false,
   })
 
   // A program may end its side with its request and still wait for the answer.
@@ -79,7 +81,13 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     client.resume()
   }
 
-  server.on('clientError', (_error, socket) => {
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    // Who hangs up has asked for nothing.
+    if (error.code?.startsWith('HPE_') === true && error.code !== 'HPE_INVALID_EOF_STATE') {
+      const inside = fixed.get(socket)
+      if (inside === undefined) gate.denyNonsense('http')
+      else gate.deny(inside.target, inside.via, 'the request could not be read')
+    }
     hangUp(socket as Socket, httpAnswer(400, 'Orangery could not read this request'))
   })
 
@@ -174,7 +182,10 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
       return 'This is the proxy of an Orangery sandbox: it takes CONNECT and requests for http:// addresses'
     }
     const path = 'path' in place ? place.path : (request.url ?? '/')
-    if (inside !== undefined && !/^[/*]/.test(path)) return 'Orangery takes no proxy request inside a tunnel'
+    if (inside !== undefined && !/^[/*]/.test(path)) {
+      gate.denyNonsense(inside.via)
+      return 'Orangery takes no proxy request inside a tunnel'
+    }
     const { target } = place
     const via = inside?.via ?? 'http'
     const wrong = wrongHost(request, target)

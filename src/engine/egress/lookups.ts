@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { ownName, type HostAlias } from '../base/sandbox.ts'
-import { addressOf, aliasesFor, portsOf } from './aliases.ts'
+import { addressOf, aliasesFor, heardPorts, portsOf } from './aliases.ts'
 import { encodeAnswer, parseQuestion, type Answer, type Question } from './dns.ts'
 import { Denied, type Gate } from './gate.ts'
 import { normaliseHost } from './names.ts'
@@ -56,9 +56,10 @@ export class Lookups {
     this.#refused.clear()
     const taken = new Set([...this.#named.values()].map(({ address }) => address))
     for (const alias of this.#asked.values()) {
-      const ports = portsOf(policy, alias.host)
+      const allowed = portsOf(policy, alias.host)
+      const ports = heardPorts(allowed)
       const same = ports.length === alias.ports.length && ports.every((port) => alias.ports.includes(port))
-      if (!same || taken.has(alias.address)) this.#drop(alias)
+      if (allowed.length === 0 || !same || taken.has(alias.address)) this.#drop(alias)
     }
   }
 
@@ -115,7 +116,7 @@ export class Lookups {
     if (known !== undefined) return known
     const taken = new Set([...this.#named.values(), ...this.#asked.values()].map(({ address }) => address))
     const before = this.#asked.get(host)
-    const ports = portsOf(this.#policy, host)
+    const ports = heardPorts(portsOf(this.#policy, host))
     const alias = before ?? { host, address: addressOf(host, taken), ports }
     this.#asked.delete(host)
     this.#asked.set(host, alias)

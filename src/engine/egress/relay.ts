@@ -1,9 +1,18 @@
 import { createSocket, type Socket as DatagramSocket } from 'node:dgram'
 import { connect, createServer, type Server, type Socket } from 'node:net'
+import { createInterface } from 'node:readline'
 import { namePort, nameServer, type HostAlias } from '../base/sandbox.ts'
 import { framed, readFramed } from './nameServer.ts'
 import { readUntil } from './reading.ts'
-import { encodeOpening, isLasting, listenerKeys, nameKeys, proxyKey, type Opening } from './wire.ts'
+import {
+  encodeOpening,
+  isLasting,
+  listenerKeys,
+  nameKeys,
+  proxyKey,
+  type Opening,
+  type Order,
+} from './wire.ts'
 
 export type RelaySettings = {
   /** Path of the broker's socket. */
@@ -22,16 +31,15 @@ export type Listen = {
 }
 
 /** Sends a message, with a descriptor, over the channel of the process that started us. */
-export type Send = (message: Passed, handle?: Server | DatagramSocket, sent?: () => void) => void
-/** A listener for the broker, or, without an opening, word that it is gone. */
+export type Send = (message: Passed, handle?: Server | Socket | DatagramSocket, sent?: () => void) => void
+/** A listener for the broker, a connection we took before it was the broker's, or, without an opening, its end. */
 export type Passed = { readonly key: string; readonly opening?: Opening }
 
 export interface Relay {
   /** Listens where the new list says and no longer where it does not; gives what could not be listened on. */
   setAliases(aliases: readonly HostAlias[]): Promise<readonly string[]>
-  /** Listens for a host beside those of the list. */
-  listenAt(alias: HostAlias): Promise<void>
-  forget(alias: HostAlias): void
+  /** Does what the broker says; gives the address at which it listens now, where that was the order. */
+  follow(order: Order): Promise<string | null>
   close(): void
 }
 
@@ -54,7 +62,7 @@ export async function startRelay(settings: RelaySettings, listening: Listen): Pr
 
   const listen = (key: string, address: string, port: number, opening: Opening) =>
     new Promise<void>((resolve, reject) => {
-      const server = createServer({ allowHalfOpen: true, noDelay: true })
+      const server = createServer({ allowHalfOpen: true, noDelay: true, pauseOnConnect: listening.passesOn })
       server.once('error', reject)
       server.listen({ host: address, port, backlog: 4096 }, () => {
         listeners.set(key, listening.connections(key, server, opening))
@@ -109,21 +117,60 @@ export async function startRelay(settings: RelaySettings, listening: Listen): Pr
   await setAliases(settings.aliases)
   return {
     setAliases: (aliases) => inTurn(() => setAliases(aliases)),
-    listenAt: (alias) =>
+    follow: (order) =>
       inTurn(async () => {
-        asked.set(alias.host, alias)
-        await listenFor(alias)
+        if ('hosts' in order) await setAliases(order.hosts)
+        else if ('forget' in order) {
+          asked.delete(order.forget.host)
+          closeUnwanted()
+        } else {
+          const { listen: alias } = order
+          asked.set(alias.host, alias)
+          await listenFor(alias)
+          return alias.address
+        }
+        return null
       }),
-    forget: (alias) => {
-      void inTurn(async () => {
-        asked.delete(alias.host)
-        closeUnwanted()
-      })
-    },
     close: () => {
       for (const listener of listeners.values()) listener.close()
       listeners.clear()
     },
+  }
+}
+
+const orderPatienceMs = 300
+
+/**
+ * Asks the broker over its socket what to listen on, now and from now on. Resolves when the first word was followed,
+ * or none comes: then what the relay was started with is all there is.
+ */
+export function takeOrders(broker: string, relay: Relay): Promise<void> {
+  return new Promise((resolve) => {
+    const line = connect({ path: broker })
+    const timer = setTimeout(resolve, orderPatienceMs)
+    line.on('error', () => {})
+    line.once('close', () => {
+      clearTimeout(timer)
+      resolve()
+    })
+    line.write(encodeOpening({ kind: 'orders' }))
+    createInterface({ input: line }).on('line', (text) => {
+      const order = orderOf(text)
+      if (order === null) return void line.destroy()
+      void relay.follow(order).then((address) => {
+        clearTimeout(timer)
+        resolve()
+        if (address !== null) line.write(`${JSON.stringify({ listened: address })}\n`)
+      })
+    })
+  })
+}
+
+function orderOf(text: string): Order | null {
+  try {
+    return JSON.parse(text) as Order
+  } catch {
+    return null
   }
 }
 
@@ -182,7 +229,14 @@ export function handOver(send: Send): Listen {
   }
   return {
     passesOn: true,
-    connections: pass,
+    connections(key, server, opening) {
+      // Who was quick enough to come to us is the broker's all the same, or would wait for ever.
+      server.on('connection', (client: Socket) => {
+        client.on('error', () => client.destroy())
+        send({ key, opening }, client)
+      })
+      return pass(key, server, opening)
+    },
     datagrams: (key, socket) => pass(key, socket, { kind: 'names' }),
   }
 }

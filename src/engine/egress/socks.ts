@@ -46,6 +46,26 @@ function hostText(type: number, bytes: Buffer): string {
   return `[${groups.join(':')}]`
 }
 
+/** SOCKS4 and 4a: the host or address it asks for. It is always refused, but in its own words. */
+export function parseOldRequest(bytes: Buffer): Read<Target | null> | null {
+  const bad = { value: null, used: bytes.length }
+  const endOf = (from: number) => bytes.subarray(0, longestOld).indexOf(0, from)
+  const user = bytes.length < 9 ? -1 : endOf(8)
+  if (user === -1) return bytes.length < longestOld ? null : bad
+  const isNamed = bytes[4] === 0 && bytes[5] === 0 && bytes[6] === 0 && bytes[7] !== 0
+  const name = isNamed ? endOf(user + 1) : user
+  if (name === -1) return bytes.length < longestOld ? null : bad
+  const host = normaliseHost(
+    isNamed ? bytes.toString('utf8', user + 1, name) : bytes.subarray(4, 8).join('.'),
+  )
+  const port = bytes.readUInt16BE(2)
+  return { value: host === null || port === 0 ? null : { host, port }, used: name + 1 }
+}
+const longestOld = 600
+
+/** "Rejected or failed"; SOCKS4 knows no other refusal. */
+export const oldRefusal = Buffer.from([0, 0x5b, 0, 0, 0, 0, 0, 0])
+
 export function encodeReply(code: number): Buffer {
   return Buffer.from([5, code, 0, 1, 0, 0, 0, 0, 0, 0])
 }

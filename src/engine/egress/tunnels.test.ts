@@ -68,6 +68,23 @@ test('SOCKS5 leads to allowed names and addresses and refuses others with "not a
   expect(upstream.connections).toBe(before)
 })
 
+test('SOCKS4 is refused in its own words, and the host it named is on record', async () => {
+  const upstream = await echo()
+  const { path, decisions } = await broker({ pins: { 'a.test': `127.0.0.1:${upstream.port}` } })
+  const request = (address: string, rest: string) =>
+    Buffer.concat([Buffer.from([4, 1, 1, 187]), Buffer.from(address, 'hex'), Buffer.from(rest, 'latin1')])
+  const refusal = '\0\x5b\0\0\0\0\0\0'
+  expect(await ask(path, 'proxy', request('00000001', 'me\0a.test\0'))).toBe(refusal)
+  expect(await ask(path, 'proxy', request('7f000001', '\0'))).toBe(refusal)
+  expect(await ask(path, 'proxy', request('00000001', '\0bad name\0'))).toBe(refusal)
+  expect(decisions.map(({ host, port, allowed }) => [host, port, allowed])).toEqual([
+    ['a.test', 443, false],
+    ['127.0.0.1', 443, false],
+    ['(not a host)', null, false],
+  ])
+  expect(upstream.connections).toBe(0)
+})
+
 test('the socket is for its owner only and gone after close', async () => {
   const { path, broker: started } = await broker({})
   expect((await stat(path)).mode & 0o777).toBe(0o600)

@@ -13,6 +13,8 @@ export type Opening =
   | { readonly kind: 'alias'; readonly host: string; readonly port: number }
   /** Questions for names follow, each behind its length, as programs send them over TCP. */
   | { readonly kind: 'names' }
+  /** A relay that carries connections wants to be told what to listen on: orders follow, one a line. */
+  | { readonly kind: 'orders' }
 
 /** What names a listener between relay and broker. */
 export const proxyKey = 'proxy'
@@ -24,8 +26,9 @@ export const isLasting = (key: string): boolean => lastingKeys.has(key)
 export const listenerKeys = ({ address, ports }: HostAlias): string[] =>
   ports.map((port) => `${address}:${port}`)
 
-/** What the broker tells a relay that passes its listeners on. */
-export type Order = { readonly listen: HostAlias } | { readonly forget: HostAlias }
+/** What the broker tells a relay; `hosts`: these and no others, beside those it was told to listen for one by one. */
+export type Order =
+  { readonly listen: HostAlias } | { readonly forget: HostAlias } | { readonly hosts: readonly HostAlias[] }
 
 const longest = 400
 
@@ -34,7 +37,7 @@ export function encodeOpening(opening: Opening): string {
 }
 
 export function parseOpening(line: string): Opening | null {
-  if (line === 'proxy' || line === 'names') return { kind: line }
+  if (line === 'proxy' || line === 'names' || line === 'orders') return { kind: line }
   const match = /^alias ([^ ]{1,255}) ([0-9]{1,5})$/.exec(line)
   return match === null ? null : { kind: 'alias', host: match[1] ?? '', port: Number(match[2]) }
 }

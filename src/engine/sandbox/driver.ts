@@ -6,7 +6,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { DeclaredEqualsActual } from '../../shared/effective.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { pause } from '../base/pause.ts'
-import type { HostAlias, LimitName, RunningSandbox, SandboxEnd, SandboxIo } from '../base/sandbox.ts'
+import type {
+  HostAlias,
+  LimitName,
+  RunningSandbox,
+  SandboxEnd,
+  SandboxIo,
+  TurnedAway,
+} from '../base/sandbox.ts'
 import { makeCgroup, type Cgroup } from './cgroups.ts'
 import { Chain } from './chain.ts'
 import { completePlan } from './complete.ts'
@@ -18,6 +25,7 @@ import type { HeldRoot, SandboxPlan } from './plan.ts'
 import { judgeAnswers, judgeProcess } from './probe.ts'
 import { Relay } from './relay.ts'
 import { ProcessTree } from './tree.ts'
+import { NetworkCounters } from './turnedAway.ts'
 import { hostsFile, hostsPath } from './view.ts'
 
 const graceMs = 2000
@@ -54,6 +62,7 @@ class LinuxSandbox implements RunningSandbox {
   #isEnding = false
   #tree: ProcessTree | null = null
   #agentPid: number | null = null
+  #counters: NetworkCounters | null = null
   #peakMb = 0
   #cpuMs = 0
   #homeBefore = 0
@@ -148,6 +157,7 @@ class LinuxSandbox implements RunningSandbox {
     if (gate === null || holder === null) throw this.#startError()
     this.#agentPid = gate
     this.#tree = new ProcessTree(holder, gate)
+    if (this.#plan.request.network !== 'host') this.#counters = new NetworkCounters(gate)
     // The kernel's side is looked at while the gate still tries its own.
     const seen = judgeProcess(this.#plan, gate)
     const answers = await this.#orEnd(this.#chain.answers)
@@ -293,8 +303,14 @@ class LinuxSandbox implements RunningSandbox {
     await writeInPlace(hostsPath(this.#plan.request), hostsFile([]))
   }
 
+  turnedAway(): TurnedAway | null {
+    return this.#counters?.read() ?? null
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.kill()
+    this.#counters?.[Symbol.dispose]()
+    this.#counters = null
   }
 }
 
