@@ -15,6 +15,7 @@ import { turnBegun, type EventBody } from '../../shared/events.ts'
 import type { Contract } from '../base/contract.ts'
 import { run } from '../base/process.ts'
 import type { SandboxEnd } from '../base/sandbox.ts'
+import { unnamedHosts } from './turnedAway.ts'
 
 /** Names are the agent's own: more than these would only make the record unreadable. */
 const mostTools = 500
@@ -138,7 +139,7 @@ export class Observations {
   }
 
   #count({ host, port, allowed, why, count = 1 }: Extract<EventBody, { type: 'EgressDecided' }>): void {
-    const name = `${host}:${port}`
+    const name = port === null ? host : `${host}:${port}`
     const known = this.#decided.get(name) ?? { allowed: 0, denied: 0, why: '' }
     if (allowed) known.allowed += count
     else {
@@ -146,6 +147,15 @@ export class Observations {
       known.why = why
     }
     this.#decided.set(name, known)
+  }
+
+  /** What the broker counted and what never came as far; without a broker what the log has of both. */
+  #networkUse(): NetworkUse {
+    const logged = this.#networkOfLog()
+    if (this.network === null) return logged
+    const unnamed: readonly string[] = Object.values(unnamedHosts)
+    const denied = [...this.network.denied, ...logged.denied.filter(({ host }) => unnamed.includes(host))]
+    return { allowed: this.network.allowed, denied }
   }
 
   /** Connections as the log has them; it says nothing about bytes. */
@@ -194,7 +204,7 @@ export class Observations {
       workspace: strategy,
       ...(ceiling === undefined ? {} : { ceiling }),
       boundary_history: this.#history,
-      network: this.network ?? this.#networkOfLog(),
+      network: this.#networkUse(),
       resources: {
         wall_ms: this.#resources?.wall_ms ?? this.#wallMs(),
         cpu_ms: this.#resources?.cpu_ms ?? null,

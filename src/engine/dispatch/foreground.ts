@@ -19,7 +19,11 @@ export type ForegroundOptions = {
   /** Called with what was agreed on, before anything starts. */
   readonly onPrepared?: (contract: Pick<Contract, 'level' | 'strategy' | 'roots'>) => void
   readonly onNotes?: (notes: readonly string[]) => void
+  /** Called at once with each host that was refused. */
+  readonly onRefused?: (id: DispatchId, refused: Refused) => void
 }
+
+export type Refused = { readonly host: string; readonly why: string }
 
 export type Foreground = {
   readonly id: DispatchId
@@ -47,7 +51,7 @@ const echoMs = 200
 export async function runForeground(
   parts: Parts,
   request: SpawnRequest,
-  { terminal, onPrepared, onNotes }: ForegroundOptions,
+  { terminal, onPrepared, onNotes, onRefused }: ForegroundOptions,
 ): Promise<Foreground> {
   const card = await findCard(parts.configDir, request.agent)
   // Messages go both ways over pipes; what is typed here would only come between them.
@@ -105,6 +109,9 @@ export async function runForeground(
       },
       onRunning: (running) => {
         sandbox = running
+      },
+      onEvent: (event) => {
+        if (event.type === 'EgressDecided' && !event.allowed) onRefused?.(job.id, event)
       },
     })
     const error = outcome.status === 'cancelled' ? null : outcome.error

@@ -164,6 +164,11 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     }
   }
 
+  /** Whether somebody answers questions for names by now, be it with a no. */
+  get answersNames(): boolean {
+    return this.#network.isHeard
+  }
+
   /** A write that a program says was denied. It becomes a suggestion at most, and its agent does not wait for it. */
   suspect({ kind, detail }: Violation, roots: readonly string[]): void {
     if (kind !== 'write_denied' || this.#level !== 'readonly' || !couldBeIn(detail, roots)) return

@@ -38,6 +38,7 @@ export class Network implements AsyncDisposable {
   #broker: Broker | null = null
   #last: Promise<void> = Promise.resolve()
   #isEnding = false
+  #isHeard = false
 
   constructor(options: NetworkOptions) {
     this.#options = options
@@ -48,6 +49,11 @@ export class Network implements AsyncDisposable {
   /** Whether there is a broker that could tell of a denial. */
   get isOpen(): boolean {
     return this.#broker !== null
+  }
+
+  /** Whether the relay stands, so that whoever asks for a name gets an answer. */
+  get isHeard(): boolean {
+    return this.#isHeard
   }
 
   /** Once it resolves, tunnels that are no longer allowed are cut, and what is allowed now can be reached. */
@@ -77,6 +83,7 @@ export class Network implements AsyncDisposable {
     const { sandbox } = this.#options
     if (this.#isEnding) return
     await sandbox.startRelay(this.#socketPath, aliasesFor(wanted), (relay) => broker.adopt(relay))
+    this.#isHeard = true
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -17,8 +17,11 @@ export class Recorder {
   #guards: Guards | undefined
   #said = 0
 
-  constructor(seen: Observations) {
+  readonly #onEvent: Note | undefined
+
+  constructor(seen: Observations, onEvent?: Note) {
     this.#seen = seen
+    this.#onEvent = onEvent
   }
 
   /** From here on events are on disk; those that came before are the first of them. */
@@ -36,6 +39,7 @@ export class Recorder {
     if (this.#log === undefined) this.#early.push(event)
     else this.#log.append(event)
     this.#remember(event)
+    this.#onEvent?.(event)
   }
 
   /** An event the agent's protocol told of. Counted and guarded also where it is no longer logged. */

@@ -38,6 +38,7 @@ import { homeOf, sandboxRequest } from './request.ts'
 import { watchForSigns } from './signs.ts'
 import { isSpokenTo, speechOf } from './speech.ts'
 import { prepareTrust } from './trust.ts'
+import { watchTurnedAway } from './turnedAway.ts'
 import type { Spares } from './warmStart.ts'
 import { workspaceFor } from './workspaceFor.ts'
 
@@ -53,6 +54,8 @@ type Options = {
   readonly spares?: Spares
   /** Called once the agent may run: from here on signals can be passed to it. */
   readonly onRunning?: (sandbox: RunningSandbox) => void
+  /** Told of everything that goes on record, when it does. */
+  readonly onEvent?: (event: EventBody) => void
 }
 
 /**
@@ -63,7 +66,7 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
   const { layout } = parts
   const { id, contract, project } = job
   const seen = new Observations(termsOf(contract))
-  const recorder = new Recorder(seen)
+  const recorder = new Recorder(seen, options.onEvent)
   const { note } = recorder
   let log: EventLog | undefined
   let outcome: Outcome
@@ -280,14 +283,15 @@ async function runAgent(
   const cancel = () => void end(String(options.signal.reason))
   if (options.signal.aborted) cancel()
   else options.signal.addEventListener('abort', cancel, { once: true })
-  sandbox.release()
-  note({ type: 'AgentStarted', pid: sandbox.pid })
-  speech.begin()
-  options.onRunning?.(sandbox)
-  await updateInvocation(layout, project.repoId, id, { status: 'running' })
-  await mirror(parts, project.repoId, id)
   let ended: SandboxEnd
   {
+    using _turnedAway = watchTurnedAway(sandbox, note, () => boundary.answersNames)
+    sandbox.release()
+    note({ type: 'AgentStarted', pid: sandbox.pid })
+    speech.begin()
+    options.onRunning?.(sandbox)
+    await updateInvocation(layout, project.repoId, id, { status: 'running' })
+    await mirror(parts, project.repoId, id)
     await using _changes = followChanges(parts, workspace, note)
     ended = await sandbox.ended
   }
