@@ -1,7 +1,7 @@
 import type { Client, SpawnInput } from '../shared/api.ts'
 import type { DispatchDetail } from '../shared/dispatch.ts'
 import { sandboxEffectiveSchema } from '../shared/effective.ts'
-import { presetOf } from '../shared/hosts.ts'
+import { parseHostPattern, presetOf } from '../shared/hosts.ts'
 import { parseSandboxSpec } from '../shared/spec.ts'
 import { showAll } from '../shared/visible.ts'
 import { plural } from './terminal/words.ts'
@@ -22,22 +22,33 @@ export async function tellPresets(client: Client, input: SpawnInput): Promise<vo
 const mostNamed = 5
 
 /**
- * Many programs show only a number where a host was denied (git, ssh, whatever uses SOCKS): who ran them reads here
- * what it was, and how to allow it.
+ * Many programs show only a number where a host was denied (curl and git over https, cargo, whatever uses SOCKS): who
+ * ran them reads here what it was, as soon as it happens, and at the end how to allow it.
  */
-export function tellDenials({ id, sandbox_effective: effective }: DispatchDetail): void {
-  const parsed = sandboxEffectiveSchema.safeParse(effective)
-  const denied = parsed.success ? parsed.data.network.denied : []
-  for (const { host, connections, why } of denied.slice(0, mostNamed)) {
-    const times = connections === 1 ? '' : ` (${plural(connections, 'time')})`
-    process.stderr.write(`orangery: ${id}: ${showAll(host)} was not reached${times}: ${showAll(why)}\n`)
+export class Denials {
+  readonly #told = new Set<string>()
+
+  /** On a terminal nothing is said before the end: the screen is the command's. */
+  tell(id: string, { host, why }: { readonly host: string; readonly why: string }): void {
+    if (this.#told.has(host) || this.#told.size >= mostNamed) return
+    this.#told.add(host)
+    process.stderr.write(`orangery: ${id}: ${showAll(host)} was not reached: ${showAll(why)}\n`)
   }
-  const more = denied.length - mostNamed
-  if (more > 0) process.stderr.write(`orangery: ${id}: nor were ${plural(more, 'other host')}\n`)
-  const missing = denied
-    .filter(({ why }) => why === 'not in the list of allowed hosts')
-    .map(({ host }) => host)
-  if (missing.length === 0) return
-  const options = missing.slice(0, mostNamed).map((host) => `--allow-host ${showAll(host)}`)
-  process.stderr.write(`  hint: ${options.join(' ')}\n`)
+
+  sumUp({ id, sandbox_effective: effective }: DispatchDetail): void {
+    const parsed = sandboxEffectiveSchema.safeParse(effective)
+    const { denied, allowed } = parsed.success ? parsed.data.network : { denied: [], allowed: [] }
+    for (const { host, why } of denied) this.tell(id, { host, why })
+    const more = denied.filter(({ host }) => !this.#told.has(host)).length
+    if (more > 0) process.stderr.write(`orangery: ${id}: nor were ${plural(more, 'other host')}\n`)
+    const reached = new Set(allowed.map(({ host }) => host))
+    const missing = denied.filter(
+      ({ host, why }) => !reached.has(host) && /^(not in the list|outputs are none)/.test(why),
+    )
+    if (missing.length === 0) return
+    // Where only the kernel heard of it, nobody knows which host it was.
+    const named = missing.map(({ host }) => (parseHostPattern(host) === undefined ? 'HOST' : showAll(host)))
+    const options = [...new Set(named)].slice(0, mostNamed).map((host) => `--allow-host ${host}`)
+    process.stderr.write(`  hint: ${options.join(' ')}\n`)
+  }
 }

@@ -60,10 +60,13 @@ test('a run reaches the host it was allowed, by proxy and without, and no other;
     'curl -sS --noproxy "*" --max-time 5 http://other.example/ 2>&1',
     `curl -sS --noproxy "*" --max-time 5 http://127.0.0.1:${port}/ 2>&1`,
     `curl -sS http://127.0.0.1:${port}/ --noproxy "" `,
+    'curl -sS --noproxy "*" --max-time 5 http://192.0.2.1/ http://192.0.2.2/',
+    'curl -sS --noproxy "*" --max-time 5 http://narrow.example/',
     '"$ORANGERY_ASK" show',
   ].join('; ')
   const pin = `test.example=127.0.0.1:${port}`
-  const options = ['--outputs', 'restricted', '--allow-host', pin, '--summary', summary]
+  const narrow = ['--allow-host', `narrow.example:443=127.0.0.1:${port}`]
+  const options = ['--outputs', 'restricted', '--allow-host', pin, ...narrow, '--summary', summary]
   const ran = await run([...project(), ...options, '--', 'sh', '-c', script])
   expect(ran.stdout.split('\n').slice(0, 2)).toEqual(['from outside', 'from outside'])
   expect(ran.stdout).toContain('Orangery does not let this sandbox reach other.example:80')
@@ -82,8 +85,16 @@ test('a run reaches the host it was allowed, by proxy and without, and no other;
   expect(ran.stderr).toContain('hint: --allow-host other.example')
   expect(effective.network).toMatchObject({
     allowed: [{ host: 'test.example', connections: 2 }],
-    denied: [{ host: 'other.example' }, { host: '127.0.0.1' }],
+    denied: [
+      { host: 'other.example' },
+      { host: '127.0.0.1' },
+      { host: 'narrow.example', connections: 1 },
+      // Only the kernel heard of these, and it counts.
+      { host: '(an address)', connections: 2 },
+    ],
   })
+  // A port that is not allowed is told as any other denial, to whoever knows no proxy too.
+  expect(ran.stdout).toContain('Orangery does not let this sandbox reach narrow.example:80: not in the list')
   const events = await run(['dispatch', 'events', id, '--json'])
   const decided = (JSON.parse(events.stdout) as { event: { type: string } }[])
     .map(({ event }) => event)
@@ -94,6 +105,7 @@ test('a run reaches the host it was allowed, by proxy and without, and no other;
     { host: 'other.example', port: 80, allowed: false },
     { host: 'other.example', port: null, allowed: false },
     { host: '127.0.0.1', port, allowed: false },
+    { host: '(an address)', port: null, allowed: false },
   ])
     expect(decided).toContainEqual(expect.objectContaining(expected))
 })
@@ -101,12 +113,15 @@ test('a run reaches the host it was allowed, by proxy and without, and no other;
 test('without a word about the network nothing gets out (control: the same command with the host allowed)', async () => {
   requests.length = 0
   const command = ['--', 'curl', '-sS', '--max-time', '5', 'http://test.example/none']
-  expect((await run([...project(), ...command])).code).not.toBe(0)
+  const silent = await run([...project(), ...command])
+  expect(silent.code).not.toBe(0)
+  // Nobody was there to hear which name it was, and still it is told.
+  expect(silent.stderr).toMatch(/\(a name\) was not reached: outputs are none[^]*hint: --allow-host HOST/)
   const patient =
     'until "$ORANGERY_ASK" show | grep -q test.example; do getent hosts test.example; sleep 0.2; done; curl -sS http://test.example/none'
   const none = await run([...project(), '--outputs', 'none', '--', 'sh', '-c', patient])
   expect(none.stderr).toMatch(
-    /Could not resolve host: test.example[^]*test.example was not reached.*: outputs are none/,
+    /test.example was not reached: outputs are none[^]*Could not resolve host: test.example/,
   )
   expect(none.code).not.toBe(0)
   expect(requests).toEqual([])
@@ -116,6 +131,24 @@ test('without a word about the network nothing gets out (control: the same comma
     stdout: 'from outside\n',
   })
   expect(requests).toEqual(['test.example/none'])
+})
+
+test('a host that was refused is named at once beside what the program prints, which is only a number', async () => {
+  const script = 'curl -sS https://other.example/; cat'
+  const allowed = ['--outputs', 'restricted', '--', 'sh', '-c', script]
+  const running = spawn(orangery, [...project(), ...allowed], { cwd: dir, env: environment() })
+  let said = ''
+  running.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
+  const ended = once(running, 'exit')
+  try {
+    await expect.poll(() => said).toContain('CONNECT tunnel failed, response 403')
+    await expect.poll(() => said).toMatch(/^orangery: \S+: other.example was not reached: /m)
+    expect(running.exitCode).toBeNull()
+  } finally {
+    running.stdin.end()
+    await ended
+  }
+  expect(said.match(/was not reached/g)).toHaveLength(1)
 })
 
 type Row = { id: string; status: string }

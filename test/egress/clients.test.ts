@@ -43,7 +43,8 @@ afterAll(async () => {
 })
 
 const has = async (program: string, skip: (note: string) => void) => {
-  if ((await findProgram(program)) === null) skip(`no ${program} on this machine`)
+  if (program !== process.execPath && (await findProgram(program)) === null)
+    skip(`no ${program} on this machine`)
 }
 const ways = [
   { way: 'by proxy variables', proxied: true },
@@ -361,6 +362,31 @@ const refusals: readonly (readonly [
     'cargo',
     ['search', 'x', '--index', 'sparse+https://other.example/'],
     'CONNECT tunnel failed, response 403',
+  ],
+  ['cargo, plain', 'cargo', ['search', 'x', '--index', 'sparse+http://other.example/'], text],
+  [
+    'node, by fetch',
+    process.execPath,
+    ['-e', `fetch("${url}").catch((error) => console.log(error.cause))`],
+    'Proxy response (403) !== 200 when HTTP Tunneling',
+  ],
+  [
+    'node, by fetch, plain',
+    process.execPath,
+    ['-e', 'fetch("http://other.example/").catch((error) => console.log(error.cause.cause))'],
+    'Proxy response (403) !== 200 when HTTP Tunneling',
+  ],
+  [
+    'node, by https',
+    process.execPath,
+    ['-e', `require("https").get("${url}").on("error", (error) => console.log(error.message))`],
+    text,
+  ],
+  [
+    'pip',
+    'python3',
+    ['-m', 'pip', 'download', '--isolated', '--retries', '1', '--no-cache-dir', '-i', url, 'x'],
+    text,
   ],
   ['psql', 'psql', ['-h', 'other.example'], 'could not translate host name "other.example"'],
 ]

@@ -9,7 +9,7 @@ import { plural } from '../terminal/words.ts'
 import { printNotes } from './archive.ts'
 import { openEngine } from '../connect.ts'
 import { detailJson } from '../exactSpec.ts'
-import { tellDenials, tellPresets } from '../outputs.ts'
+import { Denials, tellPresets } from '../outputs.ts'
 import { warnOf } from '../warnings.ts'
 import { addSpawnOptions, spawnInput, type SpawnOptions } from '../spawnOptions.ts'
 
@@ -19,21 +19,24 @@ async function runCommand(command: readonly string[], options: RunOptions): Prom
   stayWithoutReaders()
   const input = spawnInput(options, command)
   if (options.summary !== undefined) refuseUnwritable(options.summary)
+  const isQuiet = options.quiet === true
   const terminal = process.stdin.isTTY === true && process.stdout.isTTY === true
   await using engine = await openEngine()
-  if (options.quiet !== true) await tellPresets(engine.client, input)
+  if (!isQuiet) await tellPresets(engine.client, input)
+  const denials = new Denials()
   const { id, exitCode, error } = await engine.runForeground(input, {
     terminal,
     onPrepared: warnOf,
-    ...(options.quiet === true ? {} : { onNotes: printNotes }),
+    ...(isQuiet ? {} : { onNotes: printNotes }),
+    ...(isQuiet || terminal ? {} : { onRefused: (of, refused) => denials.tell(of, refused) }),
   })
   process.exitCode = exitCode
   const detail = await engine.client.call('dispatch.get', { id })
   if (options.summary !== undefined)
     writeSummary(options.summary, id, await detailJson(engine.client, detail))
   if (error !== null) printError(`run: ${error}`, `orangery dispatch status ${id}`)
-  if (options.quiet === true) return
-  tellDenials(detail)
+  if (isQuiet) return
+  denials.sumUp(detail)
   tellOfChangeset(detail)
 }
 
