@@ -6,7 +6,7 @@ import { Button } from '../design/Button.tsx'
 import { WidenDialog } from '../inbox/WidenDialog.tsx'
 import { Plain } from '../text/Plain.tsx'
 import { bytes } from '../text/time.ts'
-import { networkOf } from './network.ts'
+import { canBeAllowed, networkOf } from './network.ts'
 
 const times = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
 
@@ -20,35 +20,38 @@ export function Network({ detail, events }: { detail: DispatchDetail; events: re
     <section aria-label="Network">
       <h2 className="mb-2 text-large font-semibold">Network</h2>
       <ul className="selectable divide-y divide-line overflow-hidden rounded-lg shadow-[0_0_0_1px_var(--line)]">
-        {hosts.map(({ host, allowed, denied, why, bytes: sent }) => (
-          <li key={host} className="flex min-h-9 flex-wrap items-center gap-x-2 px-3 py-1.5">
-            {denied > 0 ? (
-              <Ban size={13} className="shrink-0 text-bad" aria-label="denied" />
-            ) : (
-              <Globe size={13} className="shrink-0 text-ink-faint" aria-label="reached" />
-            )}
-            <span className="min-w-0 font-mono text-small [overflow-wrap:anywhere]">
-              <Plain>{host}</Plain>
-            </span>
-            <span className="min-w-0 flex-1 text-small [overflow-wrap:anywhere] text-ink-faint">
-              {why !== null && <Plain>{why}</Plain>}
-            </span>
-            <span className="tabular text-small text-ink-soft">
-              {[
-                allowed > 0 ? times(allowed, 'connection') : '',
-                sent === null ? '' : bytes(sent),
-                denied > 0 ? `${denied} denied` : '',
-              ]
-                .filter(Boolean)
-                .join(', ')}
-            </span>
-            {running && denied > 0 && (
-              <Button size="small" aria-label={`Allow ${host}`} onClick={() => setAllowing(host)}>
-                Allow…
-              </Button>
-            )}
-          </li>
-        ))}
+        {hosts.map((reached) => {
+          const { host, allowed, denied, why, bytes: sent } = reached
+          return (
+            <li key={host} className="flex min-h-9 flex-wrap items-center gap-x-2 px-3 py-1.5">
+              {denied > 0 ? (
+                <Ban size={13} className="shrink-0 text-bad" aria-label="denied" />
+              ) : (
+                <Globe size={13} className="shrink-0 text-ink-faint" aria-label="reached" />
+              )}
+              <span className="min-w-0 font-mono text-small [overflow-wrap:anywhere]">
+                <Plain>{host}</Plain>
+              </span>
+              <span className="min-w-0 flex-1 text-small [overflow-wrap:anywhere] text-ink-faint">
+                {why !== null && <Plain>{why}</Plain>}
+              </span>
+              <span className="tabular text-small text-ink-soft">
+                {[
+                  allowed > 0 ? times(allowed, 'connection') : '',
+                  sent === null ? '' : bytes(sent),
+                  denied > 0 ? `${denied} denied` : '',
+                ]
+                  .filter(Boolean)
+                  .join(', ')}
+              </span>
+              {running && canBeAllowed(reached) && (
+                <Button size="small" aria-label={`Allow ${host}`} onClick={() => setAllowing(host)}>
+                  Allow…
+                </Button>
+              )}
+            </li>
+          )
+        })}
       </ul>
       {allowing !== null && (
         <WidenDialog

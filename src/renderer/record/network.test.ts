@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { LoggedEvent } from '../../shared/events.ts'
-import { networkOf } from './network.ts'
+import { canBeAllowed, networkOf } from './network.ts'
 
 const decided = (host: string, allowed: boolean, port: number | null = 443): LoggedEvent => ({
   seq: 1,
@@ -42,4 +42,18 @@ test('once it has ended a host stands in the list once, whatever ports were trie
   }
   const hosts = networkOf(log, ended).map(({ host }) => host)
   expect(hosts.toSorted()).toEqual(['a.test', 'b.test', 'c.test'])
+})
+
+test('attempts that were told together count one by one', () => {
+  const often = decided('b.test', false)
+  const events = [often, { ...often, event: { ...often.event, count: 9 } as typeof often.event }]
+  expect(networkOf(events, null)).toMatchObject([{ host: 'b.test:443', denied: 10 }])
+})
+
+test('what is no host, or forbidden by a rule, is not offered to be allowed', () => {
+  const reached = { allowed: 0, denied: 1, why: 'not in the list', bytes: null }
+  expect(canBeAllowed({ ...reached, host: 'a.test:443' })).toBe(true)
+  expect(canBeAllowed({ ...reached, host: '(an address)' })).toBe(false)
+  expect(canBeAllowed({ ...reached, host: '(not a host)' })).toBe(false)
+  expect(canBeAllowed({ ...reached, host: 'a.test', why: 'denied by the rule a.test' })).toBe(false)
 })

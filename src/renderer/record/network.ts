@@ -1,5 +1,6 @@
 import { sandboxEffectiveSchema } from '../../shared/effective.ts'
 import type { LoggedEvent } from '../../shared/events.ts'
+import { parseHostPattern } from '../../shared/hosts.ts'
 
 export type Reached = {
   /** `host:port`, or the host alone where it asked only for its address. */
@@ -11,6 +12,10 @@ export type Reached = {
   /** Known once it has ended. */
   readonly bytes: number | null
 }
+
+/** Whether somebody can allow it: it is a host, and it is missing, not forbidden by a rule that wins over every other. */
+export const canBeAllowed = ({ host, denied, why }: Reached): boolean =>
+  denied > 0 && parseHostPattern(host) !== undefined && !(why ?? '').startsWith('denied by')
 
 /** Every host it tried, what became of it and how much went over: as logged while it runs, exact when it has ended. */
 export function networkOf(events: readonly LoggedEvent[], effective: unknown): readonly Reached[] {
@@ -26,9 +31,10 @@ export function networkOf(events: readonly LoggedEvent[], effective: unknown): r
   for (const { event } of events) {
     if (event.type !== 'EgressDecided') continue
     const known = at(event.port === null ? event.host : `${event.host}:${event.port}`)
-    if (event.allowed) known.allowed++
+    const count = event.count ?? 1
+    if (event.allowed) known.allowed += count
     else {
-      known.denied++
+      known.denied += count
       known.why = event.why
     }
   }
