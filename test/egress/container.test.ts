@@ -17,14 +17,27 @@ function container(socket: string, nameServers: string, environment: Record<stri
   const shown = [node, dirname(relay.at(-1) ?? '')].flatMap((path) => ['--ro-bind', path, path])
   const settings = JSON.stringify({ broker: inside, proxyPort, aliases: [] })
   const start = `sleep 600 | "$@" | (read -r ready; sh -c ${JSON.stringify(script)}; kill 0)`
+  const view = '--ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64'
+  const own = '--unshare-all --die-with-parent --new-session --clearenv --proc /proc --dev /dev --tmpfs /tmp'
+  const user = '--uid 0 --gid 0 --cap-drop ALL --cap-add CAP_NET_BIND_SERVICE'
   const args = [
-    ...['--unshare-all', '--die-with-parent', '--new-session', '--clearenv', '--uid', '0', '--gid', '0'],
-    ...['--cap-drop', 'ALL', '--cap-add', 'CAP_NET_BIND_SERVICE'],
-    ...['--ro-bind', '/usr', '/usr', '--symlink', 'usr/bin', '/bin', '--symlink', 'usr/lib', '/lib'],
-    ...['--symlink', 'usr/lib64', '/lib64', '--proc', '/proc', '--dev', '/dev', '--tmpfs', '/tmp'],
-    ...['--bind', socket, inside, '--ro-bind', nameServers, '/etc/resolv.conf', ...shown],
+    ...[view, own, user].flatMap((options) => options.split(' ')),
+    '--bind',
+    socket,
+    inside,
+    '--ro-bind',
+    nameServers,
+    '/etc/resolv.conf',
+    ...shown,
     ...Object.entries({ ...environment, PATH: '/usr/bin:/bin' }).flatMap((pair) => ['--setenv', ...pair]),
-    ...['--', 'sh', '-c', start, 'sh', node, ...relay, settings],
+    '--',
+    'sh',
+    '-c',
+    start,
+    'sh',
+    node,
+    ...relay,
+    settings,
   ]
   const child = spawn('bwrap', args, { stdio: ['pipe', 'pipe', 'inherit'] })
   const said = { text: '' }
