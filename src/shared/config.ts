@@ -60,7 +60,10 @@ export const savedApprovalSchema = z.strictObject({
       'Folders it covers. In a project file: relative to the project. Omitted: the project; in the user file: all.',
     ),
   phase: phaseSchema.optional().describe('Only in this phase.'),
-  expires: z.iso.datetime({ offset: true }).optional().describe('From then on it no longer counts.'),
+  expires: z.iso
+    .datetime({ offset: true, error: 'not a time: write it as 2027-01-31T18:00:00Z' })
+    .optional()
+    .describe('From then on it no longer counts.'),
   note: z.string().optional().describe('Why it was given.'),
 })
 export type SavedApproval = z.infer<typeof savedApprovalSchema>

@@ -10,7 +10,7 @@ import { parseSandboxSpec } from '../../shared/spec.ts'
 import { commandLine, findCard } from '../agents/index.ts'
 import type { Contract } from '../base/contract.ts'
 import { ensurePrivateDir } from '../base/files.ts'
-import { capabilitiesOf, loadConfig, refuseCommand, resolveContract } from '../policy/index.ts'
+import { capabilitiesOf, configNotes, loadConfig, refuseCommand, resolveContract } from '../policy/index.ts'
 import {
   checkAuth,
   checkDisk,
@@ -54,6 +54,7 @@ type Worked = {
   readonly contract: Contract
   readonly identified: { readonly roots: readonly string[]; readonly project: Promise<Project> }
   readonly outputChecks: readonly CheckResult[]
+  readonly configNotes: readonly string[]
   readonly parentId: DispatchId | null
   readonly invocation: InvocationMeta | null
 }
@@ -102,6 +103,7 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
   const { trusted } = place
   const { grants, checks } = await readCredentials(config.sandboxCredentials, contract.outputs)
   const { proxies, checks: proxyChecks } = readProxies(process.env, contract.outputs)
+  const aboutConfig = configNotes(config)
   const job = {
     name: request.name ?? null,
     card,
@@ -116,11 +118,12 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
     entersInvocation,
     continues: turn?.invocation_id ?? null,
     trusted,
-    notes: [...place.notes, ...landingNotes(parts, contract)],
+    notes: [...place.notes, ...landingNotes(parts, contract), ...aboutConfig],
     config,
   }
   const outputChecks = [...presetChecks(expansions), ...checks, ...proxyChecks]
-  return { request, job, contract, identified, outputChecks, parentId, invocation: place.invocation }
+  const { invocation } = place
+  return { request, job, contract, identified, outputChecks, configNotes: aboutConfig, parentId, invocation }
 }
 
 type Examined = {
@@ -150,7 +153,11 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
   const report = await runChecks({
     platform: async () => checkPlatform(contract, process.platform),
     outputs: async () => outputChecks,
-    notes: async () => job.notes.map((detail) => ({ name: 'left out', ok: true, detail, fix: null })),
+    notes: async () =>
+      job.notes.map((detail) => {
+        const name = worked.configNotes.includes(detail) ? 'config' : 'left out'
+        return { name, ok: true, detail, fix: null }
+      }),
     roots: async () => {
       if (identifying === null) return reachable
       project = await identifying

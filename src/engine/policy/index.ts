@@ -4,6 +4,7 @@ export { Boundaries, type BoundaryParts, type Denial, type LiveChange } from './
 export { capabilitiesOf, filesAt, networkAt } from './capabilities.ts'
 export { refuseCommand } from './commands.ts'
 export { distrustProject, trustProject, trustQuestion } from './config/edit.ts'
+export { configNotes } from './config/notes.ts'
 export { loadConfig, type ConfigPlaces } from './config/load.ts'
 export { watchConfig } from './config/watch.ts'
 export { defaultConfig } from './config/merge.ts'

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { ConfigFile, EffectiveConfig } from '../../../shared/config.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
 import { loadConfig } from './load.ts'
+import { configNotes } from './notes.ts'
 import { readConfigText } from './read.ts'
 import { writeTrust } from './trust.ts'
 
@@ -72,6 +73,43 @@ describe('reading', () => {
     expect(error.kind).toBe('input')
     expect(error.message).toContain(`${join(project, '.orangery.json')}:4: sandboxBoundaries.plan`)
     for (const level of ['readonly', 'readwrite', 'network', 'full']) expect(error.message).toContain(level)
+  })
+
+  test('of several wrong values each is named with its line', async () => {
+    await user(
+      '{\n  "sandboxBoundaries": { "plan": "x" },\n  "sandboxEscalationPolicy": "maybe",\n  "sandboxApprovedEscalations": [\n    { "level": "network", "expires": "tomorrow" }\n  ]\n}',
+    )
+    const error = await failure(load())
+    expect(error.message).toMatch(/:2: sandboxBoundaries\.plan: .*\(and 2 more\)$/)
+    expect(error.hint).toMatch(/line 3: sandboxEscalationPolicy: .*"auto"\|"prompt"/)
+    expect(error.hint).toContain(
+      'line 5: sandboxApprovedEscalations.0.expires: not a time: write it as 2027-',
+    )
+  })
+
+  test('a key that is given twice is an error at its second place', async () => {
+    await user(
+      '{\n  "sandboxMaximumBoundary": "full",\n  "sandboxLevels": { "full": {} },\n  "sandboxMaximumBoundary": "readonly"\n}',
+    )
+    expect((await failure(load())).message).toContain(
+      'config.json:4: sandboxMaximumBoundary: given a second time',
+    )
+  })
+
+  test('whoever starts something hears of unknown keys, and of a repository’s file that asks for more than it gets', async () => {
+    await user('{\n  "sandboxEnabeld": true\n}')
+    await own({ sandboxBoundaries: { build: 'full' } })
+    expect(configNotes(await load())).toEqual([
+      `${join(userConfigDir, 'config.json')}:2: sandboxEnabeld: unknown key, ignored`,
+      `${join(project, '.orangery.json')} is not trusted and can only narrow: see \`orangery config trust ${project}\``,
+    ])
+    await trust()
+    expect(configNotes(await load())).toHaveLength(1)
+    await own({ sandboxBoundaries: { build: 'network' } })
+    expect(configNotes(await load())[1]).toContain('has changed since you trusted it')
+    // One that asks for nothing more needs no word.
+    await own({ sandboxBoundaries: { build: 'readonly' } })
+    expect(configNotes(await load())).toHaveLength(1)
   })
 
   test('a syntax error names its line', async () => {

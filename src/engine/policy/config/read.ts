@@ -102,6 +102,22 @@ function nearestNode(tree: Node | undefined, path: readonly (string | number)[])
   return tree
 }
 
+/** A key that is given twice would be read from one place, and edited or named at the other. */
+function repeatedKey(node: Node | undefined): Node | undefined {
+  const names = new Set<unknown>()
+  for (const child of node?.children ?? []) {
+    const key = child.type === 'property' ? child.children?.[0] : undefined
+    if (key !== undefined && names.has(key.value)) return key
+    if (key !== undefined) names.add(key.value)
+    const deeper = repeatedKey(key === undefined ? child : child.children?.[1])
+    if (deeper !== undefined) return deeper
+  }
+  return undefined
+}
+
+/** More wrong values than these are named when these are mended. */
+const mostNamed = 4
+
 const keyText = (path: readonly PropertyKey[]): string => path.map(String).join('.')
 
 function withoutKeys(value: unknown, path: readonly PropertyKey[], keys: readonly string[]): void {
@@ -126,6 +142,19 @@ export function parseConfig(source: ConfigText): ConfigLayer {
       {
         kind: 'input',
         hint: 'Comments and trailing commas are fine; check the quotes and brackets on that line.',
+        details: { file, line },
+      },
+    )
+  }
+  const repeated = repeatedKey(tree)
+  if (repeated !== undefined) {
+    const line = lineAt(text, repeated.offset)
+    throw new OrangeryError(
+      'config.syntax',
+      `${file}:${line}: ${String(repeated.value)}: given a second time`,
+      {
+        kind: 'input',
+        hint: 'Keep one of the two.',
         details: { file, line },
       },
     )
@@ -158,14 +187,18 @@ export function parseConfig(source: ConfigText): ConfigLayer {
       const line = lineOf(issue.path as (string | number)[])
       return { file, line, key: keyText(issue.path), message: issue.message }
     })
-    const [one] = problems
-    const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : ''
+    const [one, ...others] = problems
+    const more = others.length > 0 ? ` (and ${others.length} more)` : ''
+    const also = others
+      .slice(0, mostNamed)
+      .map(({ line, key, message }) => `line ${line}: ${key}: ${message}. `)
+      .join('')
     throw new OrangeryError(
       'config.invalid',
       `${file}:${one?.line ?? 1}: ${one?.key === '' ? '' : `${one?.key}: `}${one?.message ?? ''}${more}`,
       {
         kind: 'input',
-        hint: 'The keys and their values are listed in docs/configuration.md.',
+        hint: `${also === '' ? '' : `Also ${also}`}The keys and their values are listed in docs/configuration.md.`,
         details: problems,
       },
     )
