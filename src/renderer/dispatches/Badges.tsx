@@ -41,12 +41,19 @@ export function LevelBadge({ level }: { level: SandboxLevel }) {
   )
 }
 
-export function BoundaryBadge({ boundary }: { boundary: BoundaryLevel }) {
+export function BoundaryIcon({ boundary, size }: { boundary: BoundaryLevel; size: number }) {
   const Icon = boundaryIcons[boundary]
+  return <Icon size={size} />
+}
+
+export function BoundaryBadge({ boundary }: { boundary: BoundaryLevel }) {
   return (
     <Tip text={boundaryWords[boundary].detail}>
       <span tabIndex={-1}>
-        <Badge tone={boundary === 'full' ? 'warn' : 'neutral'} icon={<Icon size={12} />}>
+        <Badge
+          tone={boundary === 'full' ? 'warn' : 'neutral'}
+          icon={<BoundaryIcon boundary={boundary} size={12} />}
+        >
           {boundaryWords[boundary].label}
         </Badge>
       </span>

@@ -1,20 +1,27 @@
-import { Check, ChevronDown } from 'lucide-react'
+import { Check, ChevronDown, Undo2 } from 'lucide-react'
 import { useState } from 'react'
 import { boundaryLevels, boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import type { DispatchRow } from '../../shared/dispatch.ts'
-import { useAct } from '../client/queries.ts'
+import { useAct, useAnswer } from '../client/queries.ts'
 import { Menu, MenuItem } from '../design/Menu.tsx'
 import { showToast } from '../design/toasts.ts'
-import { BoundaryBadge } from '../dispatches/Badges.tsx'
+import { BoundaryBadge, BoundaryIcon } from '../dispatches/Badges.tsx'
 import { boundaryWords } from '../dispatches/words.ts'
 import { WidenDialog } from './WidenDialog.tsx'
 
 /** A running agent's boundary, and the way to move it while it runs. */
 export function BoundaryControl({ row, boundary }: { row: DispatchRow; boundary: BoundaryLevel }) {
   const [asked, setAsked] = useState<BoundaryLevel | null>(null)
+  const hosts = useAnswer('boundary.show', { id: row.id }).data?.hosts ?? []
   const narrow = useAct('boundary.narrow', {
-    onDone: (state) =>
-      showToast({ tone: 'good', title: `Narrowed to ${boundaryWords[state.level ?? 'readonly'].label}` }),
+    onDone: (state, { to }) =>
+      showToast({
+        tone: 'good',
+        title:
+          to === boundary
+            ? 'Hosts taken back'
+            : `Narrowed to ${boundaryWords[state.level ?? 'readonly'].label}`,
+      }),
   })
   return (
     <>
@@ -34,16 +41,29 @@ export function BoundaryControl({ row, boundary }: { row: DispatchRow; boundary:
         {boundaryLevels.map((level) => (
           <MenuItem
             key={level}
-            icon={level === boundary ? <Check size={14} /> : undefined}
+            icon={<BoundaryIcon boundary={level} size={14} />}
             onSelect={() => {
               if (boundaryRank(level) < boundaryRank(boundary))
                 narrow.mutate({ id: row.id, to: level, reason: 'narrowed in the window' })
               else if (level !== boundary || level === 'network') setAsked(level)
             }}
           >
-            <span className="flex flex-col py-1">{boundaryWords[level].label}</span>
+            <span className="flex items-center justify-between gap-6">
+              {boundaryWords[level].label}
+              {level === boundary && <Check size={14} aria-label="now" className="text-accent-ink" />}
+            </span>
           </MenuItem>
         ))}
+        {hosts.length > 0 && (
+          <MenuItem
+            icon={<Undo2 size={14} />}
+            onSelect={() =>
+              narrow.mutate({ id: row.id, to: boundary, reason: 'hosts taken back in the window' })
+            }
+          >
+            {hosts.length === 1 ? 'Take back the granted host' : `Take back ${hosts.length} granted hosts`}
+          </MenuItem>
+        )}
       </Menu>
       {asked !== null && <WidenDialog row={row} to={asked} onClose={() => setAsked(null)} />}
     </>

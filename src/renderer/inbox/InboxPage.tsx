@@ -53,14 +53,12 @@ export function InboxPage({
   return (
     <div className="h-full overflow-y-auto">
       <div className="mx-auto max-w-2xl space-y-5 px-6 py-8 tight:px-4 tight:py-5">
-        <header className="flex items-end gap-4">
-          <div className="flex-1">
-            <h1 className="text-display font-semibold tracking-tight">Asking for more</h1>
-            <p className="mt-1 text-ink-soft">They go on as far as they may until you answer.</p>
-          </div>
-          <p className="flex items-center gap-1.5 text-small text-ink-faint max-[52rem]:hidden">
-            <Keys>j k</Keys> move <Keys>a</Keys> once <Keys>t</Keys> task <Keys>s</Keys> project{' '}
-            <Keys>u</Keys> you <Keys>x</Keys> deny
+        <header>
+          <h1 className="text-display font-semibold tracking-tight">Asking for more</h1>
+          <p className="mt-1 text-ink-soft">They go on as far as they may until you answer.</p>
+          <p className="mt-3 flex items-center gap-1.5 text-small text-ink-faint max-[52rem]:hidden">
+            <Keys>j k</Keys> move <Keys>a</Keys> once <Keys>t</Keys> for the task <Keys>s</Keys> save to the
+            project <Keys>u</Keys> save for you <Keys>x</Keys> deny
           </p>
         </header>
         <div className="space-y-3">

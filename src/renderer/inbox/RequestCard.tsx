@@ -108,9 +108,11 @@ export function RequestCard({
           </li>
         ))}
       </ul>
-      <p className="selectable mt-1 text-ink-soft [overflow-wrap:anywhere]">
-        <Plain>{request.why}</Plain>
-      </p>
+      {request.source !== 'broker' && (
+        <p className="selectable mt-1 line-clamp-6 text-ink-soft [overflow-wrap:anywhere]">
+          <Plain>{request.why}</Plain>
+        </p>
+      )}
       {alike > 0 && (
         <p className="mt-1 text-small text-ink-faint">
           {alike === 1 ? 'One other agent asks' : `${alike} other agents ask`} for the same. A saved answer
@@ -152,7 +154,7 @@ export function RequestCard({
           </Button>
         </form>
       ) : (
-        <div className="mt-3 flex items-center gap-2">
+        <div className="mt-3 flex flex-wrap items-center gap-2">
           <Button look="primary" icon={<Check size={14} />} disabled={busy} onClick={() => allow('once')}>
             Allow once
           </Button>
@@ -162,12 +164,10 @@ export function RequestCard({
           <Menu
             align="start"
             trigger={
-              <Button
-                disabled={busy}
-                icon={<ChevronDown size={14} />}
-                aria-label="Save the answer"
-                tip="Save the answer"
-              />
+              <Button disabled={busy} aria-label="Save the answer">
+                Save
+                <ChevronDown size={13} className="-mr-0.5 text-ink-faint" />
+              </Button>
             }
           >
             <MenuItem icon={<FolderCog size={14} />} {...keyed('s')} onSelect={() => allow('project')}>

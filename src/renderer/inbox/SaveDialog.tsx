@@ -6,6 +6,7 @@ import { OneOf } from '../design/Choice.tsx'
 import { Dialog, DialogActions } from '../design/Dialog.tsx'
 import { Segments } from '../design/Segments.tsx'
 import { Plain } from '../text/Plain.tsx'
+import { boundaryWords } from '../dispatches/words.ts'
 import { dateTime } from '../text/time.ts'
 import { spans, type Span } from './words.ts'
 
@@ -24,11 +25,11 @@ export function SaveDialog({ request, row, busy, onSave, onClose }: SaveDialogPr
   const [span, setSpan] = useState<Span>('month')
   const days = spans.find(({ value }) => value === span)?.days ?? null
   const expires = days === null ? null : new Date(openedAt + days * 86_400_000).toISOString()
-  const written = [
-    `agent   ${row?.agent ?? ''}`,
-    `level   ${request.to}`,
-    ...(request.hosts.length === 0 ? [] : [`hosts   ${request.hosts.join(', ')}`]),
-    `until   ${expires === null ? 'you revoke it' : dateTime(expires)}`,
+  const written: readonly (readonly [string, string])[] = [
+    ['Agent', row?.agent ?? 'this one'],
+    ['Boundary', boundaryWords[request.to].label],
+    ...(request.hosts.length === 0 ? [] : [['Hosts', request.hosts.join(', ')] as const]),
+    ['Until', expires === null ? 'you revoke it' : dateTime(expires)],
   ]
   return (
     <Dialog
@@ -38,7 +39,7 @@ export function SaveDialog({ request, row, busy, onSave, onClose }: SaveDialogPr
       description="The same request is answered by this from now on, without asking you."
       footer={
         <DialogActions onCancel={onClose}>
-          <Button look="primary" disabled={busy} onClick={() => onSave(scope, expires)}>
+          <Button look="primary" data-autofocus disabled={busy} onClick={() => onSave(scope, expires)}>
             Allow and save
           </Button>
         </DialogActions>
@@ -67,9 +68,16 @@ export function SaveDialog({ request, row, busy, onSave, onClose }: SaveDialogPr
             onChange={(next: Span) => setSpan(next)}
           />
         </div>
-        <pre className="selectable overflow-x-auto rounded-lg bg-sunken px-3 py-2 font-mono text-small whitespace-pre-wrap [overflow-wrap:anywhere] shadow-[inset_0_0_0_1px_var(--line)]">
-          <Plain>{written.join('\n')}</Plain>
-        </pre>
+        <dl className="selectable grid grid-cols-[5rem_1fr] gap-x-3 gap-y-1 rounded-lg bg-sunken px-3 py-2 text-small shadow-[inset_0_0_0_1px_var(--line)]">
+          {written.map(([name, value]) => (
+            <div key={name} className="contents">
+              <dt className="text-ink-faint">{name}</dt>
+              <dd className="min-w-0 [overflow-wrap:anywhere]">
+                <Plain>{value}</Plain>
+              </dd>
+            </div>
+          ))}
+        </dl>
       </div>
     </Dialog>
   )

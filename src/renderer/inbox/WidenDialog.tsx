@@ -9,6 +9,7 @@ import { Dialog, DialogActions } from '../design/Dialog.tsx'
 import { showError, showToast } from '../design/toasts.ts'
 import { boundaryWords } from '../dispatches/words.ts'
 import { hostsOf } from '../spawn/form.ts'
+import { inputLook } from '../spawn/Field.tsx'
 import { HostsField } from '../spawn/HostsField.tsx'
 import { troubleWithHosts } from '../spawn/troubles.ts'
 
@@ -24,6 +25,7 @@ type WidenDialogProps = {
 export function WidenDialog({ row, to, hosts: first = '', onClose }: WidenDialogProps) {
   const client = useClient()
   const [text, setText] = useState(first)
+  const [why, setWhy] = useState('')
   const wrong = troubleWithHosts(hostsOf(text))
   const widen = useMutation({
     mutationFn: async () => {
@@ -42,7 +44,7 @@ export function WidenDialog({ row, to, hosts: first = '', onClose }: WidenDialog
         ...asked.filter((host) => presetOf(host) === null),
         ...expanded.flatMap((expansion) => expansion.hosts),
       ]
-      const reason = 'asked for in the window'
+      const reason = why.trim() === '' ? 'asked for in the window' : why.trim()
       const request = await client.call('boundary.request', { id: row.id, to, hosts, reason })
       if (request.status === 'open')
         await client.call('boundary.approve', { id: row.id, request: request.id })
@@ -68,17 +70,31 @@ export function WidenDialog({ row, to, hosts: first = '', onClose }: WidenDialog
       }
     >
       {boundaryRank(to) >= boundaryRank('network') && (
-        <div className="space-y-1.5">
+        <div className="mb-4 space-y-1.5">
           <span className="font-medium">Hosts it may reach</span>
           <HostsField
             value={text}
             agent={row.agent}
             roots={row.roots}
+            first
             trouble={wrong === null ? undefined : { text: wrong }}
             onChange={setText}
           />
         </div>
       )}
+      <label className="block space-y-1.5">
+        <span className="font-medium">
+          Why <span className="font-normal text-ink-faint">for the record</span>
+        </span>
+        <input
+          data-autofocus
+          value={why}
+          onChange={(event) => setWhy(event.target.value)}
+          placeholder="asked for in the window"
+          maxLength={500}
+          className={inputLook}
+        />
+      </label>
     </Dialog>
   )
 }

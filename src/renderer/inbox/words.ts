@@ -42,7 +42,8 @@ export function opens(
     list.push('Write in its folders, into the changeset')
   if (to >= boundaryRank('network')) {
     if (request.hosts.length > 0) list.push(`Reach ${request.hosts.join(', ')}`)
-    else if (rank < boundaryRank('network')) list.push('Reach the hosts this level allows')
+    else if (rank < boundaryRank('network') && to === boundaryRank('network'))
+      list.push('Reach the hosts this level allows')
   }
   if (rank < boundaryRank('full') && to === boundaryRank('full'))
     list.push('Everything its sandbox level permits, any host included')

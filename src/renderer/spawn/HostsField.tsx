@@ -29,11 +29,13 @@ type HostsFieldProps = {
   agent: string
   roots: readonly string[]
   trouble?: FieldTrouble | undefined
+  /** A dialog begins here. */
+  first?: boolean
   onChange(value: string): void
 }
 
 /** Hosts by name, or presets for what the user's own tools are set to, each shown as what it means here. */
-export function HostsField({ value, agent, roots, trouble, onChange }: HostsFieldProps) {
+export function HostsField({ value, agent, roots, trouble, first = false, onChange }: HostsFieldProps) {
   const messageId = useId()
   const hosts = hostsOf(value)
   const presets = hosts.filter((host) => presetOf(host) !== null)
@@ -43,6 +45,7 @@ export function HostsField({ value, agent, roots, trouble, onChange }: HostsFiel
     <div className="space-y-1.5">
       <input
         aria-label="Hosts it may reach"
+        {...(first ? { 'data-autofocus': true } : {})}
         {...markedBy(trouble, messageId)}
         value={value}
         onChange={(event) => onChange(event.target.value)}
