@@ -220,6 +220,16 @@ test('what an agent prints is never taken for a denial', async () => {
     requests: [],
     history: [],
   })
+  // The control: what the broker sees counts, from the very first instruction on.
+  const asking = await call().call('dispatch.spawn', {
+    command: ['curl', '-s', 'http://evil.test/'],
+    roots: [project],
+    phase: 'build',
+  })
+  await ended(asking.id)
+  expect(await call().call('boundary.show', { id: asking.id })).toMatchObject({
+    requests: [{ hosts: ['evil.test:80'], source: 'broker', status: 'approved', answer: { way: 'auto' } }],
+  })
 })
 
 test('a write that fails in a read-only run is suggested to the person, and once granted the run goes on', async () => {

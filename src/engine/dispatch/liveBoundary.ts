@@ -130,9 +130,9 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     this.#config = followed.config
     const policy = networkAt(contract, this.#level, [], followed.config)
     const opening = this.#setNetwork(policy)
-    // Where nobody named a host, nothing gets out yet, and the agent need not wait for who tells it so.
-    const { declared, mode } = contract.outputs
-    if (policy.mode !== 'none' || (declared && mode !== 'none')) await opening
+    // Where nothing gets out and nobody is asked about it, the agent need not wait for who tells it so. Elsewhere it
+    // waits: a host that its first instruction lacks would be refused unseen, and nobody asked.
+    if (policy.mode !== 'none' || listensForHosts(this.#job)) await opening
     else opening.catch(() => {})
     followed.listen(() => {
       // A config that cannot be read now changes nothing: what holds goes on holding.
