@@ -39,6 +39,8 @@ export const invocationMetaSchema = z.looseObject({
   common_dir: z.string().nullable(),
   roots: z.array(workspaceRootSchema),
   created_at_ms: z.number(),
+  /** When the copies of a clone were complete. */
+  copied_at_ms: z.number().optional(),
   ended_at: z.string().nullable().default(null),
   /** What the user should know about this sandbox: uncommitted work that is not in it, empty submodules. */
   notes: z.array(z.string()).default([]),

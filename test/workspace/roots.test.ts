@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import {
   chmod,
   mkdir,
@@ -300,6 +301,7 @@ test('a linked worktree of the user commits inside, in its submodules too, and i
 
 test('the clone strategy copies, keeps what links and modes there are, and lands the same way', async () => {
   const root = await folder('cloned', { 'a.txt': '1', 'b.txt': '2' })
+  await writeFile(join(root, 'large'), randomBytes(4_000_000))
   await symlink('a.txt', join(root, 'link'))
   await chmod(join(root, 'b.txt'), 0o755)
   const { id, output, untouched } = await run(
@@ -324,7 +326,11 @@ test('the clone strategy copies, keeps what links and modes there are, and lands
     /full copy of the folders: takes time and disk for every file|copy-on-write clone/,
   )
   await bench.client.call('changeset.apply', { id, all: true })
-  expect((await readdir(root)).sort()).toEqual(['a.txt', 'c.txt', 'link'])
+  expect((await readdir(root)).sort()).toEqual(['a.txt', 'c.txt', 'large', 'link'])
+  // What was only copied and not touched is neither read nor kept.
+  const { repo_id: repoId } = await bench.client.call('agent.get', { id })
+  const { stdout } = await execute('du', ['-sk', join(bench.dataDir, 'repos', repoId, 'objects.git')])
+  expect(Number(stdout.split('\t')[0])).toBeLessThan(1_000)
 })
 
 test('roots inside each other and a data folder inside a root are refused, and nothing is made', async () => {

@@ -34,4 +34,6 @@ export type Workspace = {
   readonly roots: readonly WorkspaceRoot[]
   /** Host clock when the workspace was made; a host file with a newer ctime has drifted. */
   readonly createdAtMs: number
+  /** When its copies were complete, by the clock of their filesystem: what has an older ctime in them the agent has not touched. */
+  readonly copiedAtMs?: number
 }

@@ -33,6 +33,8 @@ export const journalSchema = z.object({
   bases_before: z.array(z.tuple([z.string(), baseSchema.nullable()])),
   outcome: changesetStateSchema,
   why: z.string(),
+  /** Roots in which a mode says nothing. */
+  modeless: z.array(z.string()).optional(),
   /** The path it stopped at, being neither old nor new: nothing goes on before a person has settled it. */
   stopped: z.object({ root: z.string(), path: z.string() }).optional(),
 })

@@ -23,6 +23,7 @@ export class Landing implements AsyncDisposable {
   readonly #trees = new Map<string, Tree>()
   readonly #staging: BytePath
   readonly #disk: Disk
+  readonly #keepsModes = new Map<string, boolean>()
   readonly operations: readonly Operation[]
 
   constructor(transaction: string, operations: readonly Operation[], disk: Disk) {
@@ -81,10 +82,19 @@ export class Landing implements AsyncDisposable {
           await this.#disk.chown(handle, Number(owner.uid), Number(owner.gid))
         }
         await this.#disk.chmod(handle, after.mode & 0o777)
+        if (!this.#keepsModes.has(root)) {
+          const { mode } = await this.#disk.stat(handle)
+          this.#keepsModes.set(root, Number(mode & 0o777n) === (after.mode & 0o777))
+        }
       } finally {
         await this.#disk.close(handle)
       }
     })
+  }
+
+  /** Roots on a filesystem that gives every file the mode it likes, as those of other systems do. */
+  get modeless(): string[] {
+    return [...this.#keepsModes].filter(([, keeps]) => !keeps).map(([root]) => root)
   }
 
   /** Does what is not done yet. Throws at the first path that is neither old nor new. */

@@ -55,8 +55,9 @@ export async function scanRoot(
     marked.catch(() => {})
     await scanOverlay(scan, workspace, marked)
   } else {
-    const since = BigInt(Math.floor(workspace.createdAtMs - clockSlackMs)) * 1_000_000n
-    await walkCopy(scan, since, rootPath)
+    const begun = BigInt(Math.floor(workspace.createdAtMs - clockSlackMs)) * 1_000_000n
+    const done = workspace.copiedAtMs === undefined ? begun : BigInt(workspace.copiedAtMs) * 1_000_000n
+    await walkCopy(scan, { begun, done }, rootPath)
   }
   return { root, seen: scan.seen, unreadable: scan.unreadable }
 }
@@ -209,10 +210,14 @@ async function noteGone<Stat extends Glance>(scan: Scan<Stat>, path: BytePath): 
 }
 
 /**
- * A copy has no whiteouts: what the agent touched is what has a ctime after the copy was made (nobody can set
+ * A copy has no whiteouts: what the agent touched is what has a ctime after the copy was complete (nobody can set
  * one back), and what it deleted is missing from a folder with such a ctime.
  */
-async function walkCopy(scan: Scan<DiskStat>, since: bigint, path: BytePath): Promise<void> {
+async function walkCopy(
+  scan: Scan<DiskStat>,
+  copied: { readonly begun: bigint; readonly done: bigint },
+  path: BytePath,
+): Promise<void> {
   const names = await listOrNote(scan, path)
   const present = new Set<string>(names)
   const folders: BytePath[] = []
@@ -222,21 +227,21 @@ async function walkCopy(scan: Scan<DiskStat>, since: bigint, path: BytePath): Pr
     const stat = scan.result.lstat(at)
     if (stat === null) continue
     if (stat.isDirectory()) folders.push(at)
-    if (stat.ctimeNs < since) continue
+    if (stat.ctimeNs < copied.done) continue
     const base = scan.base.lstat(at)
     scan.seen.push({ path: at, result: stat, base })
     if (!stat.isDirectory() && base?.isDirectory() === true) await walkGone(scan, at)
   }
   const own = scan.result.lstat(path)
-  if (own !== null && own.ctimeNs >= since) {
+  if (own !== null && own.ctimeNs >= copied.done) {
     for (const name of listBase(scan, path)) {
       if (present.has(name)) continue
       const base = scan.base.lstat(joinPath(path, name))
-      // Newer than the copy: the user made it meanwhile, the agent never had it to delete.
-      if (base !== null && base.ctimeNs < since) await noteGone(scan, joinPath(path, name))
+      // Newer than the copy: the user made it meanwhile, the agent may never have had it to delete.
+      if (base !== null && base.ctimeNs < copied.begun) await noteGone(scan, joinPath(path, name))
     }
   }
-  for (const folder of folders) await walkCopy(scan, since, folder)
+  for (const folder of folders) await walkCopy(scan, copied, folder)
 }
 
 function listBase<Stat extends Glance>(scan: Scan<Stat>, path: BytePath): readonly BytePath[] {

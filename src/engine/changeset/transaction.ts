@@ -51,10 +51,11 @@ export async function carryOut(
     await noteApplying(context, record.id)
     await journals.write(journal)
     await landing.stage(blobs)
-    await journals.write({ ...journal, state: 'committing' })
+    const { modeless } = landing
+    await journals.write({ ...journal, modeless, state: 'committing' })
     stage = 'committing'
     await landing.forward()
-    await journals.write({ ...journal, state: 'committed' })
+    await journals.write({ ...journal, modeless, state: 'committed' })
     stage = 'committed'
   } catch (error) {
     if (stage === 'committed') throw error

@@ -89,7 +89,8 @@ async function planUndo(context: ApplyContext, done: Journal): Promise<Step[]> {
     byRoot.set(first.root, tree)
     const { root, path } = first
     const local = await tree.lstat(path)
-    const moved = !(await isAt(tree, path, last.after)) || hasOtherMode(local?.mode, last.after)
+    const hasMoved = done.modeless?.includes(root) !== true && hasOtherMode(local?.mode, last.after)
+    const moved = hasMoved || !(await isAt(tree, path, last.after))
     if (moved && !(await isAt(tree, path, first.before))) {
       const isFolder = last.after?.kind === 'directory' || first.before?.kind === 'directory'
       if (isFolder && local === null) continue

@@ -25,8 +25,10 @@ import {
 import { describePlan, type HostFacts } from '../sandbox/index.ts'
 import type { NewDispatch } from '../store/index.ts'
 import {
+  canClone,
   checkRoots,
   chooseDriver,
+  describeDriver,
   identifyProject,
   isInside,
   planRoots,
@@ -192,7 +194,8 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
       // The check of the roots says so already.
       if (found.roots.some(({ path }) => isInside(dataDir, path))) return []
       const isMade = invocation !== null && invocation.status !== 'starting'
-      driver = isMade ? invocation.driver : chooseDriver(found, contract.strategy, workspaceFacts(host))
+      const facts = await workspaceFacts(host, contract, found, dataDir)
+      driver = isMade ? invocation.driver : chooseDriver(found, contract.strategy, facts)
       const trial = trialRequest(parts, {
         ...job,
         id: '00000000000000-0000' as DispatchId,
@@ -203,21 +206,23 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
       const available = agent.isAvailable(trial)
       if (!available.ok) return available
       describe = () => describePlan(agent.plan(trial))
-      return { ...available, detail: `${available.detail}, ${driver}` }
+      return { ...available, detail: `${available.detail}; ${describeDriver(driver, contract.strategy)}` }
     },
   })
   return { report, project, driver, describe }
 }
 
-/** Filesystems on which a copy shares its blocks with the original. */
-const reflinkFilesystems = new Set(['btrfs', 'xfs', 'bcachefs', 'apfs'])
-
-function workspaceFacts(host: HostFacts): WorkspaceFacts {
-  return {
-    kernelOverlay: host.overlay.ok,
-    fuseOverlayfs: host.fuseOverlay.ok,
-    reflink: reflinkFilesystems.has(host.filesystem),
-  }
+/** What can carry these roots. Whether they can be cloned is tried only where that matters. */
+async function workspaceFacts(
+  host: HostFacts,
+  { strategy }: Contract,
+  { roots }: Project,
+  dataDir: string,
+): Promise<WorkspaceFacts> {
+  const [kernelOverlay, fuseOverlayfs] = [host.overlay.ok, host.fuseOverlay.ok]
+  const mayCopy = strategy === 'clone' || (strategy === 'overlay' && !kernelOverlay && !fuseOverlayfs)
+  const folders = roots.map(({ path }) => path)
+  return { kernelOverlay, fuseOverlayfs, reflink: mayCopy && (await canClone(folders, dataDir)) }
 }
 
 /** The sandbox as it would be, planned but not made: what the host cannot do shows here. */

@@ -24,6 +24,7 @@ export {
   type CollectedRef,
   type InsideRunner,
 } from './commits.ts'
+export { canClone } from './clone.ts'
 export { continueInvocation } from './continueInvocation.ts'
 export { disposeWorkspace, hasWork, type DisposeOptions } from './dispose.ts'
 export { chooseDriver, describeDriver, type WorkspaceFacts } from './driver.ts'

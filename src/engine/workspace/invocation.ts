@@ -107,5 +107,6 @@ export function workspaceOf(layout: Layout, repoId: RepoId, meta: InvocationMeta
     dir: layout.sandbox(repoId, id),
     roots: meta.roots,
     createdAtMs: meta.created_at_ms,
+    ...(meta.copied_at_ms === undefined ? {} : { copiedAtMs: meta.copied_at_ms }),
   }
 }

@@ -7,6 +7,7 @@ import { ensurePrivateDir } from '../base/files.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import type { Layout } from '../base/paths.ts'
 import type { RootAccess, Workspace, WorkspaceDriver, WorkspaceRoot } from '../base/workspace.ts'
+import { afterCopies } from './clone.ts'
 import { enterInvocation } from './enter.ts'
 import { headCommit } from './findGit.ts'
 import { ensureInvocationDir, readInvocationMeta, workspaceOf, writeInvocationMeta } from './invocation.ts'
@@ -96,6 +97,7 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
   await makeSandboxDir(dir, id)
   rollback.add('sandbox folder', () => removeTree(dir))
   await Promise.all(roots.map((root) => makeRoot(root, driver)))
+  const isCopy = driver === 'reflink-copy' || driver === 'plain-copy'
   const meta: InvocationMeta = {
     schema_version: '1.0',
     invocation_id: id,
@@ -113,6 +115,7 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
     common_dir: project.commonDir,
     roots,
     created_at_ms: createdAtMs,
+    ...(isCopy ? { copied_at_ms: await afterCopies(dir) } : {}),
     ended_at: null,
     notes: [],
     outcome: null,
