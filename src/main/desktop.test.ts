@@ -224,6 +224,7 @@ test('the tray and the badge count only what needs a person', async () => {
   const { app, trays } = await start(engine)
   await vi.waitFor(() => expect(app.badge).toBe(1))
   expect(trays[0]?.tip).toBe('Orangery: 1 waiting for you')
+  expect(trays[0]?.menu.map(({ label }) => label)).toContain('Waiting for You (1)')
   app.emit('window-all-closed')
   expect(app.quits).toBe(0)
 })

@@ -154,19 +154,27 @@ class Desktop {
   }
 
   #openTray(): void {
-    const { Tray, Menu } = this.#electron
+    const { Tray } = this.#electron
     this.#tray = new Tray(this.#trayImage(false))
-    this.#tray.setToolTip('Orangery')
     this.#tray.on('click', () => this.#show())
-    this.#tray.setContextMenu(
+    this.#countInTray(0)
+  }
+
+  /** Not every desktop shows a badge: the number is also in the menu, the tip and, on a Mac, beside the icon. */
+  #countInTray(waiting: number): void {
+    const { Menu } = this.#electron
+    const count = waiting === 0 ? '' : ` (${waiting})`
+    this.#tray?.setContextMenu(
       Menu.buildFromTemplate([
         { label: 'Open Orangery', click: () => this.#show() },
-        { label: 'What Asks for More', click: () => this.#show('#/inbox') },
+        { label: `Waiting for You${count}`, click: () => this.#show('#/') },
         { label: 'New Dispatch…', click: () => this.#command('spawn') },
         { type: 'separator' },
         { role: 'quit' },
       ]),
     )
+    if (process.platform === 'darwin') this.#tray?.setTitle(waiting === 0 ? '' : String(waiting))
+    this.#tray?.setToolTip(waiting === 0 ? 'Orangery' : `Orangery: ${waiting} waiting for you`)
   }
 
   #trayImage(attention: boolean) {
@@ -178,7 +186,7 @@ class Desktop {
   #count({ waiting, running }: { waiting: number; running: number }): void {
     this.#running = running
     this.#tray?.setImage(this.#trayImage(waiting > 0))
-    this.#tray?.setToolTip(waiting === 0 ? 'Orangery' : `Orangery: ${waiting} waiting for you`)
+    this.#countInTray(waiting)
     this.#electron.app.setBadgeCount(waiting)
   }
 

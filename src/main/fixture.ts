@@ -54,7 +54,9 @@ export class FakeNotification extends EventEmitter {
 class FakeTray extends EventEmitter {
   tip = ''
   setToolTip = (text: string) => void (this.tip = text)
-  setContextMenu = () => {}
+  menu: readonly { label?: string }[] = []
+  setContextMenu = (menu: FakeTray['menu']) => void (this.menu = menu)
+  setTitle = () => {}
   setImage = () => {}
 }
 

@@ -39,15 +39,19 @@ export function renderState(state: BoundaryState): string {
   return parts.join('\n\n')
 }
 
+/** What an agent wrote can be long; the whole of it is in `boundary show`. */
+const longest = 72
+const cut = (text: string) => (text.length > longest ? `${text.slice(0, longest)}…` : text)
+
 export function renderInbox(requests: readonly BoundaryRequest[]): string {
   if (requests.length === 0) return 'nothing waits for you'
   const rows = requests.map((request) => [
     request.dispatch,
     request.id,
-    wishOf(request),
+    cut(wishOf(request)),
     String(request.count),
     age(request.created_at),
-    `${showAll(request.by)}: ${showAll(request.why)}`,
+    cut(`${showAll(request.by)}: ${showAll(request.why)}`),
   ])
   return renderTable(['dispatch', 'request', 'asks for', 'times', 'since', 'who and why'], rows)
 }

@@ -3,6 +3,7 @@ import type { Violation } from '../../shared/effective.ts'
 import type { BoundaryRequest } from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
 import type { NetworkPolicy } from '../base/contract.ts'
+import { PerMinute } from '../base/perMinute.ts'
 import { proxyPort, type RunningSandbox } from '../base/sandbox.ts'
 import type { Need } from '../base/escalation.ts'
 import {
@@ -57,6 +58,7 @@ export function networkEnvironment(job: Pick<Job, 'contract' | 'card'>): Record<
 const mostShown = 20
 const nobodyAnswered = 'nobody answered in time'
 const longestReason = 500
+const mostPermits = 30
 /** Longer than any request lasts: who waits through a protocol waits until it is answered or expires. */
 const longestWaitMs = 3_600_000
 
@@ -78,6 +80,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   #hosts: string | null = ''
   #config: EffectiveConfig | undefined
   readonly #ending = new AbortController()
+  readonly #permits = new PerMinute(mostPermits)
   readonly #asking = new Map<string, Promise<void>>()
   #following: Promise<unknown> = Promise.resolve()
 
@@ -203,6 +206,8 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     const { level, hosts } = currentBoundary(this.#parts.store.boundaries.read(id))
     const wish = wishOfNeed(need, { level, network: networkAt(contract, level, hosts, config), writable })
     if (wish === null) return { isGranted: true, message: '' }
+    // A question that was answered before is answered again, and each is a write to the records.
+    if (!this.#permits.take()) return { isGranted: false, message: 'too many questions: wait a minute' }
     const reason = plainReason(title).slice(0, longestReason)
     const asked = { ...wish, reason, waitMs: longestWaitMs }
     const { status, answer } = await this.#file(asked, { signal: this.#ending.signal, began: () => {} })

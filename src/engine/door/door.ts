@@ -3,6 +3,7 @@ import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { PerMinute } from '../base/perMinute.ts'
 import { doorPath } from '../base/sandbox.ts'
 import type { Answered, Asked, Listener, Waiting } from './asking.ts'
 import { McpServer } from './mcp.ts'
@@ -18,13 +19,12 @@ const exitCodes: Readonly<Record<Answered['status'], number>> = {
   open: 75,
   refused: 65,
 }
-/** More than this within a minute is not even passed on: asking must not be a way to keep us busy. */
+/** More than this within a minute is not even passed on. */
 const mostAsked = 30
 const mostWaiting = 20
 const mostSessions = 8
 const tooMany = 'too many questions: wait a minute'
 const answersKept = 60
-const minuteMs = 60_000
 /** An agent that pours more than this into the pipe within a second waits for the next one. */
 const mostBytes = 64 * 1024
 const breathMs = 1_000
@@ -43,7 +43,7 @@ export class Door implements AsyncDisposable {
   readonly #version: string
   readonly #ending = new AbortController()
   readonly #sessions = new Map<string, Promise<Session>>()
-  readonly #asked: number[] = []
+  readonly #asked = new PerMinute(mostAsked)
   readonly #answers: string[] = []
   #waiting = 0
   #deniedText = ''
@@ -128,19 +128,11 @@ export class Door implements AsyncDisposable {
   #hear(line: string, listener: Listener): void {
     const heard = readWish(line)
     // Beyond it not even an answer is written: that too would be work.
-    if (heard.kind === 'noise' || !this.#mayAsk()) return
+    if (heard.kind === 'noise' || !this.#asked.take()) return
     if (heard.kind === 'unclear') this.#answer(heard.token, { status: 'refused', message: heard.why })
     else if (heard.kind === 'wish') void this.#pass(heard.wish, listener)
     else if (heard.kind === 'show') this.#show(heard.token, listener)
     else void this.#talk(heard.token, listener)
-  }
-
-  #mayAsk(): boolean {
-    const now = Date.now()
-    while (this.#asked.length > 0 && now - (this.#asked[0] as number) > minuteMs) this.#asked.shift()
-    if (this.#asked.length >= mostAsked) return false
-    this.#asked.push(now)
-    return true
   }
 
   async #pass({ token, to, hosts, reason, wait_s: seconds }: Wish, listener: Listener): Promise<void> {
@@ -177,9 +169,9 @@ export class Door implements AsyncDisposable {
     }
     const limited: Listener = {
       ask: async (asked, waiting) =>
-        this.#mayAsk() ? this.#ask(asked, listener, waiting) : { status: 'refused', message: tooMany },
+        this.#asked.take() ? this.#ask(asked, listener, waiting) : { status: 'refused', message: tooMany },
       show: () => {
-        if (!this.#mayAsk()) throw new Error(tooMany)
+        if (!this.#asked.take()) throw new Error(tooMany)
         return listener.show()
       },
     }
