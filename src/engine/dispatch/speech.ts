@@ -31,6 +31,8 @@ export type Surroundings = {
   readonly boundary: Pick<LiveBoundary, 'permit'>
   readonly kill: () => Promise<void>
   readonly sink: Sink | undefined
+  /** How long an agent may take to leave after its work is done and its input has ended. */
+  readonly leavingMs?: number
 }
 
 /** Whether an agent is spoken to in messages: then it has pipes, and nobody types into them. */
@@ -64,8 +66,7 @@ class Monologue implements Speech {
 
 /** A message may carry a whole file; one longer than this is not waited for. */
 const longestMessage = 16 * 1024 * 1024
-/** How long an agent may take to leave after its work is done and its input has ended. */
-const leavingMs = 5_000
+const usualLeavingMs = 5_000
 
 class Conversation implements Speech {
   readonly #around: Surroundings
@@ -73,6 +74,7 @@ class Conversation implements Speech {
   readonly #reader: ProtocolReader
   readonly #left = new AbortController()
   #leading: Promise<string | null> | undefined
+  #isSentAway = false
 
   constructor(job: Job, around: Surroundings) {
     this.#around = around
@@ -113,7 +115,8 @@ class Conversation implements Speech {
     const why = (await this.#leading) ?? null
     if (verdict.status !== 'completed' && verdict.status !== 'failed') return verdict
     if (why === null) return { status: 'completed', error: null }
-    return { status: 'failed', error: verdict.error ?? `acp: ${why}` }
+    // How it ended says why, unless that was our doing.
+    return { status: 'failed', error: (this.#isSentAway ? null : verdict.error) ?? `acp: ${why}` }
   }
 
   [Symbol.dispose](): void {
@@ -130,9 +133,11 @@ class Conversation implements Speech {
 
   /** Its work is over: agents leave when their input ends, and those that stay are ended. */
   async #partWays(): Promise<void> {
-    const { io, kill } = this.#around
+    const { io, kill, leavingMs = usualLeavingMs } = this.#around
     io.endInput()
     const stays = await sleep(leavingMs, true, { signal: this.#left.signal }).catch(() => false)
-    if (stays) await kill()
+    if (!stays) return
+    this.#isSentAway = true
+    await kill()
   }
 }

@@ -311,7 +311,7 @@ async function runAgent(
   const by = cancelledBy ?? options.wishedBy?.(signal) ?? null
   const verdict = await speech.judged(judge(ended, by, job))
   // One that we had to send away after its work was done has no code of its own.
-  return { ...verdict, exitCode: verdict.status === 'completed' ? (exitCode ?? 0) : exitCode, signal }
+  return { ...verdict, exitCode: verdict.status === 'completed' ? 0 : exitCode, signal }
 }
 
 function violated(kind: string, detail: string): EventBody {
