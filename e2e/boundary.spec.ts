@@ -81,7 +81,12 @@ test('a denied host is asked about, saved to the project or allowed where it is 
   await expect(widen.getByRole('textbox', { name: 'Hosts it may reach' })).toHaveValue('telemetry.test:80')
   await widen.getByRole('button', { name: 'Widen' }).click()
   await expect(widen).toBeHidden()
-  await expect(page.getByText('asked for in the window').first()).toBeVisible()
+  const story = page.getByRole('region', { name: 'Boundary' })
+  await expect(story).toContainText('not from here')
+  await expect(story).toContainText('asked for in the window')
+  await page.getByRole('button', { name: /^Boundary:/ }).click()
+  await page.getByRole('menuitem', { name: 'Take back 2 granted hosts' }).click()
+  await expect(story).toContainText('hosts taken back in the window')
 
   await page.getByRole('button', { name: 'Stop' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Stop' }).click()
