@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import type { EffectiveConfig, Provenance, TrustQuestion } from '../../shared/config.ts'
+import { configJsonSchema } from '../../shared/configJsonSchema.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { lineDifference } from '../../shared/lineDifference.ts'
 import { showAll } from '../../shared/visible.ts'
@@ -107,6 +108,17 @@ export function registerConfig(program: Command): void {
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  orangery config show --effective')
     .action(show)
+
+  config
+    .command('schema')
+    .summary('the JSON schema of the config files, for an editor')
+    .description('Prints the JSON schema of the config files. Keep it in a file and name that in "$schema".')
+    .option('--json', 'print JSON, which it is in any case')
+    .addHelpText(
+      'after',
+      '\nExample:\n  orangery config schema > ~/.config/orangery/schema.json   # "$schema": "./schema.json"',
+    )
+    .action(() => void process.stdout.write(configJsonSchema()))
 
   config
     .command('trust [folder]')

@@ -3,8 +3,9 @@ import { join } from 'node:path'
 import { parse } from 'jsonc-parser'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
+import { configJsonSchema } from '../../../shared/configJsonSchema.ts'
 import { parseConfig } from './read.ts'
-import { configJsonSchema, publishedSchema } from './schema.main.ts'
+import { publishedSchema } from './schema.main.ts'
 
 const root = join(import.meta.dirname, '../../../..')
 const published = z.fromJSONSchema(JSON.parse(publishedSchema()))
