@@ -80,10 +80,10 @@ test('the line between relay and broker says what was asked, and no other line d
 })
 
 test('a request for another host in any disguise comes out as a request or as broken, never as something else', () => {
-  const space = fc.constantFrom(' ', '  ', '\t', ' \t')
+  const space = fc.constantFrom(' ', '  ', '\t', ' \t', '\v', '\f', '\r')
   const line = fc.tuple(
-    fc.constantFrom('', '\r\n', '\n\n', '\n\r\n'),
-    fc.constantFrom('GET', 'get', 'POST', 'Put', 'PROPFIND'),
+    fc.constantFrom('', '\r\n', '\n\n', '\n\r\n', ' ', '\t\n'),
+    fc.constantFrom('GET', 'get', 'POST', 'Put', 'PROPFIND', 'G_T', '~1', 'X'.repeat(300)),
     space,
     anyText().map((path) => `/${encodeURIComponent(path.toWellFormed())}\xe4`),
     space,

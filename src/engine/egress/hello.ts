@@ -13,7 +13,10 @@ export type Broken = { readonly kind: 'broken'; readonly like: 'TLS' | 'HTTP' }
 const longestHello = 64 * 1024
 const longestLine = 64 * 1024
 const mostEmptyLines = 64
-const methodStart = /^[A-Za-z][A-Za-z-]{0,31}(?:[ \t]|$)/
+/** What a method may be made of, for servers that take any word for one. */
+const wordCharacter = /[!#$%&'*+.^_`|~0-9A-Za-z-]/
+/** What stands between the parts of a request for the most lenient of servers (RFC 9112, section 3). */
+const isSpace = (byte: number | undefined) => byte === 32 || (byte !== undefined && byte >= 9 && byte <= 13)
 const requestLine = /^[A-Z-]{3,32} [\x21-\x7e\x80-\xff]+ HTTP\/1\.[01]\r?$/
 
 const brokenTls: Broken = { kind: 'broken', like: 'TLS' }
@@ -28,21 +31,26 @@ export function peek(bytes: Buffer): Peeked {
 export const unfinished = (bytes: Buffer): Broken => (bytes[0] === 0x16 ? brokenTls : brokenHttp)
 
 /**
- * Everything a lenient server could take for a request must come out as one, or as broken: empty lines before it,
- * bytes above ASCII in the path, odd spaces. (escape: host-header)
+ * Everything a lenient server could take for a request must come out as one, or as broken: spaces and empty lines
+ * before it, invented methods, odd bytes in the path, odd spaces. (escape: host-header)
  */
 function peekHttp(bytes: Buffer): Peeked {
   let start = 0
-  while (bytes[start] === 13 || bytes[start] === 10) start++
+  while (isSpace(bytes[start])) start++
   if (start > mostEmptyLines) return brokenHttp
   const rest = bytes.subarray(start, start + longestLine)
-  if (rest.length === 0) return { kind: 'more' }
-  if (!methodStart.test(rest.toString('latin1', 0, 33))) return { kind: 'other' }
-  const end = rest.indexOf(10)
-  const line = rest.toString('latin1', 0, end === -1 ? rest.length : end)
-  // oxlint-disable-next-line no-control-regex
-  if (/[\x00-\x08\x0b\x0c\x0e-\x1f]/.test(line)) return { kind: 'other' }
-  if (end === -1) return rest.length < longestLine ? { kind: 'more' } : brokenHttp
+  const wish: Peeked = rest.length < longestLine ? { kind: 'more' } : brokenHttp
+  if (rest.length === 0) return wish
+  const text = rest.toString('latin1')
+  let word = 0
+  while (word < text.length && wordCharacter.test(text[word] ?? '')) word++
+  if (word === text.length) return wish
+  if (word === 0 || !isSpace(rest[word])) return { kind: 'other' }
+  const end = text.indexOf('\n')
+  const line = end === -1 ? text : text.slice(0, end)
+  // No server takes a request with this byte in it, and many other protocols begin with one.
+  if (line.includes('\0')) return { kind: 'other' }
+  if (end === -1) return wish
   if (requestLine.test(line)) return { kind: 'http' }
   if (/^PRI \* HTTP\/2\.0\r?$/.test(line)) return { kind: 'h2c' }
   return /HTTP\/[0-9]/i.test(line) ? brokenHttp : { kind: 'other' }
