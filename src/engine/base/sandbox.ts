@@ -6,7 +6,13 @@ import type { Limits } from '../../shared/spec.ts'
 import type { Workspace } from './workspace.ts'
 
 /** A host name the sandbox resolves to a relay address of its own, for programs that ignore proxy variables. */
-export type HostAlias = { readonly host: string; readonly address: string; readonly ports: readonly number[] }
+export type HostAlias = {
+  readonly host: string
+  readonly address: string
+  readonly ports: readonly number[]
+  /** Ports that are not allowed, where somebody listens only to say so. */
+  readonly refusedPorts?: readonly number[]
+}
 
 /** Where the relay's proxy listens inside, on the sandbox's own loopback; what proxy variables name. */
 export const proxyPort = 17_083

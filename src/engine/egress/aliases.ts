@@ -23,11 +23,15 @@ export function portsOf(policy: EgressPolicy, host: string): number[] {
 }
 
 /**
- * The ports at which somebody listens for a host: also the usual ones that are not allowed, so that who tries them
- * is told, and the attempt is on record.
+ * A host at its address. Of the usual ports those that are not allowed are listened on too, so that who tries them is
+ * told, and the attempt is on record.
  */
-export const heardPorts = (allowed: readonly number[]): number[] =>
-  [...new Set([...allowed, ...usualPorts])].sort((a, b) => a - b)
+export const aliasOf = (host: string, address: string, ports: readonly number[]): HostAlias => ({
+  host,
+  address,
+  ports,
+  refusedPorts: usualPorts.filter((port) => !ports.includes(port)),
+})
 
 /**
  * Every allowed exact host gets a loopback address of its own, on which the relay listens. The address comes
@@ -44,7 +48,7 @@ export function aliasesFor(policy: EgressPolicy): HostAlias[] {
     .map(([host, ports]) => {
       const address = addressOf(host, taken)
       taken.add(address)
-      return { host, address, ports: heardPorts(ports) }
+      return aliasOf(host, address, ports)
     })
 }
 

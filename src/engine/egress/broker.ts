@@ -21,7 +21,7 @@ import { upstreamTrust } from './trust.ts'
 import type { Proxies } from './upstream.ts'
 import { carry, hangUp, openPassage, refusePlain, statusOf, type Readers } from './tunnel.ts'
 import { RelayLine } from './relayLine.ts'
-import { isLasting, listenerKeys, readLine, type Opening } from './wire.ts'
+import { isLasting, listenerKeys, openKeys, readLine, type Opening } from './wire.ts'
 
 export type BrokerOptions = {
   /** One socket per sandbox: whoever reaches it is that sandbox. */
@@ -100,7 +100,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   const lookups = new Lookups(options.policy, {
     gate,
     listenAt: async (alias) => {
-      if (listenerKeys(alias).every((key) => listeners.has(key))) return true
+      if (openKeys(alias).every((key) => listeners.has(key))) return true
       // A relay that takes no orders has listened to what it was told at its start, and to nothing else.
       if (!line.isUp) return aliasesFor(gate.policy).some(({ host }) => host === alias.host)
       return line.listen(alias)

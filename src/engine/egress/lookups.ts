@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { ownName, type HostAlias } from '../base/sandbox.ts'
-import { addressOf, aliasesFor, heardPorts, portsOf } from './aliases.ts'
+import { addressOf, aliasesFor, aliasOf, portsOf } from './aliases.ts'
 import { encodeAnswer, parseQuestion, type Answer, type Question } from './dns.ts'
 import { Denied, type Gate } from './gate.ts'
 import { normaliseHost } from './names.ts'
@@ -56,10 +56,9 @@ export class Lookups {
     this.#refused.clear()
     const taken = new Set([...this.#named.values()].map(({ address }) => address))
     for (const alias of this.#asked.values()) {
-      const allowed = portsOf(policy, alias.host)
-      const ports = heardPorts(allowed)
+      const ports = portsOf(policy, alias.host)
       const same = ports.length === alias.ports.length && ports.every((port) => alias.ports.includes(port))
-      if (allowed.length === 0 || !same || taken.has(alias.address)) this.#drop(alias)
+      if (!same || taken.has(alias.address)) this.#drop(alias)
     }
   }
 
@@ -116,8 +115,7 @@ export class Lookups {
     if (known !== undefined) return known
     const taken = new Set([...this.#named.values(), ...this.#asked.values()].map(({ address }) => address))
     const before = this.#asked.get(host)
-    const ports = heardPorts(portsOf(this.#policy, host))
-    const alias = before ?? { host, address: addressOf(host, taken), ports }
+    const alias = before ?? aliasOf(host, addressOf(host, taken), portsOf(this.#policy, host))
     this.#asked.delete(host)
     this.#asked.set(host, alias)
     const [oldest] = this.#asked.values()

@@ -11,6 +11,29 @@ async function freePort(): Promise<number> {
   return port
 }
 
+test('a host that was asked for before the list named it is given up with the list, and listened for again', async () => {
+  const told: string[] = []
+  const relay = await startRelay(
+    { broker: '', proxyPort: await freePort(), aliases: [] },
+    handOver(({ key, opening }, _handle, sent) => {
+      if (key.startsWith('127.')) told.push(opening === undefined ? 'given up' : 'passed')
+      sent?.()
+    }),
+  )
+  const alias = { host: 'a.example', address: '127.64.9.9', ports: [await freePort()] }
+  try {
+    for (let turn = 0; turn < 2; turn++) {
+      await relay.follow({ listen: alias })
+      await relay.setAliases([alias])
+      await relay.follow({ listen: alias })
+      await relay.setAliases([])
+    }
+    expect(told).toEqual(['passed', 'given up', 'passed', 'given up'])
+  } finally {
+    relay.close()
+  }
+})
+
 test('whoever connects before the broker has the listener is passed on to it, unread', async () => {
   const passed: [Passed, unknown][] = []
   const proxyPort = await freePort()

@@ -79,7 +79,10 @@ export async function startRelay(settings: RelaySettings, listening: Listen): Pr
       })
     })
 
-  const listenFor = async ({ host, address, ports }: HostAlias): Promise<readonly string[]> => {
+  const listenFor = async (
+    { host, address }: HostAlias,
+    ports: readonly number[],
+  ): Promise<readonly string[]> => {
     const failed: string[] = []
     for (const port of ports) {
       const key = `${address}:${port}`
@@ -89,6 +92,15 @@ export async function startRelay(settings: RelaySettings, listening: Listen): Pr
       )
     }
     return failed
+  }
+  /** Where nothing leads out anyway is listened on when nobody waits any more for what does. */
+  const listenToRefuse = (aliases: readonly HostAlias[]) => {
+    void inTurn(async () => {
+      for (const alias of aliases) {
+        const isWanted = asked.has(alias.host) || listenerKeys(alias).every((key) => named.has(key))
+        if (isWanted) await listenFor(alias, alias.refusedPorts ?? [])
+      }
+    })
   }
   const closeUnwanted = () => {
     const wanted = new Set([...named, ...[...asked.values()].flatMap(listenerKeys)])
@@ -101,9 +113,12 @@ export async function startRelay(settings: RelaySettings, listening: Listen): Pr
 
   const setAliases = async (aliases: readonly HostAlias[]) => {
     named = new Set(aliases.flatMap(listenerKeys))
+    // Asked for before the list named it, it goes when the list does: the broker has let go of it by itself.
+    for (const { host } of aliases) asked.delete(host)
     closeUnwanted()
     const failed: string[] = []
-    for (const alias of aliases) failed.push(...(await listenFor(alias)))
+    for (const alias of aliases) failed.push(...(await listenFor(alias, alias.ports)))
+    listenToRefuse(aliases)
     return failed
   }
 
@@ -125,8 +140,9 @@ export async function startRelay(settings: RelaySettings, listening: Listen): Pr
           closeUnwanted()
         } else {
           const { listen: alias } = order
-          asked.set(alias.host, alias)
-          await listenFor(alias)
+          if (!listenerKeys(alias).every((key) => named.has(key))) asked.set(alias.host, alias)
+          await listenFor(alias, alias.ports)
+          listenToRefuse([alias])
           return alias.address
         }
         return null

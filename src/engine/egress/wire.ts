@@ -23,8 +23,11 @@ export const nameKeys = { datagrams: 'names udp', connections: 'names tcp' } as 
 const lastingKeys: ReadonlySet<string> = new Set([proxyKey, ...Object.values(nameKeys)])
 /** Whether a listener stays whatever hosts come and go. */
 export const isLasting = (key: string): boolean => lastingKeys.has(key)
-export const listenerKeys = ({ address, ports }: HostAlias): string[] =>
-  ports.map((port) => `${address}:${port}`)
+const keysAt = (address: string, ports: readonly number[]) => ports.map((port) => `${address}:${port}`)
+/** Those that lead out. */
+export const openKeys = ({ address, ports }: HostAlias): string[] => keysAt(address, ports)
+export const listenerKeys = ({ address, ports, refusedPorts = [] }: HostAlias): string[] =>
+  keysAt(address, [...ports, ...refusedPorts])
 
 /** What the broker tells a relay; `hosts`: these and no others, beside those it was told to listen for one by one. */
 export type Order =
