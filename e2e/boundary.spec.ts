@@ -1,6 +1,10 @@
+import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { expect, test } from './house.ts'
+
+const execute = promisify(execFile)
 
 /** Asks for a host through the proxy its environment names, as a package manager would. */
 const ask = `
@@ -54,9 +58,17 @@ test('a denied host is asked about, saved to the project or allowed where it is 
 }) => {
   const { page, project } = house
   await house.write({ 'ask.mjs': ask })
+  const git = (...args: string[]) => execute('git', ['-C', project, ...args])
+  await git('init', '-q')
+  await git('remote', 'add', 'origin', 'https://code.test/shop.git')
   await house.dispatch('node ask.mjs registry.test telemetry.test; echo asked; sleep 300', async (dialog) => {
     await dialog.getByRole('button', { name: /^More/ }).click()
+    // A preset is shown as what it means here, before it is granted.
+    await dialog.getByRole('button', { name: '@git' }).click()
+    const meaning = dialog.getByRole('list', { name: 'What the presets mean' })
+    await expect(meaning).toContainText('@git means code.test:443')
     await dialog.getByRole('textbox', { name: 'Hosts it may reach' }).fill('known.test')
+    await expect(meaning).toBeHidden()
   })
   await expect(page.getByTestId('terminal')).toContainText('asked')
   const card = page.getByRole('article').filter({ hasText: 'registry.test' })
