@@ -195,6 +195,9 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     }
     const opened = inside?.opened === true
     const secrets = credentialsFor(credentials, target).filter(({ intercept }) => !opened || intercept)
+    // Its answer is the request itself, with the secret in it. (escape: secret-echo)
+    if (secrets.length > 0 && request.method === 'TRACE')
+      throw gate.deny(target, via, 'TRACE would show the secret of this host')
     const headers = passedOn(request.rawHeaders, ['expect', ...secrets.map(({ header }) => header)])
     for (const { header, value } of secrets) headers.push(header, value)
     return { target, via, path, headers, tls: opened || secrets.some(({ tls }) => tls) }
