@@ -154,7 +154,7 @@ export function storageDemo(dispatch: DispatchId): StorageHandlers {
       })),
     'agent.discard': async () => {
       sandboxes.pop()
-      return { id: idle.invocation_id, archive: null }
+      return { id: idle.invocation_id, archive: null, files: 0, commits: 0 }
     },
   }
 }

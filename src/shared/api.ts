@@ -290,7 +290,16 @@ export const api = {
     }),
     landResultSchema,
   ),
-  'agent.discard': procedure(reference, z.object({ id: dispatchIdSchema, archive: z.string().nullable() })),
+  /** `files` and `commits`: what the sandbox held, which is in the archive now. */
+  'agent.discard': procedure(
+    reference,
+    z.object({
+      id: dispatchIdSchema,
+      archive: z.string().nullable(),
+      files: z.number(),
+      commits: z.number(),
+    }),
+  ),
   /** Landings that wait for running agents, or for a person where they could not be made. */
   'landing.list': procedure(nothing, z.array(waitingLandingSchema)),
   'landing.cancel': procedure(reference, byId),

@@ -63,8 +63,13 @@ test('the database mirrors each record through its life, and follows the disk wh
   bench.engine = await createEngine({ dataDir: bench.dataDir, host: 'browser' })
   expect(await orphans(false)).toEqual([])
   expect(mirrored(id)).toEqual({ status: 'interrupted', outcome: null })
-  await bench.client.call('agent.discard', { id })
+  expect(await bench.client.call('agent.discard', { id })).toMatchObject({ files: 1, commits: 0 })
   expect(mirrored(id)).toEqual({ status: 'interrupted', outcome: 'discarded' })
+  // What was given up with its sandbox does not wait for review, and comes back with it.
+  const state = async () => (await bench.client.call('changeset.get', { id })).state
+  expect(await state()).toBe('abandoned')
+  await bench.client.call('archive.restore', { id })
+  expect(await state()).toBe('review')
 })
 
 test('a host that starts compares disk and database, shows what belongs to nothing, and touches none of it', async () => {

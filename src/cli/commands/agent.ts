@@ -144,8 +144,14 @@ async function land(id: string, options: LandOptions) {
 async function discard(id: string, options: Json) {
   const result = await withClient((client) => client.call('agent.discard', { id }))
   if (options.json) return printJson(result)
-  if (result.archive === null) print(`${result.id} is forgotten: there was nothing left of it`)
-  else print(`${result.id} is in the archive; bring it back with: orangery agent restore ${result.id}`)
+  if (result.archive === null) return print(`${result.id} is forgotten: there was nothing left of it`)
+  const { files, commits } = result
+  const held = [
+    files === 0 ? [] : plural(files, 'change'),
+    commits === 0 ? [] : plural(commits, 'commit'),
+  ].flat()
+  const what = held.length === 0 ? '' : `, with ${held.join(' and ')} that did not land`
+  print(`${result.id} is in the archive${what}; bring it back with: orangery agent restore ${result.id}`)
 }
 
 async function archive(options: Json) {

@@ -72,7 +72,10 @@ async function settle(id: string, word: string, options: Json & { path: string; 
 async function escalate(id: string, options: Json & { why?: string; clear?: boolean }) {
   const { why, clear = false } = options
   if ((why === undefined) !== clear) {
-    throw new OrangeryError('usage.escalate', 'give a reason with --why, or --clear', { kind: 'usage' })
+    throw new OrangeryError('usage.escalate', 'escalate: it needs a reason, or --clear', {
+      kind: 'usage',
+      hint: 'Give the reason with --why.',
+    })
   }
   const changeset = await withClient((client) => client.call('changeset.escalate', { id, why: why ?? null }))
   if (options.json) printJson(changeset)

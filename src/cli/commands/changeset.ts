@@ -149,7 +149,10 @@ async function apply(id: string, given: ApplyOptions) {
     return given.json ? printJson(planned) : print(renderPreview(planned))
   }
   const options = await askForAll(id, given)
-  if (options === null) return print('nothing was applied')
+  if (options === null) {
+    process.exitCode = exitCodes.refused
+    return print('nothing was applied')
+  }
   const { all = false, includeIgnored = false, revision, commit: branch, message, own, hooks } = options
   const commit =
     branch === undefined
@@ -201,7 +204,13 @@ async function reject(id: string, options: Json & { comment: string }) {
 }
 
 async function abandon(id: string, options: Json) {
-  reportState(await withClient((client) => client.call('changeset.abandon', { id })), options)
+  const { result, files } = await withClient(async (client) => {
+    const { files: held } = await client.call('changeset.get', { id })
+    return { result: await client.call('changeset.abandon', { id }), files: held.length }
+  })
+  if (options.json) return printJson(result)
+  const kept = `${plural(files, 'change')} kept for 30 days`
+  print(`${result.id} is ${paintState(result.state)}, ${kept}: orangery changeset restore ${result.id}`)
 }
 
 async function restore(id: string, options: Json) {

@@ -98,17 +98,23 @@ export function workspaceHandlers(
       const waits_for = await waitsFor(parts, id)
       return { id, landed: false, branch, tree, commit: null, applied: [], skipped: [], waits_for }
     },
-    'agent.discard': async ({ id: reference }) => {
+    'agent.discard': async ({ id: reference }, { by }) => {
       const entry = await resolveInvocation(layout, reference).catch((error: unknown) => {
         // Its record is lost: the database's copy is all there is, and goes.
         if (isDispatchId(reference) && store.invocations.forget(reference)) return null
         throw error
       })
-      if (entry === null) return { id: reference as DispatchId, archive: null }
+      if (entry === null) return { id: reference as DispatchId, archive: null, files: 0, commits: 0 }
+      const repoId = entry.repo_id as RepoId
+      const made = await listCommits(layout, repoId, entry.id as DispatchId, entry.meta?.base_commit ?? null)
       const retired = await discardAgent(layout, reference)
       store.landings.remove(retired.id)
-      await mirror(parts, entry.repo_id as RepoId, retired.id)
-      return retired
+      // Whoever gives the sandbox up gives up what was in it: nothing waits for review any more.
+      const changeset = store.changesets.find(retired.id)
+      const isOpen = changeset !== null && ['active', 'review', 'rejected'].includes(changeset.state)
+      if (isOpen) await parts.changesets.abandon(retired.id, by)
+      await mirror(parts, repoId, retired.id)
+      return { ...retired, files: isOpen ? changeset.files : 0, commits: made.length }
     },
 
     'archive.list': async () => {

@@ -271,7 +271,7 @@ async function refuseInUse(layout: Layout, id: DispatchId): Promise<void> {
   if (users.length === 0) return
   throw new OrangeryError(
     'workspace.worktree_in_use',
-    `worktree ${id}: ${users.map((user) => user.id).join(', ')} work from it`,
+    `worktree ${id}: ${users.map((user) => user.id).join(', ')} ${users.length === 1 ? 'works' : 'work'} from it`,
     {
       kind: 'busy',
       hint: 'Land or discard them first.',
