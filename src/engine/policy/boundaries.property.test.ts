@@ -55,7 +55,7 @@ const command: Arbitrary<Command> = oneof(
   record({ do: constant('trust'), yes: boolean() }),
   { weight: 2, arbitrary: record({ do: constant('reconsider') }) },
   record({ do: constant('revoke') }),
-  record({ do: constant('wait'), ms: constantFrom(1_000, 120_000, 3_600_000) }),
+  record({ do: constant('wait'), ms: constantFrom(1_000, 120_000, 3_600_000, -3_600_000) }),
   record({ do: constant('restart') }),
   {
     weight: 2,
