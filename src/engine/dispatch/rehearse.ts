@@ -5,6 +5,7 @@ import { layout } from '../base/paths.ts'
 import { rehearseSandbox } from '../sandbox/index.ts'
 import { createEventLog } from '../store/index.ts'
 import { claimWorkspace, identifyProject, prepareWorkspace, syncInvocation } from '../workspace/index.ts'
+import { listenForControl } from './control.ts'
 import { FollowedConfig } from './followedConfig.ts'
 import { OutputLog } from './output.ts'
 import type { Parts } from './parts.ts'
@@ -22,6 +23,7 @@ export async function rehearse(parts: Parts): Promise<void> {
   const root = join(scratch.folder, 'root')
   await mkdir(root)
   await using _config = await FollowedConfig.open({ userConfigDir: parts.configDir, roots: [root] })
+  using _control = await listenForControl(join(scratch.folder, 'c'), () => {})
   await rehearseSandbox(await parts.host(), parts.layout.dataDir)
   const place = layout(join(scratch.folder, 'data'))
   const workspace = await prepareWorkspace({

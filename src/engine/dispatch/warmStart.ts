@@ -38,7 +38,8 @@ export class WarmStart implements AsyncDisposable {
     // Beside the workspaces, so that what is made here is only renamed later.
     const scratch = this.#places.use(await makeScratch(sparePlaces(parts.layout)))
     this.#door = this.#places.use(await spareDoor(join(scratch.folder, 'door')))
-    await rehearse(parts)
+    // More than once: only what has run some times is compiled.
+    for (let round = 0; round < 3 && !this.#isTaken; round++) await rehearse(parts)
     this.#spare?.rehearse()
   }
 

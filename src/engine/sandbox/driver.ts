@@ -18,7 +18,6 @@ import { makeCgroup, type Cgroup } from './cgroups.ts'
 import { Chain } from './chain.ts'
 import { completePlan } from './complete.ts'
 import { diskUse, watchDisk } from './disk.ts'
-import { mountTable, tablePath } from './holder.ts'
 import type { Descriptors, SpareHolder } from './holderProcess.ts'
 import { narrowAgainstWriters } from './narrow.ts'
 import type { HeldRoot, SandboxPlan } from './plan.ts'
@@ -363,7 +362,6 @@ export async function startSandbox(
 ): Promise<RunningSandbox> {
   const complete = await completePlan(plan)
   writeFileSync(hostsPath(plan.request), hostsFile([]))
-  writeFileSync(tablePath(plan.request), mountTable(complete), { mode: 0o600 })
   const made = await absentFiles(plan)
   const cgroup = plan.limits.cgroup === null ? null : await makeCgroup(plan.limits.cgroup)
   const nothing = io.stdin === 'ignore' ? openSync('/dev/null', 'r') : null

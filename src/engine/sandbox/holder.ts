@@ -33,42 +33,11 @@ export const descriptor = {
  * A root whose `lower` is empty is mounted by the table.
  */
 const holderScript = String.raw`
-set -f
 fail() { echo "failed 0 $1"; exit 70; }
-mount=$1 fuse=$2 table=$3 terminal=$4 seal=$5 scope=$6 joins=; shift 6
-while [ "$1" != -- ]; do joins="$joins $1"; shift; done
-shift
-# All at once: starting a program for each of them costs more than mounting does.
-if [ -n "$table" ]; then "$mount" -i -a -T "$table" || fail 'cannot mount the workspace'; fi
-while [ "$1" != -- ]; do
-  slot=$1 lower=$2 layers=$3 upper=$4 work=$5 where=$6; shift 6
-  # Options of a mount cannot carry every character a path may hold: such folders are named by descriptor.
-  if [ -z "$lower" ]; then :
-  elif [ -n "$layers" ]; then
-    bottom=$lower lower=/proc/self/fd/4 upper=/proc/self/fd/5/$upper work=/proc/self/fd/5/$work
-  else
-    bottom=/ layers=/
-  fi
-  options="lowerdir=$lower,upperdir=$upper,workdir=$work"
-  if [ -z "$lower" ]; then :
-  elif [ -n "$fuse" ]; then
-    "$fuse" -o "$options" "$where" 4<"$bottom" 5<"$layers"
-  else
-    "$mount" -i -t overlay -o "$options,userxattr,index=off,xino=off" overlay "$where" 4<"$bottom" 5<"$layers"
-  fi || fail 'cannot mount the workspace'
-  eval "where$slot=\$where"
-  # Opening a file to append to it brings it into the writable layer, unchanged.
-  while [ "$1" != -- ]; do : >>"$1" || fail "cannot make $1 writable"; shift; done
-  shift
-done
-shift
-if [ -n "$terminal" ]; then exec 4<>"$terminal" 5>&4 6>&4; fi
-if [ -n "$seal" ]; then
-  # One opened outside is not sealed: fchmod of an empty standard input would be one of the host's /dev/null.
-  for each in 4 5 6; do
-    if [ "/proc/self/fd/$each" -ef /dev/null ]; then eval "exec $each<>/dev/null"; fi
-  done
-fi
+settle() {
+  if [ -n "$mounting" ]; then wait "$mounting" || fail 'cannot mount the workspace'; fi
+  mounting=
+}
 children() { read -r kids <"/proc/$1/task/$1/children"; }
 groupOf() { read -r line <"/proc/$1/stat"; set -- ${'$'}{line##*) }; group=$3; }
 orders() {
@@ -110,12 +79,49 @@ orders() {
   # Whoever gave orders is gone: so is everything here.
   kill -s KILL -- -1
 }
+hold() {
+mount=$1 fuse=$2 table=$3 terminal=$4 seal=$5 scope=$6 joins= mounting=; shift 6
+while [ "$1" != -- ]; do joins="$joins $1"; shift; done
+shift
+# All at once: starting a program for each of them costs more than mounting does. And beside what follows.
+if [ -n "$table" ]; then "$mount" -i -a -T "$table" & mounting=$!; fi
+while [ "$1" != -- ]; do
+  slot=$1 lower=$2 layers=$3 upper=$4 work=$5 where=$6; shift 6
+  # Options of a mount cannot carry every character a path may hold: such folders are named by descriptor.
+  if [ -z "$lower" ]; then :
+  elif [ -n "$layers" ]; then
+    bottom=$lower lower=/proc/self/fd/4 upper=/proc/self/fd/5/$upper work=/proc/self/fd/5/$work
+  else
+    bottom=/ layers=/
+  fi
+  options="lowerdir=$lower,upperdir=$upper,workdir=$work"
+  if [ -n "$lower" ] || [ "$1" != -- ]; then settle; fi
+  if [ -z "$lower" ]; then :
+  elif [ -n "$fuse" ]; then
+    "$fuse" -o "$options" "$where" 4<"$bottom" 5<"$layers"
+  else
+    "$mount" -i -t overlay -o "$options,userxattr,index=off,xino=off" overlay "$where" 4<"$bottom" 5<"$layers"
+  fi || fail 'cannot mount the workspace'
+  eval "where$slot=\$where"
+  # Opening a file to append to it brings it into the writable layer, unchanged.
+  while [ "$1" != -- ]; do : >>"$1" || fail "cannot make $1 writable"; shift; done
+  shift
+done
+shift
+if [ -n "$terminal" ]; then exec 4<>"$terminal" 5>&4 6>&4; fi
 # Who takes orders is watched: were it killed unnoticed, a boundary could not be narrowed any more.
 {
   (orders)
   echo 'lost the process that takes orders was killed'
   kill -s KILL -- -1
 } <&3 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&- &
+settle
+if [ -n "$seal" ]; then
+  # One opened outside is not sealed: fchmod of an empty standard input would be one of the host's /dev/null.
+  for each in 4 5 6; do
+    if [ "/proc/self/fd/$each" -ef /dev/null ]; then eval "exec $each<>/dev/null"; fi
+  done
+fi
 # The gate speaks to us on 8, where we speak ourselves.
 (
   for file in $joins; do echo 0 >"$file" || fail "cannot join $file"; done
@@ -132,6 +138,7 @@ fi 2>/dev/null
 echo "end $code"
 times
 exit 0
+}
 `
 
 const plainPath = /^[\w@%+=./-]+$/
@@ -142,28 +149,43 @@ const isPlainRoot = ({ lower, upper, work, target }: HeldRoot) =>
 // The nodes that bubblewrap takes over.
 const deviceNodes = ['null', 'zero', 'full', 'random', 'urandom', 'tty']
 
+/** What of the mounts is the same for every sandbox of a host. */
+export type CommonMounts = { readonly etcLayer: string | null; readonly sealsDevices: boolean }
+
+export const commonMounts = ({ view, sealsDevices }: SandboxPlan): CommonMounts => ({
+  etcLayer: view.find((step) => step.kind === 'covered')?.layer.folder ?? null,
+  sealsDevices,
+})
+
+const overlayLine = (owner: string, name: string | number, where: string, options: string) =>
+  `orangery-${owner}-${name} ${where} overlay ${options},userxattr 0 0`
+
+const fstab = (lines: readonly string[]) => lines.map((line) => `${line}\n`).join('')
+
 /**
  * What one call of `mount` does for the holder, in the form of an fstab. It passes over what it finds mounted:
  * no source is named like that of another sandbox, in which we may be.
  */
-export function mountTable(plan: SandboxPlan): string {
-  const overlay = (name: string, where: string, options: string) =>
-    `orangery-${plan.request.id}-${name} ${where} overlay ${options},userxattr 0 0`
-  const roots = plan.workspaceBy === 'kernel' ? plan.roots.filter(isPlainRoot) : []
-  return [
-    ...roots.map(({ slot, lower, upper, work, target }) =>
-      overlay(String(slot), target, `lowerdir=${lower},upperdir=${upper},workdir=${work},index=off,xino=off`),
-    ),
-    ...plan.view.flatMap((step) =>
-      step.kind === 'covered'
-        ? [overlay('etc', step.target, `lowerdir=${step.layer.folder}:${step.target}`)]
-        : [],
-    ),
-    ...(plan.sealsDevices ? deviceNodes.map((name) => `/dev/${name} /dev/${name} none bind,ro 0 0`) : []),
-  ]
-    .map((line) => `${line}\n`)
-    .join('')
+export function commonTable({ etcLayer, sealsDevices }: CommonMounts, owner: string): string {
+  return fstab([
+    ...(etcLayer === null ? [] : [overlayLine(owner, 'etc', '/etc', `lowerdir=${etcLayer}:/etc`)]),
+    ...(sealsDevices ? deviceNodes.map((name) => `/dev/${name} /dev/${name} none bind,ro 0 0`) : []),
+  ])
 }
+
+/** The rest of it: the workspace. */
+export function workspaceTable(plan: SandboxPlan): string {
+  const roots = plan.workspaceBy === 'kernel' ? plan.roots.filter(isPlainRoot) : []
+  return fstab(
+    roots.map(({ slot, lower, upper, work, target }) => {
+      const options = `lowerdir=${lower},upperdir=${upper},workdir=${work},index=off,xino=off`
+      return overlayLine(plan.request.id, slot, target, options)
+    }),
+  )
+}
+
+export const mountTable = (plan: SandboxPlan): string =>
+  workspaceTable(plan) + commonTable(commonMounts(plan), plan.request.id)
 
 /** Where the holder reads it: `mount` takes it from no pipe. It names folders, as the workspace's record does. */
 export const tablePath = ({ workspace }: SandboxPlan['request']) => join(workspace.dir, 'mounts')
@@ -257,6 +279,7 @@ function scopeAround(
 export function holderCommand(
   { shell, tools, scope }: Pick<SandboxPlan, 'shell' | 'tools'> & Pick<SandboxPlan['limits'], 'scope'>,
   label: string,
+  mountsFirst = false,
 ): readonly string[] {
   return [
     ...scopeAround(scope, tools),
@@ -271,11 +294,20 @@ export function holderCommand(
     '--',
     shell.sh,
     '-c',
-    'while [ "$go" != go ]; do read -r go <&3 || exit 0; done; . /proc/self/fd/8',
+    `${holderScript}${waiting}`,
     'orangery-holder',
     label,
+    mountsFirst ? shell.mount : '',
   ]
 }
+
+/** Mounts what every sandbox has, where that was handed to it, and says so; then waits. */
+const waiting = String.raw`
+set -f
+if [ -n "$2" ]; then "$2" -i -a -T /proc/self/fd/9 && echo ready; fi
+while [ "$go" != go ]; do read -r go <&3 || exit 0; done
+. /proc/self/fd/8
+`
 
 const quote = (text: string) => `'${text.replaceAll("'", String.raw`'\''`)}'`
 
@@ -288,12 +320,13 @@ export function holderOrders(
   joinFiles: readonly string[],
   terminal: string | null,
   closesDescriptors: boolean,
+  table: string,
 ): string {
   const { shell, tools } = plan
   const args = [
     shell.mount,
     plan.workspaceBy === 'fuse-overlayfs' ? (tools['fuse-overlayfs'] ?? '') : '',
-    mountTable(plan) === '' ? '' : tablePath(plan.request),
+    table === '' ? '' : tablePath(plan.request),
     terminal ?? '',
     plan.sealsDevices ? 'seal' : '',
     plan.limits.scope === null ? '' : 'scope',
@@ -303,5 +336,5 @@ export function holderOrders(
     '--',
     ...payload(plan, closesDescriptors),
   ]
-  return `set -- ${args.map(quote).join(' ')}\n${holderScript}`
+  return `hold ${args.map(quote).join(' ')}\n`
 }

@@ -57,6 +57,7 @@ async function runOn(spare: SpareHolder, command: readonly [string, ...string[]]
 test('a spare becomes a sandbox that is all that was declared, and can be taken once', async (context) => {
   if (host.etcLayer === null) return context.skip('no layer over /etc on this host')
   using spare = new SpareHolder(host, ground.dataDir)
+  await expect.poll(() => spare.isReady).toBe(true)
   const first = await runOn(spare, ['sh', '-c', 'tty; echo made >new.txt; exit 7'])
   expect(first).toMatchObject({ pid: spare.pid, exitCode: 7, probe: { ok: true } })
   expect(first.screen).toMatch(/^\/dev\//)
@@ -68,6 +69,7 @@ test('a spare becomes a sandbox that is all that was declared, and can be taken 
 test('a spare that does not know what the host mounted since is not used, and ends', async () => {
   let mounts = 'before'
   using spare = new SpareHolder(host, ground.dataDir, () => mounts)
+  await expect.poll(() => spare.isReady).toBe(true)
   mounts = 'after'
   const outcome = await runOn(spare, ['true'])
   expect(outcome).toMatchObject({ exitCode: 0, probe: { ok: true } })

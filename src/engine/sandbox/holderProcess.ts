@@ -1,9 +1,23 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { readFileSync, writeSync } from 'node:fs'
-import type { Writable } from 'node:stream'
+import { randomBytes } from 'node:crypto'
+import { ftruncateSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
+import type { Readable, Writable } from 'node:stream'
+import { isDeepStrictEqual } from 'node:util'
 import { systemdEnvironment } from './cgroups.ts'
 import type { HostFacts } from './host.ts'
-import { bubblewrapOptions, descriptor, givenContents, holderCommand, holderOrders } from './holder.ts'
+import {
+  bubblewrapOptions,
+  commonMounts,
+  commonTable,
+  descriptor,
+  givenContents,
+  holderCommand,
+  holderOrders,
+  mountTable,
+  tablePath,
+  workspaceTable,
+  type CommonMounts,
+} from './holder.ts'
 import { NamelessFile } from './namelessFile.ts'
 import { requireShell, type SandboxPlan } from './plan.ts'
 import { buildFilter } from './seccomp/filter.ts'
@@ -23,12 +37,14 @@ export class HolderProcess {
   readonly ended: Promise<string | null>
   readonly #files = new DisposableStack()
   readonly #descriptors = new Map<number, number>()
+  #isReady = false
 
   constructor(
     [file = 'setpriv', ...args]: readonly string[],
     environment: NodeJS.ProcessEnv,
     io: Descriptors | null,
     given: readonly string[],
+    common = '',
   ) {
     const stdio: ('pipe' | 'ignore' | number)[] = []
     const hand = (content = '') => this.#files.use(new NamelessFile(content)).descriptor
@@ -43,7 +59,7 @@ export class HolderProcess {
     stdio[descriptor.agentErr] = io?.stderr ?? 'ignore'
     stdio[descriptor.gateIn] = 'pipe'
     stdio[descriptor.script] = hand()
-    stdio[descriptor.options] = hand()
+    stdio[descriptor.options] = hand(common)
     for (const index of [descriptor.seccomp, descriptor.script, descriptor.options])
       this.#descriptors.set(index, stdio[index] as number)
     stdio.push(...given.map(hand))
@@ -59,6 +75,13 @@ export class HolderProcess {
       this.child.on('close', () => resolve(null))
     })
     for (const stream of this.child.stdio) stream?.on('error', () => {})
+    const status = this.child.stdio[descriptor.status] as Readable
+    if (common !== '') status.once('data', (said: Buffer) => (this.#isReady = said.toString() === 'ready\n'))
+  }
+
+  /** What every sandbox of this host has is mounted. */
+  get isReady(): boolean {
+    return this.#isReady
   }
 
   get isAlive(): boolean {
@@ -74,9 +97,11 @@ export class HolderProcess {
   ): void {
     const { seccomp } = plan
     const options = plan.confinement === 'holder' ? [] : bubblewrapOptions(plan, terminal)
+    const table = this.#isReady ? workspaceTable(plan) : mountTable(plan)
+    writeFileSync(tablePath(plan.request), table, { mode: 0o600 })
     this.#write(descriptor.seccomp, seccomp === null ? '' : buildFilter(seccomp.rules, seccomp.architecture))
     this.#write(descriptor.options, options.map((option) => `${option}\0`).join(''))
-    this.#write(descriptor.script, holderOrders(plan, joinFiles, terminal, closesDescriptors))
+    this.#write(descriptor.script, holderOrders(plan, joinFiles, terminal, closesDescriptors, table))
     this.#files.dispose()
     this.orders.write('go\n')
   }
@@ -88,8 +113,10 @@ export class HolderProcess {
   #write(index: number, content: string | Uint8Array): void {
     const bytes = Buffer.from(content)
     const file = this.#descriptors.get(index)
+    if (file === undefined) return
+    ftruncateSync(file)
     // At a position: the offset the other side starts reading at stays 0.
-    if (file !== undefined && bytes.length > 0) writeSync(file, bytes, 0, bytes.length, 0)
+    if (bytes.length > 0) writeSync(file, bytes, 0, bytes.length, 0)
   }
 
   /** A word that is passed over: the first one through a pipe takes several times as long. */
@@ -121,14 +148,21 @@ export class SpareHolder implements Disposable {
   readonly #holder: HolderProcess
   readonly #mounts: string
   readonly #readMounts: () => string
+  readonly #common: CommonMounts
+  /** There is nothing that every sandbox has. */
+  readonly #isPlain: boolean
   #isTaken = false
 
   /** `label`: what it is known by among the processes. */
   constructor(host: HostFacts, label: string, readMounts: () => string = hostMounts) {
     this.#readMounts = readMounts
     this.#mounts = readMounts()
-    const command = holderCommand({ shell: requireShell(host), tools: host.tools, scope: null }, label)
-    this.#holder = new HolderProcess(command, {}, null, [])
+    this.#common = { etcLayer: host.etcLayer?.folder ?? null, sealsDevices: host.uid === 0 }
+    const table = commonTable(this.#common, `spare-${randomBytes(6).toString('hex')}`)
+    this.#isPlain = table === ''
+    const tools = { shell: requireShell(host), tools: host.tools, scope: null }
+    const command = holderCommand(tools, label, !this.#isPlain)
+    this.#holder = new HolderProcess(command, {}, null, [], table)
   }
 
   /** The holder, where it is as good as a new one for this plan; otherwise it ends. Asked once. */
@@ -139,6 +173,11 @@ export class SpareHolder implements Disposable {
     }
     this.#isTaken = true
     return this.#holder
+  }
+
+  /** What every sandbox of this host has is mounted, or there is no such thing. */
+  get isReady(): boolean {
+    return this.#isPlain || this.#holder.isReady
   }
 
   rehearse(): void {
@@ -154,7 +193,9 @@ export class SpareHolder implements Disposable {
       plan.confinement === 'bubblewrap' &&
       plan.limits.scope === null &&
       plan.request.terminal &&
-      givenContents(plan).length === 0
+      givenContents(plan).length === 0 &&
+      this.isReady &&
+      isDeepStrictEqual(commonMounts(plan), this.#common)
     // What the host mounted since does not show in there: a root on it would be an empty folder.
     return isAlike && !this.#isTaken && this.#holder.isAlive && this.#readMounts() === this.#mounts
   }

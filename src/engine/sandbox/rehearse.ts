@@ -63,9 +63,8 @@ function usualRequest(dataDir: string): SandboxRequest {
 export async function rehearseSandbox(host: HostFacts, dataDir: string): Promise<void> {
   const plan = await completePlan(planSandbox(usualRequest(dataDir), host))
   describePlan(plan)
-  mountTable(plan)
   bubblewrapOptions(plan, null)
-  holderOrders(plan, [], null, false)
+  holderOrders(plan, [], null, false, mountTable(plan))
   if (plan.seccomp !== null) buildFilter(plan.seccomp.rules, plan.seccomp.architecture)
   judgeAnswers(plan, '')
   judgeProcess(plan, process.pid)
