@@ -39,6 +39,11 @@ export const elsewhere: readonly { readonly attack: string; readonly file: strin
       test: 'leaves all old or all new',
     },
     {
+      attack: 'two applies at once',
+      file: 'test/changeset/twoApplies.test.ts',
+      test: 'of two applies at once one lands',
+    },
+    {
       attack: "speaks through another sandbox's channel",
       file: 'test/egress/chain.test.ts',
       test: "another sandbox's channel is out of reach",

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { CheckResult, DoctorReport } from '../../src/shared/doctor.ts'
 import { run } from '../../src/engine/base/process.ts'
-import { explainRefusal } from '../../src/engine/sandbox/host.ts'
+import { explainNoOverlay, explainRefusal } from '../../src/engine/sandbox/host.ts'
 
 let folder: string
 beforeAll(async () => {
@@ -16,11 +16,16 @@ afterAll(() => rm(folder, { recursive: true, force: true }))
 const door = join(import.meta.dirname, '../../src/engine/sandbox/index.ts')
 
 /** Asks the doctor on a host that was made so: in namespaces of its own, where a host can be changed at will. */
-async function doctorOn(setUp: string, dataDir = join(folder, 'data')): Promise<DoctorReport> {
+async function doctorOn(
+  setUp: string,
+  dataDir = join(folder, 'data'),
+  through: readonly string[] = [],
+): Promise<DoctorReport> {
   const ask = `const { doctor } = await import(${JSON.stringify(door)}); console.log(JSON.stringify(await doctor(process.argv[1])))`
   const script = `${setUp}\nexec "$1" --disable-warning=ExperimentalWarning --input-type=module -e "$2" "$3"`
   const args = ['-Urmpf', '--mount-proc', 'sh', '-ec', script, 'sh', process.execPath, ask, dataDir]
-  const result = await run('unshare', args, { cwd: folder })
+  const [file = '', ...rest] = [...through, 'unshare', ...args]
+  const result = await run(file, rest, { cwd: folder })
   if (result.code !== 0) throw new Error(result.stderr.toString())
   return JSON.parse(result.stdout.toString()) as DoctorReport
 }
@@ -72,6 +77,44 @@ describe('the doctor names the cause and the one command that helps where', () =
     })
   })
 
+  // The host's own answers, in the words it would give them.
+  const refused = (name: string, words: string) =>
+    `printf '#!/bin/sh\\necho "${words}" >&2; exit 1\\n' >fake-${name}; chmod 755 fake-${name}; mount --bind fake-${name} "$(command -v ${name})"`
+
+  test('AppArmor keeps ordinary programs from making user namespaces', async () => {
+    const report = await doctorOn(
+      `mount -t tmpfs tmpfs /proc/sys/kernel; echo 1 >/proc/sys/kernel/apparmor_restrict_unprivileged_userns
+      ${refused('unshare', 'unshare: write failed /proc/self/uid_map: Operation not permitted')}`,
+    )
+    expect(levelOne(report)?.available).toBe(false)
+    expect(failed(report)[0]).toMatchObject({
+      detail: 'AppArmor keeps ordinary programs from making user namespaces',
+      fix: 'sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0',
+    })
+  })
+
+  test('we are in a container that refuses them', async () => {
+    const report = await doctorOn(
+      `mount -t tmpfs tmpfs /run; : >/run/.containerenv
+      ${refused('unshare', 'unshare: unshare failed: Operation not permitted')}`,
+    )
+    expect(failed(report)[0]?.detail).toMatch(/^(Podman|Docker) around us refuses user namespaces/)
+    expect(failed(report)[0]?.fix).toMatch(/^docker run --security-opt seccomp=unconfined/)
+  })
+
+  test('the kernel is too old for an overlay of an ordinary user', async () => {
+    const report = await doctorOn(refused('mount', 'mount: operation not permitted'), undefined, [
+      'setarch',
+      '--uname-2.6',
+    ])
+    expect(report.kernel).toMatch(/^2\.6/)
+    expect(failed(report)[0]).toMatchObject({
+      name: 'kernel overlay',
+      detail: expect.stringContaining('is older than 5.11') as string,
+      fix: 'sudo apt install fuse-overlayfs',
+    })
+  })
+
   test('the data folder lies on an overlay itself: the next step of the ladder is shown', async () => {
     for (const name of ['l', 'u', 'w', 'm']) await mkdir(join(folder, name))
     const report = await doctorOn(
@@ -112,3 +155,15 @@ describe('a refusal of user namespaces is explained', () => {
     expect(answer).toMatchObject({ ok: false, fix: expect.stringContaining(fix) as string })
   })
 })
+
+test.each(['nfs', 'ecryptfs', 'overlay', 'fuse'])(
+  'a home on %s, where the kernel mounts no overlay, is named as the cause, with the way out',
+  (filesystem) => {
+    const answer = explainNoOverlay({ kernel: '6.1.0', filesystem, said: 'wrong fs type' })
+    expect(answer).toEqual({
+      ok: false,
+      why: `the kernel cannot mount an overlay with its writable layer on ${filesystem} (wrong fs type)`,
+      fix: 'export ORANGERY_DATA_DIR=/path/on/ext4/xfs/or/btrfs',
+    })
+  },
+)

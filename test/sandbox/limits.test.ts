@@ -76,6 +76,17 @@ describe('a limit that is run into', () => {
     expect(outcome.stderr).toMatch(/fork/i)
   })
 
+  // Each can be seen at work only on a host that has it: the report of a run says which one it was.
+  test.for(['systemd', 'v2', 'v1'] as const)(
+    'is held for real by control groups: %s',
+    async (kind, { skip }) => {
+      const { cgroups } = host
+      skip(cgroups.kind !== kind, `this host keeps limits by ${cgroups.kind}, and so do we`)
+      skip(!hasCgroup('pids'), 'no control group for processes here')
+      expect((await runLimited(manyProcesses, { pids: 8 })).limits).toEqual(['pids'])
+    },
+  )
+
   test('holds for processes of an ordinary user without any control group, and is refused to root', async () => {
     const limited = runLimited(manyProcesses, { pids: 8 }, withoutCgroups())
     if (host.uid === 0) await expect(limited).rejects.toThrow('limit pids: none for this test')

@@ -236,6 +236,28 @@ async function tryOverlay(tools: HostFacts['tools'], dataDir: string, script: st
   }
 }
 
+/** Why the kernel mounts no overlay over the user's folders here, and what helps. */
+export function explainNoOverlay(signs: {
+  readonly kernel: string
+  readonly filesystem: string
+  readonly said: string
+}): Ability {
+  const { kernel, filesystem, said } = signs
+  const [major = 0, minor = 0] = kernel.split('.').map(Number)
+  if (major < 5 || (major === 5 && minor < 11)) {
+    return {
+      ok: false,
+      why: `Linux ${kernel} is older than 5.11, the first that lets ordinary users mount an overlay`,
+      fix: 'sudo apt install fuse-overlayfs',
+    }
+  }
+  return {
+    ok: false,
+    why: `the kernel cannot mount an overlay with its writable layer on ${filesystem} (${said})`,
+    fix: 'export ORANGERY_DATA_DIR=/path/on/ext4/xfs/or/btrfs',
+  }
+}
+
 async function detectOverlay(
   tools: HostFacts['tools'],
   dataDir: string,
@@ -244,19 +266,7 @@ async function detectOverlay(
   if (tools.mount === null) return { ok: false, why: 'mount is not installed', fix: 'sudo apt install mount' }
   const tried = await tryOverlay(tools, dataDir, tryKernelOverlay, tools.mount)
   if (tried.code === 0) return { ok: true }
-  const [major = 0, minor = 0] = release().split('.').map(Number)
-  if (major < 5 || (major === 5 && minor < 11)) {
-    return {
-      ok: false,
-      why: `Linux ${release()} is older than 5.11, the first that lets ordinary users mount an overlay`,
-      fix: 'sudo apt install fuse-overlayfs',
-    }
-  }
-  return {
-    ok: false,
-    why: `the kernel cannot mount an overlay with its writable layer on ${filesystem} (${firstLine(tried.stderr)})`,
-    fix: 'Put the data folder on ext4, xfs or btrfs: ORANGERY_DATA_DIR=/path/on/such/a/disk',
-  }
+  return explainNoOverlay({ kernel: release(), filesystem, said: firstLine(tried.stderr) })
 }
 
 async function detectFuseOverlay(tools: HostFacts['tools'], dataDir: string): Promise<Ability> {

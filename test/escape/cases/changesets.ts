@@ -96,6 +96,27 @@ const git: readonly EscapeCase[] = [
     escaped: ran,
   }),
   landing({
+    id: 'git-own-hooks',
+    group: 'Git and agent configuration',
+    attack: "has our own git run what the user's repository is set up to run (hooks, monitor, filter)",
+    guard: 'our own git runs with a configuration of its own, whatever the repository says',
+    before: async (world) => {
+      await makeRepository(world)
+      await asUser(
+        world,
+        `printf '#!/bin/sh\\ntouch ${world.outside}/ran\\ncat\\n' >.git/run.sh; chmod 755 .git/run.sh
+        for key in core.fsmonitor diff.external filter.x.clean; do git config $key "$PWD/.git/run.sh"; done
+        echo '* filter=x' >.git/info/attributes; cp .git/run.sh .git/hooks/post-index-change; rm -f ${world.outside}/ran`,
+      )
+    },
+    probe: () => 'echo more >>README.md',
+    careless: async (world) => {
+      await asUser(world, 'git add -A; git diff --cached >/dev/null')
+      await landCarelessly(world)
+    },
+    escaped: ran,
+  }),
+  landing({
     id: 'git-file',
     group: 'Git and agent configuration',
     attack: 'makes a folder a worktree of a repository it wrote (a .git file, commondir, a path with dots)',
@@ -164,6 +185,18 @@ const changes: readonly EscapeCase[] = [
     between: ({ ground }) => writeFile(join(ground.upper, 'script.sh'), 'swapped\n'),
     escaped: async ({ ground }) =>
       (await readFile(join(ground.root, 'script.sh'), 'utf8').catch(() => '')) === 'swapped\n',
+  }),
+  landing({
+    id: 'landed-set-gid',
+    group: 'Changesets',
+    attack: 'leaves a set-gid program to be landed',
+    guard: 'modes land without set-uid and set-gid',
+    probe: () => 'cp /usr/bin/env program; chmod 2755 program',
+    careless: async ({ ground }) => void (await run('cp', ['-a', '--', `${ground.upper}/.`, ground.root])),
+    escaped: async ({ ground }) => {
+      const info = await stat(join(ground.root, 'program')).catch(() => null)
+      return info !== null && (info.mode & 0o6000) !== 0
+    },
   }),
   {
     ...landing({

@@ -116,6 +116,18 @@ export const files: readonly EscapeCase[] = [
     }),
   },
   {
+    id: 'ancestor-rename-back',
+    group: 'Files',
+    attack: 'renames the folder the root lies in, writes below its new name and renames it back',
+    guard: 'the folders above a root are private ones, and the root a mount point in them',
+    claim: 'blocked',
+    stage: async ({ ground }) => ({
+      probe: `cd /; mv '${ground.folder}' '${ground.folder}.moved'; echo x >'${ground.folder}.moved/project/README.md'; mv '${ground.folder}.moved' '${ground.folder}'`,
+      escaped: async () =>
+        (await readFile(join(ground.root, 'README.md'), 'utf8').catch(() => '')) !== 'original\n',
+    }),
+  },
+  {
     id: 'root-itself',
     group: 'Files',
     attack: 'overwrites and deletes everything in the root',

@@ -1,5 +1,5 @@
 import { createServer, type Server } from 'node:net'
-import { mkdir, rm } from 'node:fs/promises'
+import { mkdir, rm, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { run } from '../../../src/engine/base/process.ts'
 import type { EscapeCase, Stage } from '../case.ts'
@@ -53,6 +53,38 @@ function pathname(
   }
 }
 
+type Named = {
+  readonly id: string
+  readonly attack: string
+  /** The variable of the user's environment that leads there, and what it says. */
+  readonly variable: string
+  readonly says: (folder: string) => string
+  readonly socket: string
+  /** How a shell inside makes a path of it. */
+  readonly inside: string
+}
+
+/** A socket that a variable of the user's environment leads to, wherever it lies. */
+const named = ({ id, attack, variable, says, socket, inside }: Named): EscapeCase => ({
+  id,
+  group: 'Local IPC',
+  attack,
+  guard: 'the environment is made anew, and only what is in the view can be named',
+  claim: 'blocked',
+  stage: async (world) => {
+    const path = join(world.outside, socket)
+    const { came } = await listen(world, { path })
+    const before = process.env[variable]
+    process.env[variable] = says(world.outside)
+    world.defer(() => {
+      if (before === undefined) delete process.env[variable]
+      else process.env[variable] = before
+    })
+    // By the variable as it is inside, and by the path it has outside.
+    return { probe: `AT="${inside}" ${connectTo('$ENV{AT}')}; ${connectTo(path)}`, escaped: came }
+  },
+})
+
 export const ipc: readonly EscapeCase[] = [
   pathname(
     'socket-pathname',
@@ -93,6 +125,59 @@ export const ipc: readonly EscapeCase[] = [
     async ({ outside }) => outside,
     { claim: 'not claimed' },
   ),
+  named({
+    id: 'ssh-agent',
+    attack: 'has the ssh-agent of the user sign, by the variable that leads to it',
+    variable: 'SSH_AUTH_SOCK',
+    says: (folder) => `${folder}/agent.1`,
+    socket: 'agent.1',
+    inside: '$SSH_AUTH_SOCK',
+  }),
+  named({
+    id: 'gpg-agent',
+    attack: 'speaks to the gpg-agent in the folder the user named for it',
+    variable: 'GNUPGHOME',
+    says: (folder) => folder,
+    socket: 'S.gpg-agent',
+    inside: '$GNUPGHOME/S.gpg-agent',
+  }),
+  named({
+    id: 'session-bus',
+    attack: 'has the session bus or systemd start a program outside',
+    variable: 'DBUS_SESSION_BUS_ADDRESS',
+    says: (folder) => `unix:path=${folder}/bus`,
+    socket: 'bus',
+    inside: '${DBUS_SESSION_BUS_ADDRESS#unix:path=}',
+  }),
+  named({
+    id: 'wayland',
+    attack: "draws on, and listens to, the user's screen",
+    variable: 'XDG_RUNTIME_DIR',
+    says: (folder) => folder,
+    socket: 'wayland-0',
+    inside: '$XDG_RUNTIME_DIR/wayland-0',
+  }),
+  {
+    id: 'x11',
+    group: 'Local IPC',
+    attack: "types into the user's windows through X11, by its path and by its abstract name",
+    guard: '/tmp is private, and so is the network namespace that abstract names belong to',
+    claim: 'blocked',
+    stage: async (world) => {
+      const path = `/tmp/.X11-unix/${world.mark}`
+      if ((await mkdir('/tmp/.X11-unix', { recursive: true })) !== undefined) {
+        world.defer(() => rmdir('/tmp/.X11-unix').catch(() => {}))
+      }
+      const [inTmp, abstract] = await Promise.all([
+        listen(world, { path }),
+        listen(world, { path: `\0${path}` }),
+      ])
+      return {
+        probe: `${connectTo(path)}; ${connectTo(`\\0${path}`)}`,
+        escaped: () => inTmp.came() || abstract.came(),
+      }
+    },
+  },
   {
     id: 'socket-abstract',
     group: 'Local IPC',
