@@ -68,6 +68,11 @@ export const eventBodySchema = z.discriminatedUnion('type', [
     /** How often, where equal decisions followed each other too quickly to be told one by one. */
     count: z.number().optional(),
   }),
+  z.object({
+    /** What went over since the start, now and then while something does. */
+    type: z.literal('EgressCarried'),
+    hosts: z.array(z.object({ host: z.string(), connections: z.number(), bytes: z.number() })),
+  }),
   z.object({ type: z.literal('Violated'), violation: violationSchema }),
   z.object({ type: z.literal('ChangesetCaptured'), revision: z.string(), files: z.number() }),
   z.object({

@@ -90,6 +90,13 @@ const describers: { [T in EventBody['type']]?: (event: Extract<EventBody, { type
   BoundaryEscalated: ({ from, to, by, why }) => `${from ?? '-'} → ${to} by ${by}: ${why}`,
   EgressDecided: ({ host, port, allowed, why }) =>
     `${port === null ? host : `${host}:${port}`} ${allowed ? 'allowed' : 'denied'}: ${why}`,
+  EgressCarried: ({ hosts }) =>
+    hosts
+      .map(
+        ({ host, connections, bytes }) =>
+          `${host} ${plural(connections, 'connection')}, ${plural(bytes, 'byte')}`,
+      )
+      .join('; '),
   Violated: ({ violation }) =>
     `${violation.kind}: ${violation.detail}${violation.certain ? '' : ' (likely)'}`,
   ChangesetCaptured: ({ files }) => plural(files, 'change'),

@@ -26,7 +26,13 @@ export type NetworkOptions = {
   readonly proxies: Proxies | null
   /** A host that is missing, not forbidden: it may become a request, and the connection waits for the answer. */
   readonly beforeDenial: (host: string, port: number | null) => Promise<unknown>
+  /** How often it is told what went over. */
+  readonly carriedEveryMs?: number
 }
+
+/** Seldom enough that an agent which never stops talking does not fill the log. */
+const usualCarriedEveryMs = 5000
+const mostCarried = 100
 
 export const egressPath = (runtime: string, id: DispatchId): string => join(runtime, `${id}.egress`)
 
@@ -39,6 +45,8 @@ export class Network implements AsyncDisposable {
   #last: Promise<void> = Promise.resolve()
   #isEnding = false
   #isHeard = false
+  #carried = '[]'
+  #watch: NodeJS.Timeout | undefined
 
   constructor(options: NetworkOptions) {
     this.#options = options
@@ -79,6 +87,8 @@ export class Network implements AsyncDisposable {
       onDecision: (decided) => this.#log.add(decided),
       beforeDenial: ({ host, port }) => this.#options.beforeDenial(host, port),
     })
+    const every = this.#options.carriedEveryMs ?? usualCarriedEveryMs
+    this.#watch ??= setInterval(() => this.#tellCarried(), every).unref()
     const broker = this.#broker
     const { sandbox } = this.#options
     if (this.#isEnding) return
@@ -86,8 +96,22 @@ export class Network implements AsyncDisposable {
     this.#isHeard = true
   }
 
+  /** The end sums up; until then whoever watches sees here how much it has become. */
+  #tellCarried(): void {
+    const hosts = this.usage().allowed.map(({ host, connections, bytes }) => ({
+      host,
+      connections,
+      bytes: bytes ?? 0,
+    }))
+    const text = JSON.stringify(hosts)
+    if (text === this.#carried) return
+    this.#carried = text
+    this.#options.note({ type: 'EgressCarried', hosts: hosts.slice(0, mostCarried) })
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isEnding = true
+    clearInterval(this.#watch)
     // A relay that has yet to start would only be waited for, by a command that ended before it.
     await this.#options.sandbox.stopRelay()
     await this.#last.catch(() => {})

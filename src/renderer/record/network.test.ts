@@ -44,6 +44,18 @@ test('once it has ended a host stands in the list once, whatever ports were trie
   expect(hosts.toSorted()).toEqual(['a.test', 'b.test', 'c.test'])
 })
 
+test('while it runs the last count says how much went over', () => {
+  const carried = (bytes: number) => ({
+    ...decided('a.test', true),
+    event: { type: 'EgressCarried' as const, hosts: [{ host: 'a.test', connections: 1, bytes }] },
+  })
+  const log = [decided('a.test', true), decided('b.test', true), carried(5), carried(90)]
+  expect(networkOf(log, null).map(({ host, bytes }) => [host, bytes])).toEqual([
+    ['a.test:443', 90],
+    ['b.test:443', null],
+  ])
+})
+
 test('attempts that were told together count one by one', () => {
   const often = decided('b.test', false)
   const events = [often, { ...often, event: { ...often.event, count: 9 } as typeof often.event }]

@@ -9,7 +9,7 @@ export type Reached = {
   readonly denied: number
   /** Why the last attempt was denied; null where none was. */
   readonly why: string | null
-  /** Known once it has ended. */
+  /** Null before the first count. */
   readonly bytes: number | null
 }
 
@@ -28,7 +28,9 @@ export function networkOf(events: readonly LoggedEvent[], effective: unknown): r
     hosts.set(host, known)
     return known
   }
+  const carried = new Map<string, number>()
   for (const { event } of events) {
+    if (event.type === 'EgressCarried') for (const { host, bytes } of event.hosts) carried.set(host, bytes)
     if (event.type !== 'EgressDecided') continue
     const known = at(event.port === null ? event.host : `${event.host}:${event.port}`)
     const count = event.count ?? 1
@@ -37,6 +39,11 @@ export function networkOf(events: readonly LoggedEvent[], effective: unknown): r
       known.denied += count
       known.why = event.why
     }
+  }
+  // Counted by host, whatever the port: it stands beside the first of them.
+  for (const [host, bytes] of carried) {
+    const first = [...hosts].find(([name, { allowed }]) => allowed > 0 && name.startsWith(`${host}:`))
+    if (first !== undefined) first[1].bytes = bytes
   }
   const ended = sandboxEffectiveSchema.shape.network.safeParse(
     (effective as { network?: unknown } | null)?.network,

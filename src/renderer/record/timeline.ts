@@ -77,6 +77,9 @@ function tell({ event }: LoggedEvent): Told | null {
         detail: event.why,
         tone: event.allowed ? 'neutral' : 'bad',
       }
+    // Shown beside the hosts, where it belongs.
+    case 'EgressCarried':
+      return null
     case 'Violated':
       return {
         title: `${event.violation.certain ? 'Violation' : 'Likely violation'}: ${event.violation.kind}`,
