@@ -1,11 +1,11 @@
-import { readFileSync, statSync } from 'node:fs'
+import { closeSync, openSync, readSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import type { SpawnInput } from '../shared/api.ts'
 import { phaseSchema } from '../shared/boundary.ts'
 import { contractOfOptions, type ContractOptions } from '../shared/contractOptions.ts'
 import { OrangeryError } from '../shared/errors.ts'
-import { parseSandboxSpec } from '../shared/spec.ts'
+import { maximumSpecBytes, parseSandboxSpec, tooLarge } from '../shared/spec.ts'
 import { wasSpelledOut } from './spelledOut.ts'
 
 /** Of two contracts one would be dropped in silence. */
@@ -92,6 +92,21 @@ function callersFolder(): string {
   return there?.dev === here.dev && there.ino === here.ino ? resolve(named) : real
 }
 
+/** Of a file without an end, or a huge one, no more than this many bytes. */
+function readUpTo(file: string, most: number): Buffer {
+  const descriptor = openSync(file, 'r')
+  try {
+    const bytes = Buffer.alloc(most)
+    let length = 0
+    for (let read = 1; read > 0 && length < most; length += read) {
+      read = readSync(descriptor, bytes, length, most - length, null)
+    }
+    return bytes.subarray(0, length)
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
 function readSpec(given: string): string {
   if (!given.startsWith('@')) {
     if (wasSpelledOut(given)) return given
@@ -103,7 +118,7 @@ function readSpec(given: string): string {
   const file = given.slice(1)
   let bytes: Buffer
   try {
-    bytes = readFileSync(file)
+    bytes = readUpTo(file, maximumSpecBytes + 1)
   } catch (error) {
     const why =
       (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'there is no such file' : 'cannot be read'
@@ -112,6 +127,7 @@ function readSpec(given: string): string {
       hint: 'After @ comes the path of a JSON file.',
     })
   }
+  if (bytes.length > maximumSpecBytes) throw tooLarge()
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
   } catch {

@@ -30,6 +30,8 @@ type Fields = Readonly<Record<string, unknown>>
 // Stored JSON of any age and any program: nothing about its shape is taken for granted.
 const fieldsOf = (value: unknown): Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
+const otherThanFields = (value: unknown): unknown =>
+  typeof value === 'object' && !Array.isArray(value) ? null : JSON.stringify(value)
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 const namesOf = (value: unknown): readonly string[] | null =>
   Array.isArray(value) ? value.map(String) : null
@@ -64,6 +66,9 @@ export function compareSandbox(dispatch: ComparedDispatch): ComparedField[] {
   const held = fieldsOf(effective['ceiling'])
   const ended = Object.keys(effective).length > 0
   const fields = [
+    // What other programs left there need not be an object; it is no less on record.
+    same('sandbox_spec', otherThanFields(dispatch.sandbox_spec)),
+    same('sandbox_effective', null, otherThanFields(dispatch.sandbox_effective)),
     accessMode(spec, effective, dispatch.sandbox),
     level(spec, effective),
     boundary(spec, effective),

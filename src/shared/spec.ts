@@ -83,12 +83,15 @@ export const sandboxSpecSchema = z.looseObject({
 })
 export type SandboxSpec = z.infer<typeof sandboxSpecSchema>
 
-const maximumSpecBytes = 1024 * 1024
+export const maximumSpecBytes = 1024 * 1024
 const maximumSpecDepth = 500
 
 function specError(code: string, why: string, hint: string, details?: unknown): OrangeryError {
   return new OrangeryError(`spec.${code}`, `sandbox spec: ${why}`, { kind: 'input', hint, details })
 }
+
+export const tooLarge = (): OrangeryError =>
+  specError('too_large', 'larger than 1 MiB', 'A spec is a contract, not a container for data.')
 
 function contradiction(why: string): OrangeryError {
   return specError('contradiction', why, 'Give one of them; they are the same setting in two vocabularies.')
@@ -119,21 +122,27 @@ function readTree(text: string): Node | undefined {
   }
 }
 
-/** Objects of a spec that drivers act on, field by field. */
-const actedOn: ReadonlySet<string> = new Set(['outputs', 'outputs.pins', 'limits'])
+/** Objects of a spec that drivers act on, with the fields they act on: null for all of them. */
+const actedOn: ReadonlyMap<string, object | null> = new Map<string, object | null>([
+  ['', sandboxSpecSchema.shape],
+  ['outputs.', outputsSchema.shape],
+  ['outputs.pins.', null],
+  ['limits.', limitsSchema.shape],
+])
 
 /**
  * A field given twice reads differently in different programs: the reviewer's viewer would show one value and
  * the sandbox obey the other. Only what we act on is looked at; what we merely keep may say what it likes.
  */
 function repeatedField(object: Node | undefined, prefix = ''): string | undefined {
+  const fields = actedOn.get(prefix) ?? null
   const seen = new Set<string>()
   for (const { children = [] } of object?.type === 'object' ? (object.children ?? []) : []) {
     const key = String(children[0]?.value)
     const path = `${prefix}${key}`
-    if (seen.has(key) && (prefix !== '' || key in sandboxSpecSchema.shape)) return path
+    if (seen.has(key) && (fields === null || Object.hasOwn(fields, key))) return path
     seen.add(key)
-    const inner = actedOn.has(path) ? repeatedField(children[1], `${path}.`) : undefined
+    const inner = actedOn.has(`${path}.`) ? repeatedField(children[1], `${path}.`) : undefined
     if (inner !== undefined) return inner
   }
   return undefined
@@ -152,9 +161,7 @@ function depthOf(text: string): number {
 
 /** Reads a spec from the caller's text. The text itself stays the record; this is what drivers act on. */
 export function parseSandboxSpec(text: string): SandboxSpec {
-  if (new TextEncoder().encode(text).length > maximumSpecBytes) {
-    throw specError('too_large', 'larger than 1 MiB', 'A spec is a contract, not a container for data.')
-  }
+  if (new TextEncoder().encode(text).length > maximumSpecBytes) throw tooLarge()
   // Such a text has no bytes of its own: stored, it would be another one.
   if (!text.isWellFormed()) {
     throw specError('not_text', 'it holds half a character (a lone surrogate)', 'Give whole characters.')

@@ -1,4 +1,5 @@
 import type { Handlers } from '../../shared/api.ts'
+import { isTerminal } from '../../shared/dispatch.ts'
 import type { DispatchDiskUse } from '../../shared/disk.ts'
 import { diskUseOfAll, verifyEvents } from '../store/index.ts'
 import type { Parts } from './parts.ts'
@@ -19,7 +20,7 @@ export function recordHandlers({ store, layout }: Parts): RecordHandlers {
       text: store.dispatches.get(store.dispatches.resolve(id)).sandboxSpecText,
     }),
     'dispatch.verify': async ({ id: reference }) => {
-      const { id, repoId, lastEventHash, started_at } = store.dispatches.get(
+      const { id, repoId, lastEventHash, started_at, status } = store.dispatches.get(
         store.dispatches.resolve(reference),
       )
       const gone = store.retention.removed(id).find(({ log }) => log === 'events')
@@ -28,7 +29,10 @@ export function recordHandlers({ store, layout }: Parts): RecordHandlers {
         return { ok: false, events: 0, problem }
       }
       if (repoId === null) return { ok: true, events: 0, problem: null }
-      return verifyEvents(layout.events(repoId, id), lastEventHash, { hasBegun: started_at !== null })
+      return verifyEvents(layout.events(repoId, id), lastEventHash, {
+        hasBegun: started_at !== null,
+        hasEnded: isTerminal(status),
+      })
     },
     'disk.use': async () => {
       const { dispatches, shared } = await diskUseOfAll(layout.dataDir)

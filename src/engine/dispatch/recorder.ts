@@ -31,6 +31,10 @@ export class Recorder {
     this.#early = []
   }
 
+  get log(): EventLog | null {
+    return this.#log ?? null
+  }
+
   watch(guards: Guards): void {
     this.#guards = guards
   }

@@ -91,12 +91,14 @@ async function interrupt(parts: Parts, dispatch: StoredDispatch): Promise<void> 
     if (workspace !== null) await rm(doorFolder(workspace.dir), { recursive: true, force: true })
     const contract = await readContract(parts, id).catch(() => null)
     // Opening repairs what the crash tore. To a log that is damaged or gone nothing is added.
-    await using log = (await proveEvents(path)).problem === null ? await createEventLog(path) : null
-    const proven = await provenBy(path, contract, workspace)
+    const anchor = { anchoredHash: store.dispatches.get(id).lastEventHash }
+    const { problem: damage } = await proveEvents(path, () => {}, anchor)
+    await using log = damage === null ? await createEventLog(path) : null
+    const proven = await provenBy(path, anchor, contract, workspace)
     const { problem } = proven.chain
     const append = (event: EventBody) => void (problem === null && log?.append(event))
-    outcome = { ...outcome, effective: proven.effective }
-    if (proven.ended !== null) outcome = { ...outcome, ...proven.ended, exitCode: proven.exitCode }
+    outcome = { ...outcome, effective: proven.effective, exitCode: proven.exitCode }
+    if (proven.ended !== null) outcome = { ...outcome, ...proven.ended }
     if (problem !== null) outcome = { ...outcome, error: withDamage(outcome.error, proven.chain) }
     if (proven.ended === null) {
       outcome = { ...outcome, error: await captureInto(parts, workspace, append, outcome.error) }
@@ -179,25 +181,30 @@ type Proven = {
 /** What the events say that are provably the supervisor's: one that somebody changed, or any after it, says nothing. */
 async function provenBy(
   path: string,
+  anchor: { readonly anchoredHash: string | null },
   contract: Contract | null,
   workspace: Workspace | null,
 ): Promise<Proven> {
   let seen = null as Observations | null
   let ended: Proven['ended'] = null
   let exitCode: number | null = null
-  const chain = await proveEvents(path, ({ event, at }) => {
-    // Ours, just now, and not part of the run.
-    if (event.type === 'LogRepaired') return
-    if (event.type === 'DispatchStarting') {
-      const terms = termsInLog(event) ?? (contract === null ? null : termsOf(contract))
-      if (terms !== null) seen ??= new Observations(terms)
-    }
-    seen?.observe(event, at)
-    if (event.type === 'AgentEnded') exitCode = event.exit_code
-    if (event.type === 'DispatchEnded' && event.status !== 'starting' && event.status !== 'running') {
-      ended = { status: event.status, error: event.error }
-    }
-  })
+  const chain = await proveEvents(
+    path,
+    ({ event, at }) => {
+      // Ours, just now, and not part of the run.
+      if (event.type === 'LogRepaired') return
+      if (event.type === 'DispatchStarting') {
+        const terms = termsInLog(event) ?? (contract === null ? null : termsOf(contract))
+        if (terms !== null) seen ??= new Observations(terms)
+      }
+      seen?.observe(event, at)
+      if (event.type === 'AgentEnded') exitCode = event.exit_code
+      if (event.type === 'DispatchEnded' && event.status !== 'starting' && event.status !== 'running') {
+        ended = { status: event.status, error: event.error }
+      }
+    },
+    anchor,
+  )
   // What it wrote still lies there to be measured; processor and memory went with the supervisor.
   if (seen !== null && workspace !== null) seen.diskMb = await seen.measureDisk(workspace.dir)
   return { effective: seen?.effective() ?? null, ended, exitCode, chain }

@@ -15,6 +15,7 @@ import {
   updateInvocation,
 } from '../workspace/index.ts'
 import type { AgentIo, Sink } from './agentIo.ts'
+import { anchorLog } from './anchor.ts'
 import { syncContract, writeContract } from './contractFile.ts'
 import { controlPath, listenForControl, type ControlHandler } from './control.ts'
 import { Observations, termsOf } from './effective.ts'
@@ -292,6 +293,7 @@ async function runAgent(
     options.onRunning?.(sandbox)
     await updateInvocation(layout, project.repoId, id, { status: 'running' })
     await mirror(parts, project.repoId, id)
+    using _anchored = recorder.log === null ? null : anchorLog(store, id, recorder.log)
     await using _changes = followChanges(parts, workspace, note)
     ended = await sandbox.ended
   }

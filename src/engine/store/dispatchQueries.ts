@@ -62,10 +62,17 @@ export function dispatchQueries({ orm, sqlite }: StoreDatabase) {
     setBoundary: compile(sqlite, () =>
       orm.update(dispatches).set(given('boundary')).where(and(isThisOne(), isUnfinished())),
     ),
+    anchor: compile(sqlite, () =>
+      orm.update(dispatches).set(given('lastEventHash')).where(and(isThisOne(), isUnfinished())),
+    ),
     finish: compile(sqlite, () =>
       orm
         .update(dispatches)
-        .set(given('status', 'exitCode', 'error', 'sandboxEffective', 'endedAt', 'lastEventHash'))
+        .set({
+          ...given('status', 'exitCode', 'error', 'endedAt', 'lastEventHash'),
+          // Another program may have left one in a row that had not ended: it is written once.
+          sandboxEffective: sql`COALESCE(${dispatches.sandboxEffective}, ${parameter('sandboxEffective')})`,
+        })
         .where(and(isThisOne(), isUnfinished())),
     ),
     status: compile<{ status: DispatchStatus }>(sqlite, () =>

@@ -160,6 +160,14 @@ export class DispatchRecords {
     this.#changed(id, () => this.#queries.setBoundary.run({ id, boundary }))
   }
 
+  /**
+   * The newest event that is surely in the log of one that runs: whoever cuts it off before the end is found out.
+   * Nobody else has anything to see in it, so nobody is told.
+   */
+  anchor(id: DispatchId, lastEventHash: string): void {
+    this.#attempt(() => this.#unsynced(() => this.#queries.anchor.run({ id, lastEventHash })))
+  }
+
   /** Outcome and terminal status in one statement. False when someone else had ended it already. */
   finish(id: DispatchId, outcome: Outcome): boolean {
     if (outcome.status === 'preflight_failed' && outcome.effective !== null) {

@@ -167,6 +167,69 @@ test('rows of another program, with other types and ids, are listed, found and g
   expect(store.dispatches.list({ limit: 9 }).map((row) => row.agent)).toEqual(['command', 'codex'])
 })
 
+describe('guards hold in a database that came from elsewhere', () => {
+  const addSpec = 'ALTER TABLE dispatches ADD COLUMN sandbox_spec TEXT COLLATE NOCASE'
+  const row = `dispatches (id, status, created_at, name) VALUES ('new', 'starting', 'x', 'review')`
+
+  test.each([
+    [
+      'a spec in a column that takes letters for the same',
+      `${addSpec}; UPDATE dispatches SET sandbox_spec = '{"a":1}'`,
+      'UPDATE dispatches SET sandbox_spec = upper(sandbox_spec)',
+      /immutable/,
+    ],
+    [
+      'the row before one with number -1',
+      '',
+      `INSERT INTO dispatches (rowid, id, status, created_at) VALUES (-1, 'new', 'starting', 'x')`,
+      /never replaced/,
+    ],
+  ])('%s', async (_, before, attack, refusal) => {
+    await lay('v17', before)
+    await using store = await openStore(dataDir)
+    expect(() => store.database.sqlite.exec(attack)).toThrow(refusal)
+  })
+
+  test('a replacing insert pushes nobody out, whatever another program allowed only once', async () => {
+    await lay('v17', 'CREATE UNIQUE INDEX once ON dispatches (name) WHERE name IS NOT NULL')
+    await using store = await openStore(dataDir)
+    store.database.sqlite.exec(`INSERT OR REPLACE INTO ${row}`)
+    expect(store.dispatches.list({ limit: 9 })).toHaveLength(4)
+  })
+
+  test('a row with number -1 is in nobody’s way', async () => {
+    await lay(
+      'v17',
+      `INSERT INTO dispatches (rowid, id, status, created_at) VALUES (-1, '20250601130000-00d4', 'completed', 'x')`,
+    )
+    await using store = await openStore(dataDir)
+    store.dispatches.create(aDispatch())
+    expect(store.dispatches.list({ limit: 9 })).toHaveLength(5)
+  })
+
+  test('what another program recorded of a run before its end is kept when it ends', async () => {
+    const early = `ALTER TABLE dispatches ADD COLUMN sandbox_effective TEXT;
+      UPDATE dispatches SET sandbox_effective = '{"turns_used":3}' WHERE status = 'running'`
+    await lay('v17', early)
+    await using store = await openStore(dataDir)
+    const [left] = store.dispatches.unfinished()
+    expect(store.dispatches.finish(left!.id, { ...anOutcome(), effective: null })).toBe(true)
+    expect(store.dispatches.get(left!.id).sandbox_effective).toEqual({ turns_used: 3 })
+  })
+})
+
+test.each(['TABLE changes (x)', 'VIEW settings AS SELECT 1 AS x'])(
+  'another program’s %s is in the way, said before anything is changed',
+  async (taken) => {
+    await lay('v17', `CREATE ${taken}`)
+    const before = schemaOf()
+    await expect(openStore(dataDir)).rejects.toThrow(/another program's/)
+    expect(schemaOf()).toEqual(before)
+    expect(version()).toBe(17)
+    expect(await backups()).toEqual([])
+  },
+)
+
 test('opening once more migrates nothing and keeps no further copy', async () => {
   await lay('v17')
   await (await openStore(dataDir)).close()

@@ -43,6 +43,7 @@ export async function migrate(
       const version = userVersion(database)
       refuseNewer(path, version, steps)
       const due = steps.filter((step) => step.version > version)
+      refuseTaken(database, path, version)
       if (!hasTables(database)) {
         for (const step of due) take(database, step)
       } else if (due[0] !== undefined) {
@@ -55,6 +56,49 @@ export async function migrate(
       if (database.inTransaction) database.exec('ROLLBACK')
       throw error
     }
+  }
+}
+
+type Tables = ReadonlyMap<string, readonly string[]>
+
+/** Names in SQLite are the same in any case. */
+function tablesOf(database: Database): Tables {
+  const rows = database
+    .prepare(
+      `SELECT lower(s.name) AS name, lower(c.name) AS "column" FROM sqlite_schema s, pragma_table_xinfo(s.name) c
+       WHERE s.type IN ('table', 'view')`,
+    )
+    .all() as { name: string; column: string }[]
+  const tables = new Map<string, string[]>()
+  for (const { name, column } of rows) tables.set(name, [...(tables.get(name) ?? []), column])
+  return tables
+}
+
+function tablesAfter(steps: readonly Migration[]): Tables {
+  const empty = new Sqlite(':memory:')
+  try {
+    for (const step of steps) step.up(empty)
+    return tablesOf(empty)
+  } finally {
+    empty.close()
+  }
+}
+
+/**
+ * A table of another program under a name that we are about to use is not ours to change, and nothing of ours would
+ * work on it. `dispatches` itself is brought to what we need, whatever it has.
+ */
+function refuseTaken(database: Database, path: string, version: number): void {
+  const present = tablesOf(database)
+  const ours = tablesAfter(allMigrations.filter((step) => step.version <= version))
+  for (const [name, columns] of tablesAfter(allMigrations)) {
+    const found = present.get(name)
+    if (found === undefined || ours.has(name) || name === 'dispatches') continue
+    if (columns.every((column) => found.includes(column))) continue
+    throw new OrangeryError('store.name_taken', `${path}: its "${name}" is another program's`, {
+      kind: 'refused',
+      hint: 'Nothing was changed. Rename it, or name another data folder with ORANGERY_DATA_DIR.',
+    })
   }
 }
 

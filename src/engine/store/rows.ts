@@ -55,7 +55,8 @@ export type Found<Columns> = { readonly [K in keyof Columns]: string | number | 
 
 /** Unknown or broken JSON of another program must not take the whole list down with it. */
 function parseJson(text: unknown): unknown {
-  if (typeof text !== 'string') return null
+  if (Buffer.isBuffer(text)) return text.toString('utf8')
+  if (typeof text !== 'string') return text ?? null
   try {
     return JSON.parse(text)
   } catch {

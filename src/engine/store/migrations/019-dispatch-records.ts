@@ -1,11 +1,11 @@
 import { ensureDispatches } from './002-dispatches.ts'
 import { addColumns, type Migration } from './migration.ts'
 
-const terminal = `('preflight_failed','completed','failed','timeout','cancelled','interrupted')`
+export const terminalStatuses = `('preflight_failed','completed','failed','timeout','cancelled','interrupted')`
 
-const asked =
+export const requestColumns =
   'parent_id agent role phase prompt sandbox sandbox_spec created_at level roots command repo_id'.split(' ')
-const happened = 'status sandbox_effective exit_code error ended_at last_event_hash'.split(' ')
+export const outcomeColumns = 'status sandbox_effective exit_code error ended_at last_event_hash'.split(' ')
 const differ = (columns: readonly string[]) =>
   columns.map((column) => `OLD.${column} IS NOT NEW.${column}`).join(' OR ')
 
@@ -19,18 +19,18 @@ const guards = [
    WHEN OLD.id IS NOT NEW.id OR OLD.rowid IS NOT NEW.rowid
    BEGIN SELECT RAISE(ABORT, 'a dispatch keeps its id'); END`,
   `CREATE TRIGGER dispatches_request_is_immutable BEFORE UPDATE ON dispatches
-   WHEN ${differ(asked)}
+   WHEN ${differ(requestColumns)}
    BEGIN SELECT RAISE(ABORT, 'what a dispatch was asked (sandbox_spec included) is immutable'); END`,
   `CREATE TRIGGER dispatches_outcome_is_final BEFORE UPDATE ON dispatches
-   WHEN OLD.status IN ${terminal} AND (${differ(happened)})
+   WHEN OLD.status IN ${terminalStatuses} AND (${differ(outcomeColumns)})
    BEGIN SELECT RAISE(ABORT, 'the outcome of a dispatch (sandbox_effective included) is written once'); END`,
   `CREATE TRIGGER dispatches_effective_comes_with_the_end BEFORE UPDATE OF sandbox_effective ON dispatches
    WHEN NEW.sandbox_effective IS NOT OLD.sandbox_effective
-     AND (OLD.sandbox_effective IS NOT NULL OR NEW.status NOT IN ${terminal} OR NEW.status = 'preflight_failed')
+     AND (OLD.sandbox_effective IS NOT NULL OR NEW.status NOT IN ${terminalStatuses} OR NEW.status = 'preflight_failed')
    BEGIN SELECT RAISE(ABORT, 'sandbox_effective is written once, with the terminal status'); END`,
   `CREATE TRIGGER dispatches_begin_without_effective BEFORE INSERT ON dispatches
    WHEN NEW.sandbox_effective IS NOT NULL
-     AND (NEW.status NOT IN ${terminal} OR NEW.status = 'preflight_failed')
+     AND (NEW.status NOT IN ${terminalStatuses} OR NEW.status = 'preflight_failed')
    BEGIN SELECT RAISE(ABORT, 'sandbox_effective is written once, with the terminal status'); END`,
   // INSERT OR REPLACE deletes without firing delete triggers unless the writer asked for recursive ones.
   `CREATE TRIGGER dispatches_are_never_replaced BEFORE INSERT ON dispatches

@@ -8,6 +8,7 @@ import { retentionMigration } from './023-retention.ts'
 import { workspacesMigration } from './024-workspaces.ts'
 import { turnsMigration } from './025-turns.ts'
 import { oneWayMigration } from './026-one-way.ts'
+import { exactGuardsMigration } from './027-exact-guards.ts'
 import type { Migration } from './migration.ts'
 
 /** Every step there is, in order. Numbers without a file never were a version of their own. */
@@ -22,6 +23,7 @@ export const migrations: readonly Migration[] = [
   workspacesMigration,
   turnsMigration,
   oneWayMigration,
+  exactGuardsMigration,
 ]
 
 export const schemaVersion = Math.max(...migrations.map((migration) => migration.version))
