@@ -223,8 +223,8 @@ const milliseconds = (from: bigint, to: bigint): number => Number(to - from) / 1
 
 const seeing: Row = {
   name: "seeing another process's change",
-  samples: 30,
-  warmups: 2,
+  samples: 5,
+  warmups: 1,
   async prepare(scope) {
     const folder = await mkdtemp(join(await benchFolder(), 'records-'))
     const window = scope.use(await openStore(join(folder, 'data')))
@@ -251,9 +251,14 @@ const seeing: Row = {
       window.dispatches.create(aDispatch(id, createdAt))
       return milliseconds(process.hrtime.bigint(), await told)
     }
-    const slower = async () => Math.max(await windowIsTold(), await commandLineIsTold())
+    /** One in thirty that comes late is late: what is judged are the worst ones. */
+    const slowest = async () => {
+      const times: number[] = []
+      for (let round = 0; round < 30; round++) times.push(await windowIsTold(), await commandLineIsTold())
+      return Math.max(...times)
+    }
     return {
-      subject: { name: 'the slower of both ways', sample: slower },
+      subject: { name: 'the slowest of 30, both ways', sample: slowest },
       peers: [{ name: '300 ms', sample: async () => 300 }],
       limits: [{ against: '300 ms', atMost: 1 }],
     }

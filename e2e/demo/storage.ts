@@ -101,6 +101,7 @@ export function storageDemo(dispatch: DispatchId): StorageHandlers {
           name: 'Make coupons work in the cart',
           status: 'completed',
           workspace: 9 * megabyte,
+          captures: megabyte,
           events: logs,
           output: 0,
           other: 0,

@@ -27,6 +27,12 @@ test('a run that kept to its spec shows both sides and neither difference nor vi
   expect([...fields.values()].filter((field) => field.differs || field.violation !== null)).toEqual([])
 })
 
+test('what another program left that is no object is shown as it is', () => {
+  const fields = compare(['Read', 'Bash'], 'ran unsandboxed')
+  expect(fields.get('sandbox_spec')).toMatchObject({ requested: '["Read","Bash"]', effective: null })
+  expect(fields.get('sandbox_effective')).toMatchObject({ effective: '"ran unsandboxed"' })
+})
+
 test('bounds of the parent that held are shown where nobody asked, and marked where something else was asked', () => {
   const ceiling = {
     tools_allowed: ['Read'],

@@ -8,6 +8,8 @@ export const dispatchDiskUseSchema = z.object({
   id: z.string(),
   /** What the agent wrote and has not been disposed of. */
   workspace: bytes,
+  /** What was captured of it: both sides of every change. What an earlier one had captured already is that one's. */
+  captures: bytes,
   /** The event log, with what crashes tore off it. */
   events: bytes,
   /** Terminal output. */
@@ -38,7 +40,7 @@ export const diskUseSchema = z.object({
     /** The database with its log. */
     records: bytes,
     backups: bytes,
-    /** Captured trees, shared by the changesets of a project. */
+    /** Captured trees that are no one dispatch's. */
     objects: bytes,
     other: bytes,
   }),

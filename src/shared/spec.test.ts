@@ -46,6 +46,12 @@ test('fields that are not known are kept as they were given, at every depth', ()
   })
 })
 
+test('a field that nobody knows may be given twice, whatever its name', () => {
+  for (const name of ['later', 'constructor', '__proto__', 'toString'])
+    expect(() => parseSandboxSpec(`{"${name}":1,"${name}":2}`)).not.toThrow()
+  expect(() => parseSandboxSpec('{"limits":{"gpus":1,"gpus":2}}')).not.toThrow()
+})
+
 test.each([
   ['not JSON at all', 'read-only', 'spec.not_json'],
   ['a comma too many', '{"access_mode":"full",}', 'spec.not_json'],

@@ -2,6 +2,7 @@ import { appendFile, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { createEngine } from '../../src/engine/index.ts'
+import { createEventLog } from '../../src/engine/store/index.ts'
 import { Bench, killSupervisor, processesWith, waitUntil } from '../dispatch/harness.ts'
 
 /** Kills the supervisor of an agent that has written a file, lets somebody at its log, and starts anew. */
@@ -21,7 +22,10 @@ async function recovered(bench: Bench, tamper: (log: string) => Promise<void>) {
   const tampered = await readFile(log).catch(() => null)
   bench.engine = await createEngine({ dataDir: bench.dataDir, host: 'command-line' })
   const dispatch = await bench.ended(id)
-  expect(await readFile(log).catch(() => null)).toEqual(tampered)
+  const left = await readFile(log).catch(() => null)
+  if (dispatch.error === 'its supervisor vanished')
+    expect(left?.subarray(0, tampered?.length)).toEqual(tampered)
+  else expect(left).toEqual(tampered)
   expect((await readdir(join(log, '..'))).filter((name) => name.includes('.torn-'))).toEqual([])
   // SPEC 5: one that was interrupted goes to review all the same.
   expect(dispatch.changeset).toMatchObject({ state: 'review', files: 1 })
@@ -73,6 +77,31 @@ test('what somebody changed in the log does not get into the record, nor anythin
   expect(dispatch.error).toMatch(/the event log is damaged: line 3/)
   expect(dispatch.sandbox_effective).toMatchObject({ driver: 'none', declared_equals_actual: { ok: false } })
   expect(await proof()).toMatchObject({ ok: false, events: 2 })
+})
+
+test('what the log proves of a run whose end nobody recorded is on record, its exit code included', async () => {
+  await using bench = await Bench.create()
+  const { dispatch, proof } = await recovered(bench, async (path) => {
+    await using log = await createEventLog(path)
+    log.append({ type: 'AgentEnded', exit_code: 3, signal: null })
+  })
+  expect(dispatch).toMatchObject({ status: 'interrupted', exit_code: 3, error: 'its supervisor vanished' })
+  expect(await proof()).toMatchObject({ ok: true })
+})
+
+test('lines that somebody cut off the end of a log, before anybody looked at it again, are missed', async () => {
+  await using bench = await Bench.create()
+  const { dispatch, proof } = await recovered(bench, async (path) => {
+    const lines = (await readFile(path, 'utf8')).trimEnd().split('\n')
+    const started = lines.findIndex((line) => line.includes('"AgentStarted"'))
+    expect(started).toBeGreaterThan(2)
+    await writeFile(path, lines.slice(0, started).join('\n') + '\n')
+  })
+  expect(dispatch).toMatchObject({
+    status: 'interrupted',
+    error: expect.stringMatching(/the event log is damaged: lines are missing from its end/),
+  })
+  expect(await proof()).toMatchObject({ ok: false })
 })
 
 test('a log that is gone is missed, and what the agent wrote goes to review', async () => {

@@ -39,7 +39,7 @@ function renderUse(use: DiskUse): string {
       `${size(use.logs)}, ${use.logs_kept === null ? 'all kept' : `kept up to ${size(use.logs_kept)}`}`,
     ],
     ['records', `${size(records)}, backups ${size(backups)}`],
-    ['captures', size(objects)],
+    ['captures', `${size(objects)} shared`],
     ['other', size(other)],
   ])
   if (use.dispatches.length === 0) return facts
@@ -48,11 +48,12 @@ function renderUse(use: DiskUse): string {
     each.status === null ? '-' : paintState(each.status),
     size(each.total),
     `${size(each.workspace)}${each.unreadable > 0 ? ` and ${plural(each.unreadable, 'closed folder')}` : ''}`,
+    size(each.captures),
     size(each.events + each.output),
     each.removed.length > 0 ? each.removed.map(({ log }) => `${log} removed`).join(', ') : '',
     showAll(each.name ?? ''),
   ])
-  return `${facts}\n\n${renderTable(['id', 'status', 'total', 'workspace', 'logs', '', 'name'], rows)}`
+  return `${facts}\n\n${renderTable(['id', 'status', 'total', 'workspace', 'captures', 'logs', '', 'name'], rows)}`
 }
 
 export function registerDisk(program: Command): void {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { tryGit } from '../base/git.ts'
+import { packOwners } from './packOwners.ts'
 import { Bench } from './testing.ts'
 
 const day = 24 * 60 * 60 * 1000
@@ -12,6 +13,8 @@ test('what only a forgotten changeset held goes from the store; what any other o
   const kept = await bench.dispatch('echo mine > other; echo D > deep/d; echo more >> landed')
   const applied = await bench.dispatch('seq 99 > landed')
   await changesets.apply(applied.id, { all: true, include_ignored: false }, 'me')
+  const owners = await packOwners(bench.layout, gone.workspace.repoId)
+  expect(new Set(owners.values())).toEqual(new Set([gone.id, kept.id, applied.id]))
   const gitDir = bench.layout.objects(gone.workspace.repoId)
   const isThere = async (text: string) => {
     const oid = (await tryGit(['hash-object', '--stdin'], { gitDir, input: text })).stdout.toString().trim()

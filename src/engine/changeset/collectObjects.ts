@@ -2,6 +2,7 @@ import { readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { RepoId } from '../../shared/ids.ts'
 import { tryGit } from '../base/git.ts'
+import { packedObjects } from './packedObjects.ts'
 import type { ApplyContext } from './transaction.ts'
 
 /** A pack is written before what refers to it: a young one may be needed by something that is not there yet. */
@@ -74,15 +75,4 @@ async function neededObjects(
   for (const [, oid] of walk.stdout.toString('latin1').matchAll(/^([0-9a-f]{40})/gm))
     if (oid !== undefined) named.add(oid)
   return named
-}
-
-/** The names in a pack index of version 2; null for anything else. */
-function packedObjects(index: Buffer): readonly string[] | null {
-  const [magic, names] = [Buffer.from('\xfftOc\0\0\0\x02', 'latin1'), 8 + 256 * 4]
-  if (index.length < names || !index.subarray(0, 8).equals(magic)) return null
-  const count = index.readUInt32BE(names - 4)
-  if (index.length < names + count * 20) return null
-  return Array.from({ length: count }, (_, at) =>
-    index.toString('hex', names + at * 20, names + at * 20 + 20),
-  )
 }

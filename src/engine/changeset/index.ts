@@ -1,1 +1,2 @@
+export { packOwners } from './packOwners.ts'
 export { createChangesets, type Changesets, type ChangesetsOptions } from './changesets.ts'

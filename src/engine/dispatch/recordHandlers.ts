@@ -1,10 +1,20 @@
+import { readdir } from 'node:fs/promises'
 import type { Handlers } from '../../shared/api.ts'
 import { isTerminal } from '../../shared/dispatch.ts'
 import type { DispatchDiskUse } from '../../shared/disk.ts'
+import type { RepoId } from '../../shared/ids.ts'
+import type { Layout } from '../base/paths.ts'
 import { diskUseOfAll, verifyEvents } from '../store/index.ts'
+import { packOwners } from '../changeset/index.ts'
 import type { Parts } from './parts.ts'
 
 type RecordHandlers = Pick<Handlers, 'dispatch.spec' | 'dispatch.verify' | 'disk.use' | 'disk.keep_logs'>
+
+async function allPackOwners(layout: Layout): Promise<ReadonlyMap<string, string>> {
+  const repos = (await readdir(layout.repos).catch((): string[] => [])) as RepoId[]
+  const owners = await Promise.all(repos.map((repoId) => packOwners(layout, repoId)))
+  return new Map(owners.flatMap((each) => [...each]))
+}
 
 /** What the records say about themselves: proof and cost. */
 export function recordHandlers({ store, layout }: Parts): RecordHandlers {
@@ -35,7 +45,7 @@ export function recordHandlers({ store, layout }: Parts): RecordHandlers {
       })
     },
     'disk.use': async () => {
-      const { dispatches, shared } = await diskUseOfAll(layout.dataDir)
+      const { dispatches, shared } = await diskUseOfAll(layout.dataDir, await allPackOwners(layout))
       const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)
       return {
         total: sum([...Object.values(shared), ...dispatches.map((each) => each.total)]),

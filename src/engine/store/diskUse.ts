@@ -13,6 +13,7 @@ type Owner = { readonly id: string; readonly share: Share } | { readonly shared:
 const emptyUse = (id: string): DispatchDiskUse => ({
   id,
   workspace: 0,
+  captures: 0,
   events: 0,
   output: 0,
   other: 0,
@@ -20,12 +21,15 @@ const emptyUse = (id: string): DispatchDiskUse => ({
   unreadable: 0,
 })
 
-/** `repos/<repo>/invocations/<id>/events.ndjson`: nothing deeper changes who pays. */
-const decidingNames = 5
+/** `repos/<repo>/objects.git/objects/pack/pack-….pack`: nothing deeper changes who pays. */
+const decidingNames = 6
+
+/** By the name of a pack without its ending: whose capture wrote it. */
+type PackOwners = ReadonlyMap<string, string>
 const slash = Buffer.from('/')
 
-function ownerOf(names: readonly string[]): Owner {
-  const [first = '', second = '', kind = '', id = '', file = ''] = names
+function ownerOf(names: readonly string[], packs: PackOwners): Owner {
+  const [first = '', second = '', kind = '', id = '', file = '', inner = ''] = names
   if (first === 'repos' && isDispatchId(id)) {
     if (kind === 'sandboxes') return { id, share: 'workspace' }
     if (kind === 'invocations') {
@@ -34,7 +38,10 @@ function ownerOf(names: readonly string[]): Owner {
     }
     if (kind === 'changesets') return { id, share: 'other' }
   }
-  if (first === 'repos' && kind === 'objects.git') return { shared: 'objects' }
+  if (first === 'repos' && kind === 'objects.git') {
+    const captor = packs.get(inner.replace(/\.\w+$/, ''))
+    return captor === undefined ? { shared: 'objects' } : { id: captor, share: 'captures' }
+  }
   if (first === 'archive' && isDispatchId(second)) return { id: second, share: 'other' }
   if (first.startsWith('orangery.db.v')) return { shared: 'backups' }
   if (first.startsWith('orangery.db')) return { shared: 'records' }
@@ -46,12 +53,17 @@ class DiskCount {
   readonly dispatches = new Map<string, DispatchDiskUse>()
   readonly shared: SharedUse = { records: 0, backups: 0, objects: 0, other: 0 }
   readonly #seen = new Set<string>()
+  readonly #packs: PackOwners
+
+  constructor(packs: PackOwners) {
+    this.#packs = packs
+  }
 
   /** `names` leads from the data folder to the path. Paths stay bytes: an agent's names need not be text. */
   async add(path: Buffer, names: readonly string[]): Promise<void> {
     const facts = await lstat(path, { bigint: true }).catch(() => null)
     if (facts === null) return
-    const owner = ownerOf(names)
+    const owner = ownerOf(names, this.#packs)
     if (!facts.isDirectory() && facts.nlink > 1n) {
       const file = `${facts.dev}:${facts.ino}`
       if (this.#seen.has(file)) return
@@ -87,10 +99,10 @@ class DiskCount {
   }
 }
 
-/** What one dispatch costs. */
+/** What one dispatch costs, but for its captures. */
 export async function diskUse(dataDir: string, id: string): Promise<DispatchDiskUse> {
   if (!isDispatchId(id)) return emptyUse(id)
-  const count = new DiskCount()
+  const count = new DiskCount(new Map())
   const repos = await readdir(layout(dataDir).repos).catch((): string[] => [])
   const folders = repos.flatMap((repo) =>
     ['invocations', 'sandboxes', 'changesets'].map((kind) => ['repos', repo, kind, id]),
@@ -103,8 +115,9 @@ export async function diskUse(dataDir: string, id: string): Promise<DispatchDisk
 /** What everything under the data folder costs: each dispatch, and what they share. */
 export async function diskUseOfAll(
   dataDir: string,
+  packs: PackOwners = new Map(),
 ): Promise<{ readonly dispatches: readonly DispatchDiskUse[]; readonly shared: SharedUse }> {
-  const count = new DiskCount()
+  const count = new DiskCount(packs)
   await count.add(Buffer.from(dataDir), [])
   return { dispatches: [...count.dispatches.values()], shared: count.shared }
 }

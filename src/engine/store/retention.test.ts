@@ -140,11 +140,17 @@ test('a dispatch costs what it holds: workspace, logs and the rest, each file on
   expect(use.events).toBe(4 * kilobyte)
   expect(use.other).toBeGreaterThanOrEqual(16 * kilobyte)
   expect(use.total).toBe(use.workspace + use.output + use.events + use.other)
+  expect(use.captures).toBe(0)
 
   const all = await diskUseOfAll(dataDir)
   expect(all.dispatches).toEqual([use])
   expect(all.shared.objects).toBeGreaterThanOrEqual(50 * kilobyte)
   expect(all.shared.records).toBeGreaterThan(0)
+
+  await put(join(places.objects(repoId), 'objects', 'pack', 'pack-1.pack'), 50 * kilobyte)
+  const owned = await diskUseOfAll(dataDir, new Map([['pack-1', id]]))
+  expect(owned.dispatches[0]?.captures).toBe(52 * kilobyte)
+  expect(owned.shared.objects).toBeLessThan(all.shared.objects + 20 * kilobyte)
 })
 
 test('what is not there costs nothing, and no reference leads out of the data folder', async () => {

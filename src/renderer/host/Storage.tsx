@@ -21,7 +21,7 @@ function Use({ use, most }: { use: DiskUse['dispatches'][number]; most: number }
         // A sandbox in which nothing ran yet has a cost, but no page.
         disabled={use.status === null}
         onClick={() => go({ page: 'dispatch', id: use.id, tab: null })}
-        title={`Workspace ${bytes(use.workspace)}, logs ${bytes(use.events + use.output)}, other ${bytes(use.other)}`}
+        title={`Workspace ${bytes(use.workspace)}, captures ${bytes(use.captures)}, logs ${bytes(use.events + use.output)}, other ${bytes(use.other)}`}
         className="grid w-full grid-cols-[1fr_8rem_5rem] items-center gap-3 px-4 py-2 text-left outline-offset-[-2px] enabled:hover:bg-hover tight:grid-cols-[1fr_3rem_5rem]"
       >
         <span className="min-w-0 truncate">
@@ -117,7 +117,7 @@ export function Storage() {
     <>
       <Section
         title="Dispatches"
-        hint={`Captured trees ${bytes(shared.objects)}, records ${bytes(shared.records)}, backups ${bytes(shared.backups)}.`}
+        hint={`Shared: captures ${bytes(shared.objects)}, records ${bytes(shared.records)}, backups ${bytes(shared.backups)}.`}
         aside={<span className="tabular text-large text-ink-soft">{bytes(total)}</span>}
       >
         <Rows empty="No dispatch costs anything yet.">

@@ -1,0 +1,39 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { RepoId } from '../../shared/ids.ts'
+import type { Layout } from '../base/paths.ts'
+import { packedObjects } from './packedObjects.ts'
+
+/**
+ * Which changeset each pack of a project's store was written for: the oldest that names anything in it. One whose
+ * changeset is gone is nobody's.
+ */
+export async function packOwners(layout: Layout, repoId: RepoId): Promise<ReadonlyMap<string, string>> {
+  const folder = join(layout.objects(repoId), 'objects', 'pack')
+  const indexes = (await readdir(folder).catch((): string[] => [])).filter((name) => name.endsWith('.idx'))
+  const packOf = new Map<string, string[]>()
+  for (const index of indexes) {
+    const bytes = await readFile(join(folder, index)).catch(() => null)
+    const pack = index.slice(0, -'.idx'.length)
+    for (const oid of (bytes === null ? null : packedObjects(bytes)) ?? [])
+      packOf.set(oid, [...(packOf.get(oid) ?? []), pack])
+  }
+  const owners = new Map<string, string>()
+  const changesets = join(layout.repo(repoId), 'changesets')
+  for (const id of (await readdir(changesets).catch((): string[] => [])).sort()) {
+    for (const oid of await namedIn(join(changesets, id)))
+      for (const pack of packOf.get(oid) ?? []) if (!owners.has(pack)) owners.set(pack, id)
+  }
+  return owners
+}
+
+async function namedIn(folder: string): Promise<ReadonlySet<string>> {
+  const named = new Set<string>()
+  const files = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => [])
+  for (const file of files) {
+    if (!file.isFile()) continue
+    const text = await readFile(join(file.parentPath, file.name), 'latin1').catch(() => '')
+    for (const [oid] of text.matchAll(/\b[0-9a-f]{40}\b/g)) named.add(oid)
+  }
+  return named
+}
