@@ -85,6 +85,7 @@ async function spawnIn(page: Page, project: string, command: string, more?: More
   await dialog.getByRole('textbox', { name: 'Command', exact: true }).fill(command)
   await more?.(dialog)
   await expect(dialog.getByText('Ready to start')).toBeVisible()
+  await expect(dialog.getByText(/^The sandbox it would get, \d+ lines$/)).toBeVisible()
   await dialog.getByRole('button', { name: /^Start/ }).click()
   await expect(dialog).toBeHidden()
 }
