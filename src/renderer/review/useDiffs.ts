@@ -26,14 +26,25 @@ export function useDiffs(id: string, changeset: Changeset): Diffs {
   })
   const asked = useRef(new Set<string>())
 
-  const together = useMemo(() => {
-    if (whole.data === undefined || whole.data.revision !== revision || roots.length > 1) return null
-    const patches = splitPatch(whole.data.text)
+  const { data, refetch } = whole
+  const read = useMemo(() => {
+    if (data === undefined || roots.length > 1) return null
+    const patches = splitPatch(data.text)
     // The last patch of a cut answer is cut, too.
-    return new Map(
-      (whole.data.truncated ? patches.slice(0, -1) : patches).map(({ path, text }) => [path, text]),
-    )
-  }, [whole.data, revision, roots.length])
+    const kept = data.truncated ? patches.slice(0, -1) : patches
+    return { revision: data.revision, patches: new Map(kept.map(({ path, text }) => [path, text])) }
+  }, [data, roots.length])
+  // While the agent goes on, answers run ahead of what is being read: that stays as it is.
+  const shown = useRef(read)
+  if (read?.revision === revision) shown.current = read
+  const together = shown.current?.revision === revision ? shown.current.patches : null
+
+  // One that was given before the last change is asked for again, once for each that differs.
+  const differs = data !== undefined && together === null && roots.length === 1
+  const difference = differs ? `${revision} ${data.revision}` : null
+  useEffect(() => {
+    if (difference !== null) void refetch()
+  }, [difference, refetch])
 
   const load = (file: ChangedFile) => {
     const name = `${revision} ${keyOf(file)}`
