@@ -4,6 +4,7 @@ test('dispatches stand by what needs a person, and search narrows them', async (
   const { page } = demo
   const list = page.getByRole('navigation', { name: 'Dispatches' })
   await expect(list.getByRole('heading')).toHaveText(['Waiting for you3', 'Running1', 'Earlier6'])
+  await expect(page.locator('label', { has: page.getByText('/', { exact: true }) })).toHaveCount(1)
   await page.keyboard.press('/')
   await page.keyboard.type('importer')
   await expect(list.getByRole('button')).toHaveCount(1)
@@ -36,6 +37,10 @@ test('a review goes by keyboard alone, and a typed comment is not lost', async (
   const { page } = demo
   await page.getByRole('button', { name: /Make coupons work/ }).click()
   await expect(page.locator('[data-hunk]').first()).toBeVisible()
+  // The key goes to the files of the review now, and only there it is said.
+  const slash = page.locator('label', { has: page.getByText('/', { exact: true }) })
+  await expect(slash).toHaveCount(1)
+  await expect(slash.getByPlaceholder('Find a file')).toBeVisible()
   await page.keyboard.press('j')
   await page.keyboard.press('r')
   await page.getByRole('textbox', { name: 'Comment for rework' }).fill('Not in my shell')

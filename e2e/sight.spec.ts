@@ -1,5 +1,5 @@
 import { expect, test } from './demoHouse.ts'
-import { faintTexts, namelessControls } from './sight.ts'
+import { colouredWords, cutButtons, faintTexts, namelessControls } from './sight.ts'
 
 const places = async (idOf: (name: string) => Promise<string>) => {
   const coupons = await idOf('Make coupons')
@@ -23,6 +23,10 @@ for (const theme of ['light', 'dark'] as const) {
     for (const place of await places(demo.idOf)) {
       await demo.go(place)
       await expect(page.getByRole('main').getByRole('heading').first()).toBeVisible()
+      if (place.endsWith('/changes')) {
+        await page.getByRole('option', { name: /coupons\.ts/ }).click()
+        await expect.poll(() => colouredWords(page)).toBeGreaterThan(20)
+      }
       expect(await namelessControls(page), place).toEqual([])
       expect(await faintTexts(page), place).toEqual([])
     }
@@ -92,4 +96,40 @@ test('a long path gives way with an ellipsis, and its ending stays', async ({ de
   expect(boxes.map((box) => box.text)).toEqual(['src/legacy/', 'discount', '.js'])
   expect(boxes.at(-1)?.cut).toBe(false)
   for (const box of boxes.filter((each) => each.cut)) expect(box.width).toBeGreaterThan(12)
+})
+
+test('whatever the width of the window, every button of a review lies wholly within its pane', async ({
+  demo,
+}) => {
+  const { page } = demo
+  const get = demo.handlers['changeset.get']
+  const worse: Partial<typeof demo.handlers> = {
+    'changeset.get': async (input, caller) => {
+      const changeset = await get(input, caller)
+      const files = changeset.files.map((file, at) => ({
+        ...file,
+        reopened: at < 2,
+        // A name of one word, a long one, and so many lines that the diff is shown only when asked for.
+        ...(at % 2 === 1 ? { insertions: 50_000, deletions: 12_345 } : {}),
+      }))
+      return { ...changeset, files, insertions: 150_005, deletions: 40_000 }
+    },
+  }
+  Object.assign(demo.handlers, worse)
+  await page.getByRole('button', { name: /Make coupons work/ }).click()
+  await expect(page.locator('[data-hunk]').first()).toBeVisible()
+  const shows = page.getByRole('button', { name: 'Show 62345 changed lines' })
+  await expect(shows.first()).toBeVisible()
+  for (const layout of ['Unified', 'Side by side']) {
+    await page.getByRole('radio', { name: layout }).click()
+    for (const width of [640, 800, 960, 1024, 1100, 1600]) {
+      await page.setViewportSize({ width, height: 768 })
+      await expect.poll(() => cutButtons(page), { message: `${layout} at ${width}` }).toEqual([])
+    }
+  }
+  // The positive control: a button that has left the pane is found.
+  await page.evaluate(
+    `document.querySelector('[data-file-header]').insertAdjacentHTML('beforeend', '<button style="position:fixed;left:99vw;width:99px">x</button>')`,
+  )
+  await expect.poll(() => cutButtons(page)).toHaveLength(1)
 })

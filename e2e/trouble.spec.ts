@@ -7,6 +7,12 @@ test('a host that goes away is said at once, and the page keeps what it knew', a
   await house.killHost()
   await expect(page.getByRole('alert')).toContainText('Connection to Orangery lost')
   await expect(page.getByRole('heading', { name: 'echo still here' })).toBeVisible()
+  await expect(page.getByRole('button', { name: 'Not connected' })).toBeVisible()
+  await page.keyboard.press('n')
+  const dialog = page.getByRole('dialog', { name: 'New dispatch' })
+  await dialog.getByRole('textbox', { name: 'Command', exact: true }).fill('true')
+  await expect(dialog.getByText('Not connected. What you filled in stays here')).toBeVisible()
+  await expect(dialog.getByRole('button', { name: /^Start/ })).toBeDisabled()
 })
 
 test('a folder that is not there is said before the start', async ({ house }) => {

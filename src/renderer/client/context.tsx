@@ -6,7 +6,12 @@ import type { Connection, ConnectionState } from './connection.ts'
 
 const ConnectionContext = createContext<Connection | null>(null)
 
-const lost = () => Promise.reject(new OrangeryError('wire.lost', 'connection to Orangery: not there yet'))
+const lost = () =>
+  Promise.reject(
+    new OrangeryError('wire.lost', 'connection to Orangery: lost for now', {
+      hint: 'Try again once the window is connected.',
+    }),
+  )
 const noClient: Client = {
   call: lost,
   // oxlint-disable-next-line require-yield -- there is nothing to yield without a connection

@@ -65,7 +65,12 @@ const waysOf = (commits: number) =>
     {
       value: 'merge',
       label: 'Merge',
-      detail: commits === 0 ? 'as a commit of its own' : `with the ${commits} commits of the agent`,
+      detail:
+        commits === 0
+          ? 'as a commit of its own'
+          : commits === 1
+            ? 'with the commit of the agent'
+            : `with the ${commits} commits of the agent`,
     },
     { value: 'squash', label: 'Squash', detail: 'into one commit' },
     { value: 'apply', label: 'Apply only', detail: 'without a commit' },

@@ -11,6 +11,7 @@ import {
 // oxlint-disable-next-line import/default -- the bundler gives a worker a default export
 import DiffWorker from '@pierre/diffs/worker/worker.js?worker'
 import { useCallback, useEffect, useMemo, useRef, type ReactNode } from 'react'
+import { codeThemes } from './codeTheme.ts'
 import { visiblePatch } from './patch.ts'
 import './diff.css'
 
@@ -42,7 +43,7 @@ const highlightCharacters = 300_000
 const workers = Math.max(1, Math.min(3, (navigator.hardwareConcurrency || 2) - 1))
 
 const poolOptions = { workerFactory: () => new DiffWorker(), poolSize: workers }
-const highlighterOptions = { theme: { light: 'pierre-light', dark: 'pierre-dark' } }
+const highlighterOptions = { theme: codeThemes }
 
 const emptyDiff = (name: string): FileDiffMetadata => ({
   name,

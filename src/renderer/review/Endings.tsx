@@ -28,7 +28,9 @@ export function AbandonDialog({ open, changeset, onClose }: EndingProps) {
       title="Abandon these changes"
       description={
         <>
-          {countFiles(changeset.files.length)} leave review and will not reach your folder. They are kept in
+          {changeset.files.length === 1
+            ? '1 file leaves review and will not reach your folder. It is kept in'
+            : `${changeset.files.length} files leave review and will not reach your folder. They are kept in`}{' '}
           the archive for 30 days, your own files stay as they are.
         </>
       }

@@ -58,7 +58,7 @@ export function FileHeader({
   return (
     <div
       data-file-header={file.path}
-      className={`flex h-10 items-center gap-2 bg-sunken px-3 font-sans text-base text-ink ${file.protected ? 'shadow-[inset_3px_0_0_var(--bad-solid)]' : current ? 'shadow-[inset_3px_0_0_var(--accent)]' : ''}`}
+      className={`@container flex h-10 items-center gap-2 bg-sunken px-3 font-sans text-base text-ink ${file.protected ? 'shadow-[inset_3px_0_0_var(--bad-solid)]' : current ? 'shadow-[inset_3px_0_0_var(--accent)]' : ''}`}
     >
       <Button
         look="quiet"
@@ -69,7 +69,7 @@ export function FileHeader({
         onClick={onToggle}
       />
       <ChangeLetter change={file.change} />
-      <span className="flex min-w-[45%] flex-1 items-center gap-1.5 font-mono text-small">
+      <span className="flex min-w-0 flex-auto items-center gap-1.5 font-mono text-small">
         {file.from_path !== undefined && (
           <>
             <PathText path={file.from_path} className="text-ink-faint" />
@@ -84,7 +84,7 @@ export function FileHeader({
             className="ml-1 font-sans"
             title="Can run code or change how tools behave. Decided on one by one."
           >
-            Protected
+            <span className="@max-[28rem]:sr-only">Protected</span>
           </Badge>
         )}
         {file.ignored && <Badge className="ml-1 font-sans">Ignored</Badge>}
@@ -96,7 +96,7 @@ export function FileHeader({
             className="ml-1 inline-flex h-5 shrink-0 items-center gap-1 rounded-md bg-live-wash px-1.5 font-sans text-micro font-medium text-live hover:brightness-95"
           >
             <GitCompareArrows size={11} />
-            Changed again
+            <span className="@max-[34rem]:sr-only">Changed again</span>
           </button>
         )}
       </span>
@@ -106,11 +106,14 @@ export function FileHeader({
         </span>
       )}
       {collapsed && lines > 0 && (
-        <Button look="quiet" size="small" onClick={onToggle}>
-          {loaded ? `Show ${lines} changed lines` : 'Load diff'}
+        <Button look="quiet" size="small" onClick={onToggle} className="@max-[26rem]:hidden">
+          {loaded ? 'Show' : 'Load'}
+          <span className="@max-[38rem]:sr-only">{loaded ? `${lines} changed lines` : 'diff'}</span>
         </Button>
       )}
-      {lines > 0 && <Counts insertions={file.insertions} deletions={file.deletions} />}
+      {lines > 0 && (
+        <Counts insertions={file.insertions} deletions={file.deletions} className="@max-[22rem]:hidden" />
+      )}
       {file.refused === null && (
         <Verdicts
           decision={decision}

@@ -43,9 +43,9 @@ export function HunkBar({
       data-hunk={index}
       data-decision={decision ?? 'open'}
       data-current={current}
-      className={`border-y border-line px-3 font-sans ${current ? 'bg-accent-wash' : 'bg-sunken'} ${rails[decision ?? 'open']}`}
+      className={`@container border-y border-line px-3 font-sans ${current ? 'bg-accent-wash' : 'bg-sunken'} ${rails[decision ?? 'open']}`}
     >
-      <div className="flex h-8 items-center gap-2">
+      <div className={`flex h-8 items-center gap-2 ${current ? 'text-ink-soft' : 'text-ink-faint'}`}>
         <Verdicts
           decision={decision}
           disabled={!editable}
@@ -55,7 +55,7 @@ export function HunkBar({
         />
         {provenance !== null && (
           <span
-            className="flex max-w-64 min-w-0 tight:hidden items-center gap-1 truncate text-micro text-ink-faint"
+            className="flex max-w-64 min-w-0 items-center gap-1 truncate text-micro @max-[34rem]:hidden"
             title={provenance.certain ? 'Written by this' : 'Likely written by this: it fits in time'}
           >
             <History size={12} className="shrink-0" />
@@ -64,10 +64,10 @@ export function HunkBar({
             </span>
           </span>
         )}
-        <span className="min-w-0 flex-1 truncate text-right font-mono text-micro text-ink-faint">
+        <span className="min-w-0 flex-1 truncate text-right font-mono text-micro">
           <Plain>{header}</Plain>
         </span>
-        <span className="tabular shrink-0 text-micro text-ink-faint">
+        <span className="tabular shrink-0 text-micro">
           {index + 1}/{count}
         </span>
       </div>

@@ -43,10 +43,10 @@ function Scope({ shown, onShown, commits }: Pick<ReviewBarProps, 'shown' | 'onSh
   const scopes = scopesOf(commits)
   return (
     <>
-      <span className="max-[66rem]:hidden">
+      <span className="@max-[66rem]:hidden">
         <Segments label="What to show" value={shown} onChange={onShown} segments={scopes} />
       </span>
-      <span className="hidden max-[66rem]:inline">
+      <span className="hidden min-w-0 @max-[66rem]:inline-flex">
         <Menu
           trigger={
             <Button look="quiet" size="small" aria-label="What to show">
@@ -70,11 +70,14 @@ export function ReviewBar(props: ReviewBarProps) {
   const { tally, insertions, deletions, layout, onLayout, find, onFind, findRef, onFiles } = props
   const part = tally.hunks === 0 ? 0 : tally.decidedHunks / tally.hunks
   return (
-    <div className="flex h-10 shrink-0 items-center gap-3 border-b border-line px-3 tight:gap-2">
+    <div
+      data-review-bar
+      className="@container flex h-10 shrink-0 items-center gap-3 border-b border-line px-3 tight:gap-2"
+    >
       <span className="hidden tight:inline">
         <Button look="quiet" size="small" icon={<Files size={14} />} aria-label="Files" onClick={onFiles} />
       </span>
-      <label className="flex h-7 w-58 items-center gap-2 rounded-md bg-hover px-2 focus-within:bg-raised focus-within:shadow-[0_0_0_1px_var(--accent-line)] max-[64rem]:w-46 tight:w-auto tight:min-w-0 tight:flex-1">
+      <label className="flex h-7 w-58 min-w-16 shrink items-center gap-2 rounded-md bg-hover px-2 focus-within:bg-raised focus-within:shadow-[0_0_0_1px_var(--accent-line)] tight:w-auto tight:flex-1">
         <Search size={13} className="shrink-0 text-ink-faint" />
         <input
           ref={findRef}
@@ -91,27 +94,28 @@ export function ReviewBar(props: ReviewBarProps) {
         />
         <Keys>/</Keys>
       </label>
-      <span className="flex items-center gap-2 text-small text-ink-soft" role="status">
-        <span className="h-1 w-16 overflow-hidden rounded-full bg-active max-[60rem]:hidden">
+      <span className="flex shrink-0 items-center gap-2 text-small text-ink-soft" role="status">
+        <span className="h-1 w-16 overflow-hidden rounded-full bg-active @max-[42rem]:hidden">
           <span
             className="block h-full rounded-full bg-accent transition-[width]"
             style={{ width: `${part * 100}%` }}
           />
         </span>
         <span className="tabular whitespace-nowrap">
-          {tally.decidedHunks}/{tally.hunks} decided
+          {tally.decidedHunks}/{tally.hunks}
+          <span className="@max-[28rem]:sr-only"> decided</span>
         </span>
-        <span className="tabular whitespace-nowrap text-ink-faint max-[64rem]:hidden">
+        <span className="tabular whitespace-nowrap text-ink-faint @max-[54rem]:hidden">
           in {tally.files} {tally.files === 1 ? 'file' : 'files'}
         </span>
       </span>
-      <Counts insertions={insertions} deletions={deletions} className="max-[52rem]:hidden" />
+      <Counts insertions={insertions} deletions={deletions} className="@max-[50rem]:hidden" />
       {tally.protectedOpen > 0 && (
         <Badge
           tone="bad"
           icon={<Lock size={11} />}
           title="Protected files are decided on one by one."
-          className="tight:hidden"
+          className="@max-[38rem]:hidden"
         >
           {tally.protectedOpen} protected
         </Badge>

@@ -61,7 +61,7 @@ export function Verdicts({
     )
   }
   return (
-    <span className="inline-flex gap-0.5">
+    <span className="inline-flex shrink-0 gap-0.5">
       {(Object.keys(verdictWords) as Verdict[]).map((verdict) => {
         const { label, done, keys, icon: Icon, on } = verdictWords[verdict]
         const held = decision === verdict
@@ -78,7 +78,7 @@ export function Verdicts({
             className={held ? on : ''}
             onClick={() => (held ? onDecide(null) : verdict === 'rework' ? onRework() : onDecide(verdict))}
           >
-            {compact ? undefined : held ? done : label}
+            {compact ? undefined : <span className="@max-[20rem]:hidden">{held ? done : label}</span>}
           </Button>
         )
       })}

@@ -2,6 +2,7 @@ import { CircleHelp, Cpu, Inbox, Monitor, Moon, Plus, Search, Sun } from 'lucide
 import { useDeferredValue, useMemo, useRef, useState } from 'react'
 import type { BoundaryRequest } from '../../shared/escalation.ts'
 import type { DispatchRow } from '../../shared/dispatch.ts'
+import { useConnectionState } from '../client/context.tsx'
 import { useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Keys } from '../design/Keys.tsx'
@@ -34,6 +35,7 @@ function ThemeButton() {
 }
 
 function HostLine() {
+  const isLost = useConnectionState().status === 'lost'
   const doctor = useAnswer('host.doctor', {})
   const sandboxes = doctor.data?.levels.filter((level) => level.level > 0 && level.available) ?? []
   const route = useRoute()
@@ -47,9 +49,18 @@ function HostLine() {
         onClick={() => go({ page: 'host', tab: 'isolation' })}
         className="flex h-7 min-w-0 flex-1 items-center gap-2 rounded-md px-2 text-small text-ink-soft hover:bg-hover aria-[current=page]:bg-active"
       >
-        <Cpu size={14} className={doctor.data !== undefined && !ready ? 'text-bad' : 'text-ink-faint'} />
+        <Cpu
+          size={14}
+          className={doctor.data !== undefined && !ready && !isLost ? 'text-bad' : 'text-ink-faint'}
+        />
         <span className="truncate">
-          {doctor.data === undefined ? 'This computer' : ready ? 'Sandbox ready' : 'No sandbox available'}
+          {isLost
+            ? 'Not connected'
+            : doctor.data === undefined
+              ? 'This computer'
+              : ready
+                ? 'Sandbox ready'
+                : 'No sandbox available'}
         </span>
       </button>
       {orphans > 0 && (
@@ -91,7 +102,7 @@ export function Sidebar({ rows, requests, onSpawn, className = '' }: SidebarProp
     const next = ids[Math.max(0, Math.min(ids.length - 1, at + by))]
     if (next !== undefined) go({ page: 'dispatch', id: next, tab: null })
   }
-  useKeys({
+  const hears = useKeys({
     ArrowDown: () => step(1),
     ArrowUp: () => step(-1),
     '/': () => search.current?.focus(),
@@ -136,7 +147,7 @@ export function Sidebar({ rows, requests, onSpawn, className = '' }: SidebarProp
             spellCheck={false}
             className="min-w-0 flex-1 bg-transparent outline-none"
           />
-          <Keys>/</Keys>
+          {hears('/') && <Keys>/</Keys>}
         </label>
       </div>
       {requests.length > 0 && (

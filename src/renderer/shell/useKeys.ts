@@ -1,4 +1,4 @@
-import { useEffect, useRef } from 'react'
+import { useEffect, useRef, useSyncExternalStore } from 'react'
 
 const isTyping = (target: EventTarget | null) =>
   target instanceof HTMLElement &&
@@ -8,6 +8,18 @@ export type KeyMap = Readonly<Record<string, () => void>>
 
 /** Who opened last hears a key first: a review's `/` comes before that of the list beside it. */
 const listening: { current: KeyMap }[] = []
+const watching = new Set<() => void>()
+let changes = 0
+
+function told(): void {
+  changes++
+  for (const tell of watching) tell()
+}
+
+function watch(tell: () => void): () => void {
+  watching.add(tell)
+  return () => watching.delete(tell)
+}
 
 function onKey(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return
@@ -26,15 +38,19 @@ function onKey(event: KeyboardEvent): void {
   act()
 }
 
-/** Single keys, out of the way while someone types or a dialog is open. */
-export function useKeys(keys: KeyMap): void {
+/** Single keys, out of the way while someone types or a dialog is open. Says which of them it would hear now. */
+export function useKeys(keys: KeyMap): (key: string) => boolean {
   const latest = useRef(keys)
   latest.current = keys
+  useSyncExternalStore(watch, () => changes)
   useEffect(() => {
     if (listening.push(latest) === 1) window.addEventListener('keydown', onKey)
+    told()
     return () => {
       listening.splice(listening.indexOf(latest), 1)
       if (listening.length === 0) window.removeEventListener('keydown', onKey)
+      told()
     }
   }, [])
+  return (key) => listening.findLast(({ current }) => current[key] !== undefined) === latest
 }

@@ -1,6 +1,7 @@
 import { ChevronRight, Copy, Plus } from 'lucide-react'
 import { useEffect, useId, useState } from 'react'
 import type { DispatchRow } from '../../shared/dispatch.ts'
+import { useConnectionState } from '../client/context.tsx'
 import { useAct, useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Dialog } from '../design/Dialog.tsx'
@@ -61,6 +62,8 @@ type SpawnDialogProps = {
   onClose(form: SpawnForm | null): void
 }
 
+const notConnected = 'Not connected. What you filled in stays here until the connection is back.'
+
 export function SpawnDialog({ first, startAt, rows, onClose }: SpawnDialogProps) {
   const base = useId()
   const [form, setForm] = useState(first)
@@ -73,7 +76,8 @@ export function SpawnDialog({ first, startAt, rows, onClose }: SpawnDialogProps)
   const doctor = useAnswer('host.doctor', {})
   const cards = useAnswer('agent.cards', {})
   const filled = fill(form)
-  const preflight = usePreflight(filled.ok ? filled.input : null)
+  const isLost = useConnectionState().status === 'lost'
+  const preflight = usePreflight(filled.ok && !isLost ? filled.input : null)
   const spawn = useAct('dispatch.spawn', {
     onDone: ({ id, notes = [] }) => {
       onClose(null)
@@ -97,7 +101,13 @@ export function SpawnDialog({ first, startAt, rows, onClose }: SpawnDialogProps)
       return field === null ? [] : [[field, check.detail] as const]
     }),
   )
-  const blocked = !filled.ok ? filled.why : failed.length > 0 ? 'A check failed; see above.' : null
+  const blocked = isLost
+    ? notConnected
+    : !filled.ok
+      ? filled.why
+      : failed.length > 0
+        ? 'A check failed; see above.'
+        : null
   const start = () => {
     if (filled.ok && blocked === null && !spawn.isPending) spawn.mutate(filled.input)
   }
@@ -116,7 +126,7 @@ export function SpawnDialog({ first, startAt, rows, onClose }: SpawnDialogProps)
         <>
           <div className="min-w-0 flex-1">
             <PreflightPanel
-              missing={filled.ok ? lookAt(atFields) : filled.why}
+              missing={isLost ? notConnected : filled.ok ? lookAt(atFields) : filled.why}
               checked={preflight.report?.checks.length ?? 0}
               report={
                 preflight.report === undefined ? undefined : { ok: preflight.report.ok, checks: others }
