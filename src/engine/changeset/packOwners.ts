@@ -5,8 +5,8 @@ import type { Layout } from '../base/paths.ts'
 import { packedObjects } from './packedObjects.ts'
 
 /**
- * Which changeset each pack of a project's store was written for: the oldest that names anything in it. One whose
- * changeset is gone is nobody's.
+ * Which changeset each pack of a project's store was written for: the one that names most of what is in it, since
+ * contents are shared and ids of one second tell nothing of their order. One whose changeset is gone is nobody's.
  */
 export async function packOwners(layout: Layout, repoId: RepoId): Promise<ReadonlyMap<string, string>> {
   const folder = join(layout.objects(repoId), 'objects', 'pack')
@@ -18,13 +18,16 @@ export async function packOwners(layout: Layout, repoId: RepoId): Promise<Readon
     for (const oid of (bytes === null ? null : packedObjects(bytes)) ?? [])
       packOf.set(oid, [...(packOf.get(oid) ?? []), pack])
   }
-  const owners = new Map<string, string>()
+  const best = new Map<string, { readonly id: string; readonly count: number }>()
   const changesets = join(layout.repo(repoId), 'changesets')
   for (const id of (await readdir(changesets).catch((): string[] => [])).sort()) {
+    const counts = new Map<string, number>()
     for (const oid of await namedIn(join(changesets, id)))
-      for (const pack of packOf.get(oid) ?? []) if (!owners.has(pack)) owners.set(pack, id)
+      for (const pack of packOf.get(oid) ?? []) counts.set(pack, (counts.get(pack) ?? 0) + 1)
+    for (const [pack, count] of counts)
+      if (count > (best.get(pack)?.count ?? 0)) best.set(pack, { id, count })
   }
-  return owners
+  return new Map([...best].map(([pack, { id }]) => [pack, id]))
 }
 
 async function namedIn(folder: string): Promise<ReadonlySet<string>> {
