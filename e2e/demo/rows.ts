@@ -114,6 +114,7 @@ export function makeRows() {
       command: ['./train.sh'],
       status: 'preflight_failed',
       level: 3,
+      sandbox_spec: { isolation: 'vm' },
       exit_code: null,
       error:
         'vm: no runtime that gives a virtual machine was found\nInstall qemu-system-x86, or choose another level.',

@@ -1,4 +1,5 @@
 import type { Client } from '../shared/api.ts'
+import type { DoctorReport } from '../shared/doctor.ts'
 import type { Engine } from '../engine/index.ts'
 import { logUnexpected } from '../engine/base/log.ts'
 import { defaultDataDir } from '../engine/base/paths.ts'
@@ -27,6 +28,12 @@ async function connect(): Promise<Connection> {
       client.close()
     },
   }
+}
+
+/** What needs no records, for when they cannot be opened. */
+export async function inspectHost(): Promise<DoctorReport> {
+  const engine = await loadEngine()
+  return engine.inspectHost(defaultDataDir())
 }
 
 /** Does the work with a client and closes it, whatever happens. */

@@ -24,6 +24,8 @@ import { expireArchive } from './workspace/index.ts'
 
 export { defaultDataDir } from './base/paths.ts'
 export { version } from './dispatch/index.ts'
+/** What the machine can do, also where the records of the data folder cannot be opened. */
+export { doctor as inspectHost } from './sandbox/index.ts'
 
 export type EngineOptions = {
   readonly dataDir?: string

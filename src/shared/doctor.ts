@@ -42,6 +42,8 @@ export const doctorReportSchema = z.object({
     disk: z.string(),
     time: z.string(),
   }),
+  /** Only where the records cannot be opened: why, and what helps. */
+  records: checkResultSchema.optional(),
   /** What is on disk, in repositories or in the database and belongs to nothing. */
   orphans: z.array(orphanSchema).optional(),
 })

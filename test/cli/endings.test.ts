@@ -113,7 +113,7 @@ test('an ordinary user gets the same: a run, a review, an apply, nothing left', 
   expect(await leftovers(place.home)).toEqual([])
 })
 
-test('commands speak to the host that serves; a second host is refused; its end leaves no socket', async () => {
+test('commands speak to the host that serves; a second host is refused; its end leaves no socket and closes the database', async () => {
   using place = new Place('launcher')
   const host = place.start({}, 'serve', '--json')
   const end = ended(host)
@@ -137,6 +137,8 @@ test('commands speak to the host that serves; a second host is refused; its end 
   expect(await leftovers(place.home)).toEqual([])
   const sockets = filesBelow(place.home).filter((name) => /sock|token/.test(name))
   expect(sockets).toEqual([])
+  // SQLite removes both when the last connection closes: the host waits for its spare supervisor.
+  expect(filesBelow(place.home).filter((name) => /-(wal|shm)$/.test(name))).toEqual([])
   expect((await place.orangery('dispatch', 'list')).code).toBe(0)
 })
 

@@ -97,10 +97,17 @@ test('a database that is none is refused, told and left as it is', async () => {
   const ran = await place.orangery('run', '--', 'true')
   expect(ran.code).not.toBe(0)
   expect(ran.stderr).toMatch(form)
+  // What it says about the machine needs no records.
+  const seen = await place.orangery('doctor', '--json')
+  expect(seen.code).toBe(ran.code)
+  expect(JSON.parse(seen.stdout)).toMatchObject({ levels: { length: 4 }, records: { ok: false } })
+  const told = await place.orangery('doctor')
+  expect(told.code).toBe(ran.code)
+  expect(told.stdout).toMatch(/level 1, [^]*records\n {2}no {2}database: .+\n {6}fix: /)
   expect(readFileSync(database, 'utf8')).toContain('this is not a database')
 })
 
-test('a data folder that cannot be made or written is told', async (context) => {
+test('a folder that may not be read, and a data folder that cannot be made or written, are told', async (context) => {
   using place = new Place('launcher')
   const file = join(place.home, 'file')
   writeFileSync(file, '')
@@ -115,6 +122,11 @@ test('a data folder that cannot be made or written is told', async (context) => 
 
   const user = ordinaryUser(place)
   if (typeof user === 'string') return context.skip(user)
+  const closed = join(place.home, 'closed')
+  mkdirSync(closed, { mode: 0o700 })
+  const elsewhere = await asUser(place, user, {}, 'run', '--dir', closed, '--', 'true')
+  expect(elsewhere.code).toBe(69)
+  expect(elsewhere.stderr).toContain('ask its owner')
   const locked = join(place.home, 'locked')
   mkdirSync(locked)
   chmodSync(locked, 0o555)

@@ -45,6 +45,10 @@ test('a run leaves the folder byte for byte as it was, and apply makes exactly i
 
   const applied = json<unknown>(await place.orangery('changeset', 'apply', id, '--all', '--json'))
   expect(applied).toMatchObject({ id, state: 'applied', skipped: [] })
+  for (const how of [[], ['--all']]) {
+    const again = await place.orangery('changeset', 'apply', id, ...how)
+    expect(again).toMatchObject({ code: 0, stdout: `${id} is applied already: nothing is left to do\n` })
+  }
   const { '/old.txt': _gone, ...rest } = before
   expect(snapshot(place.folder)).toEqual({ ...rest, '/new.txt': expect.stringMatching(/^644 /) as string })
   expect(readFileSync(join(place.folder, 'new.txt'), 'utf8')).toBe('hi\n')

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { CheckResult, DoctorReport } from '../../shared/doctor.ts'
-import { withClient } from '../connect.ts'
+import { exitCodes, OrangeryError } from '../../shared/errors.ts'
+import { inspectHost, withClient } from '../connect.ts'
 import { print, printJson } from '../terminal/print.ts'
 import { paint } from '../terminal/style.ts'
 import { renderOrphans } from './archive.ts'
@@ -30,7 +31,23 @@ function renderReport(report: DoctorReport): string {
     orphans.length === 0
       ? []
       : [`${paint('bold', 'belongs to nothing')}, and is left as it is\n${renderOrphans(orphans)}`]
-  return [facts, ...levels, ...left].join('\n\n')
+  const records =
+    report.records === undefined ? [] : [`${paint('bold', 'records')}\n${renderCheck(report.records)}`]
+  return [facts, ...levels, ...records, ...left].join('\n\n')
+}
+
+/** Damaged records are one thing that is wrong, and no reason to say nothing about the rest. */
+async function withoutRecords(error: unknown): Promise<DoctorReport> {
+  if (!(error instanceof OrangeryError) || !error.code.startsWith('store.')) throw error
+  process.exitCode = exitCodes[error.kind]
+  const records = { name: 'database', ok: false, detail: error.message, fix: error.hint ?? null }
+  return { ...(await inspectHost()), records }
+}
+
+async function examine(options: { readonly json?: boolean }): Promise<void> {
+  const report = await withClient((client) => client.call('host.doctor', {})).catch(withoutRecords)
+  if (options.json) printJson(report)
+  else print(renderReport(report))
 }
 
 export function registerDoctor(program: Command): void {
@@ -40,11 +57,5 @@ export function registerDoctor(program: Command): void {
     .description('Looks at what this machine can do, level by level, and says what helps where it cannot.')
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  orangery doctor --json | jq ".levels[] | {name, available}"')
-    .action((options: { json?: boolean }) =>
-      withClient(async (client) => {
-        const report = await client.call('host.doctor', {})
-        if (options.json) printJson(report)
-        else print(renderReport(report))
-      }),
-    )
+    .action(examine)
 }

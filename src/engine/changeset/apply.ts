@@ -21,7 +21,7 @@ export async function applyChangeset(
   const plan = await planApply(context, record, view, options)
   refuseConflicts('apply', record.id, plan.conflicts)
   if (plan.landed.length === 0) {
-    if (options.all) {
+    if (options.all || record.state === 'applied') {
       const result = { id: record.id, state: record.state, applied: [], skipped: [...plan.skipped] }
       return { result, landed: [] }
     }

@@ -36,9 +36,16 @@ export async function superviseFromPipe(
 ): Promise<void> {
   const reply = (message: Answer) => answer(JSON.stringify(message))
   const opening = openParts(places)
-  // Who waits for it is told below; a spare that is never needed must not fall over it.
-  opening.catch(() => {})
   using _caretaker = leaveCaretaker(places)
+  await using ending = new AsyncDisposableStack()
+  // A spare that was never needed has opened them too. Who waits for them is told below where they do not open.
+  ending.defer(() =>
+    opening.then(
+      (parts) => parts[Symbol.asyncDispose](),
+      () => {},
+    ),
+  )
+  opening.catch(() => {})
   await using warm = new WarmStart(opening)
   const line = await readLine(source)
   if (line === null) return
@@ -46,7 +53,7 @@ export async function superviseFromPipe(
   const stop = new AbortController()
   process.on('SIGTERM', () => stop.abort('SIGTERM'))
   try {
-    await using parts = await opening
+    const parts = await opening
     using ways = new DisposableStack()
     // Read by now, and not meant for an agent that inherits our environment.
     if (process.env['UV_THREADPOOL_SIZE'] === supervisorThreads) delete process.env['UV_THREADPOOL_SIZE']

@@ -6,12 +6,13 @@ import type { Places } from './parts.ts'
 import { supervisorThreads, type Answer, type Order } from './supervisor.ts'
 
 const spareDelayMs = 500
+const spareEndMs = 3_500
 
 /**
  * Starts supervisors, each a process of its own that outlives us. A host that stays keeps one waiting, so that
  * starting a process is no part of the wait.
  */
-export class Supervisors implements Disposable {
+export class Supervisors implements AsyncDisposable {
   readonly #places: Places
   readonly #keepSpare: boolean
   #spare: ChildProcess | undefined
@@ -52,12 +53,19 @@ export class Supervisors implements Disposable {
     this.#timer.unref()
   }
 
-  [Symbol.dispose](): void {
+  async [Symbol.asyncDispose](): Promise<void> {
     clearTimeout(this.#timer)
-    // A spare ends by itself when its stdin does.
-    this.#spare?.stdin?.end()
-    this.#spare?.stdout?.destroy()
+    const spare = this.#spare
     this.#spare = undefined
+    if (spare === undefined || spare.exitCode !== null || spare.signalCode !== null) return
+    const { promise: gone, resolve } = Promise.withResolvers<void>()
+    spare.once('exit', () => resolve()).once('error', () => resolve())
+    // A spare ends by itself when its stdin does. The database is closed once all have closed it: wait for it.
+    spare.stdin?.on('error', () => {}).end()
+    spare.stdout?.destroy()
+    const patience = setTimeout(resolve, spareEndMs)
+    await gone
+    clearTimeout(patience)
   }
 }
 

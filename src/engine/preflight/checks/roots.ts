@@ -17,9 +17,18 @@ export async function checkReachable(root: string): Promise<CheckResult> {
     const code = (error as NodeJS.ErrnoException).code
     if (code === 'ENOENT') return { name, ok: false, detail: 'it does not exist', fix: 'Check its spelling.' }
     if (code === 'EACCES')
-      return { name, ok: false, detail: 'you may not read it', fix: `chmod u+rx '${root}'` }
+      return { name, ok: false, detail: 'you may not read it', fix: await waysToRead(root) }
     return { name, ok: false, detail: (error as Error).message, fix: null }
   }
+}
+
+/** Only a folder's owner can open it: to others the command would be refused as well. */
+async function waysToRead(root: string): Promise<string> {
+  const isOwn = await stat(root).then(
+    ({ uid }) => uid === process.getuid?.(),
+    () => false,
+  )
+  return isOwn ? `chmod u+rx '${root}'` : 'Choose another folder, or ask its owner to let you read it.'
 }
 
 /** A git folder is no project: what lands there are hooks and configuration that run by themselves. */
