@@ -25,6 +25,9 @@ const forTests = [
   { program: 'openssl', package: 'openssl' },
   { program: 'ssh', package: 'openssh-client' },
   { program: 'ps', package: 'procps' },
+  // Not on everybody's PATH.
+  { program: '/usr/sbin/mkfs.xfs', package: 'xfsprogs' },
+  { program: 'lowntfs-3g', package: 'ntfs-3g' },
 ]
 
 function isThere({ program, instead = [], arguments: args }) {
