@@ -28,6 +28,7 @@ import { couldBeIn } from '../sandbox/index.ts'
 import type { Observations } from './effective.ts'
 import type { FollowedConfig } from './followedConfig.ts'
 import type { Job } from './job.ts'
+import { LapsedRequests } from './lapsedRequests.ts'
 import { Network } from './network.ts'
 import type { Parts } from './parts.ts'
 
@@ -83,6 +84,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   readonly #permits = new PerMinute(mostPermits)
   readonly #asking = new Map<string, Promise<void>>()
   #following: Promise<unknown> = Promise.resolve()
+  readonly #lapsed: LapsedRequests
 
   constructor(
     parts: Parts,
@@ -124,6 +126,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
       tell: async (_id, event) => note(event),
       onChange: (listener) => parts.store.onChange(listener),
     })
+    this.#lapsed = new LapsedRequests(() => this.#boundaries.show(id).requests, note)
   }
 
   /** Before the agent's first instruction: the network as the contract has it. */
@@ -332,6 +335,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#ending.abort()
+    this.#lapsed[Symbol.dispose]()
     await this.#following.catch(() => {})
     this.#seen.network = this.#network.usage()
     await this.#network[Symbol.asyncDispose]()
