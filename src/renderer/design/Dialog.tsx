@@ -62,10 +62,9 @@ export function Dialog({
         <Radix.Overlay className="fade fixed inset-0 z-40 bg-veil" />
         <Radix.Content
           onOpenAutoFocus={(event) => {
-            const wanted = (event.currentTarget as HTMLElement | null)?.querySelector<HTMLElement>(
-              '[data-autofocus]',
-            )
-            if (wanted == null) return
+            const dialog = event.currentTarget as HTMLElement
+            // Where nothing is asked for, the dialog itself: by default it would be the button that closes it.
+            const wanted = dialog.querySelector<HTMLElement>('[data-autofocus]') ?? dialog
             event.preventDefault()
             wanted.focus()
             if (wanted instanceof HTMLInputElement && wanted.dataset['autofocus'] === 'select')
