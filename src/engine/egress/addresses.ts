@@ -120,6 +120,12 @@ function isNat64(groups: readonly number[]): boolean {
   return groups[0] === 0x64 && groups[1] === 0xff9b && groups.slice(2, 6).every((group) => group === 0)
 }
 
+/** The IPv4 address that a NAT64 gateway would dial. */
+export function nat64Ipv4(address: string): string | null {
+  const groups = ipv6Groups(address)
+  return groups !== null && isNat64(groups) ? ipv4OfGroups(groups) : null
+}
+
 function ownAddress(address: string, own: readonly Interface[]): string | null {
   for (const { address: mine, cidr } of own) {
     if (mine === address) return "this machine's own address"

@@ -23,12 +23,18 @@ const hopByHop = [
   'upgrade',
 ]
 
+/** Where a message ends and whom it is for is not the client's to take off: its body would be the next request. */
+const endToEnd = new Set(['content-length', 'transfer-encoding', 'host'])
+
 /** Headers as pairs in one list, without those that speak of one connection only, and those named. */
 export function passedOn(raw: readonly string[], without: readonly string[] = []): string[] {
   const dropped = new Set([...hopByHop, ...without.map((name) => name.toLowerCase())])
   eachHeader(raw, (name, value) => {
     if (name.toLowerCase() !== 'connection') return
-    for (const token of value.split(',')) dropped.add(token.trim().toLowerCase())
+    for (const token of value.split(',')) {
+      const nominated = token.trim().toLowerCase()
+      if (!endToEnd.has(nominated)) dropped.add(nominated)
+    }
   })
   const kept: string[] = []
   eachHeader(raw, (name, value) => {
@@ -62,7 +68,11 @@ export function sendRequest(
     headText(`${request.method ?? 'GET'} ${path} HTTP/${request.httpVersion}`, headers),
     'latin1',
   )
-  const chunked = headers.some((name, index) => index % 2 === 0 && name.toLowerCase() === 'transfer-encoding')
+  const has = (wanted: string) =>
+    headers.some((name, index) => index % 2 === 0 && name.toLowerCase() === wanted)
+  const chunked = has('transfer-encoding')
+  // What the head does not announce is no body to the server. (escape: request-smuggling)
+  if (!chunked && !has('content-length')) return void request.resume()
   request.on('data', (chunk: Buffer) => {
     if (chunked) upstream.write(`${chunk.length.toString(16)}\r\n`)
     const more = upstream.write(chunk)

@@ -5,7 +5,14 @@ import { isInCidr, refusedAddress } from './addresses.ts'
 import { portsOf } from './aliases.ts'
 import { codedError, dial } from './dial.ts'
 import { showTarget, type Target, type Wanted } from './names.ts'
-import { decide, decideName, denialText, type EgressDecision, type EgressPolicy } from './policy.ts'
+import {
+  decide,
+  decideName,
+  deniedAddress,
+  denialText,
+  type EgressDecision,
+  type EgressPolicy,
+} from './policy.ts'
 import type { Resolver } from './resolver.ts'
 import {
   isLocalName,
@@ -78,7 +85,12 @@ export type Passage = {
   readonly forwarder: Proxy | null
 }
 
-type Live = Passage & { readonly cut: (why: string) => void; readonly dial: string; counted: number }
+type Live = Passage & {
+  readonly cut: (why: string) => void
+  readonly dial: string
+  readonly proxied: boolean
+  counted: number
+}
 type Allowed = Extract<EgressDecision, { allowed: true }>
 
 /** Where a proxy resolves, our own lookup is a check and not worth a long wait. */
@@ -159,13 +171,18 @@ export class Gate {
         : await this.#dialProxy(proxy, target, forwarder === null ? 'tunnel' : 'request', deadline)
     // The policy may have become narrower while we resolved and dialled.
     const now = this.#closed ? null : decide(this.#policy, target)
-    if (now === null || !now.allowed || dialKey(now) !== dialKey(decision)) {
+    const deniedNow = proxy === null ? this.#deniedPeer(upstream) : null
+    if (now === null || !now.allowed || dialKey(now) !== dialKey(decision) || deniedNow !== null) {
       upstream.destroy()
-      throw this.deny(target, via, now !== null && !now.allowed ? now.why : 'the boundary changed')
+      throw this.deny(
+        target,
+        via,
+        now !== null && !now.allowed ? now.why : (deniedNow ?? 'the boundary changed'),
+      )
     }
     const pinned = decision.dial.kind !== 'resolve'
-    const live = { target, via, upstream, pinned, forwarder, cut, dial: dialKey(decision), counted: 0 }
-    return this.#register(live)
+    const ways = { pinned, forwarder, proxied: proxy !== null, dial: dialKey(decision) }
+    return this.#register({ target, via, upstream, cut, counted: 0, ...ways })
   }
 
   /**
@@ -202,6 +219,11 @@ export class Gate {
             () => [],
           )
         : [target.host]
+    // Which of them the proxy takes is its own affair: one that is denied denies them all.
+    for (const address of found) {
+      const why = deniedAddress(this.#policy, address, target.port)
+      if (why !== null) throw this.deny(target, via, `it leads to ${address}, ${why}`)
+    }
     const refusals = found.map((address) => refusedAddress(address))
     if (found.length > 0 && !refusals.includes(null)) {
       throw this.deny(target, via, `it leads to ${found[0] ?? 'nothing'}, ${refusals[0] ?? 'no address'}`)
@@ -245,8 +267,9 @@ export class Gate {
     this.#policy = policy
     for (const live of this.#live) {
       const decision = decide(policy, live.target)
-      if (decision.allowed && dialKey(decision) === live.dial) continue
-      this.#cut(live, decision.allowed ? 'the pin changed' : decision.why)
+      const denied = live.proxied ? null : this.#deniedPeer(live.upstream)
+      if (decision.allowed && dialKey(decision) === live.dial && denied === null) continue
+      this.#cut(live, decision.allowed ? (denied ?? 'the pin changed') : decision.why)
     }
   }
 
@@ -278,18 +301,29 @@ export class Gate {
     live.upstream.destroy()
   }
 
+  #deniedPeer({ remoteAddress, remotePort }: Socket): string | null {
+    if (remoteAddress === undefined || remotePort === undefined) return null
+    const why = deniedAddress(this.#policy, remoteAddress, remotePort)
+    return why === null ? null : `it leads to ${remoteAddress}, ${why}`
+  }
+
   async #addresses(decision: Allowed, via: Via, deadline: number): Promise<readonly string[]> {
     const { target, dial } = decision
-    if (dial.kind === 'address') return [dial.address]
+    const port = dial.kind === 'address' ? dial.port : target.port
+    const denied = (address: string) => deniedAddress(this.#policy, address, port)
+    if (dial.kind === 'address') {
+      const why = denied(dial.address)
+      if (why !== null) throw this.deny(target, via, `it leads to ${dial.address}, ${why}`)
+      return [dial.address]
+    }
     const found = isIP(target.host) === 0 ? await this.#resolve(decision, via, deadline) : [target.host]
     // What was checked is what is dialled: a second lookup could answer differently. (escape: dns-rebinding)
-    const refusals = found.map((address) =>
-      dial.kind === 'network'
-        ? isInCidr(address, dial.cidr)
-          ? null
-          : `outside the pinned network ${dial.cidr}`
-        : refusedAddress(address),
-    )
+    const refusals = found.map((address) => {
+      if (dial.kind !== 'network') return denied(address) ?? refusedAddress(address)
+      return (
+        denied(address) ?? (isInCidr(address, dial.cidr) ? null : `outside the pinned network ${dial.cidr}`)
+      )
+    })
     const good = found.filter((_, index) => refusals[index] === null)
     if (good.length > 0) return good
     throw this.deny(target, via, `it leads to ${found[0] ?? 'nothing'}, ${refusals[0] ?? 'no address'}`)

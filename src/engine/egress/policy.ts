@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { OutputMode } from '../../shared/spec.ts'
-import { isInCidr, parseCidr } from './addresses.ts'
+import { isInCidr, nat64Ipv4, parseCidr } from './addresses.ts'
 import { normaliseHost, parsePort, showTarget, splitHostPort, type Target, type Wanted } from './names.ts'
 
 /** `host`, `host:port`, `*.host`, `*.host:port`. A wildcard covers every depth below, never the host itself. */
@@ -163,6 +163,13 @@ export function decide(policy: EgressPolicy, asked: Target): EgressDecision {
   const rule = policy.allow.find((candidate) => ruleMatches(candidate, target))
   if (rule === undefined) return deny(target, 'not in the list of allowed hosts', true)
   return { allowed: true, target, why: `allowed by the rule ${rule.text}`, dial: { kind: 'resolve' } }
+}
+
+/** The denial of an address that a name or a pin leads to: deny wins, by whatever name it is asked for. */
+export function deniedAddress(policy: EgressPolicy, address: string, port: number): string | null {
+  const host = nat64Ipv4(address) ?? normaliseHost(address) ?? address
+  const denied = policy.deny.find((rule) => ruleMatches(rule, { host, port }))
+  return denied === undefined ? null : `denied by the rule ${denied.text}`
 }
 
 /** Why none of a host's ports may be reached, for a program that names only the host. */

@@ -9,7 +9,7 @@ import { run } from '../../base/process.ts'
 import { refusedAddress } from '../addresses.ts'
 import { parseAuthority, showTarget } from '../names.ts'
 import { parseAllowHost } from '../policy.ts'
-import { overhear } from './overhear.ts'
+import { overhear, type Question } from './overhear.ts'
 
 /** Whose tools are asked, and about what. */
 export type PresetContext = {
@@ -89,7 +89,7 @@ const presets: Readonly<Record<PresetName, (context: PresetContext) => Promise<s
 
   pip: async (context) => {
     const asked = 'pip'
-    const hosts = await overhear({
+    const hosts = await overheard(context, {
       command: (folder) => [
         'pip',
         'download',
@@ -98,7 +98,7 @@ const presets: Readonly<Record<PresetName, (context: PresetContext) => Promise<s
         folder,
       ],
       env: () => toolEnv(context),
-    }).catch(() => [])
+    })
     const indexes = hostsAndUrls(await output(context, ['pip', 'config', 'list']))
     const pages = indexes.length > 0 ? indexes : hosts.map((host) => `${urlOf(host)}simple`)
     const files = await Promise.all(
@@ -111,7 +111,7 @@ const presets: Readonly<Record<PresetName, (context: PresetContext) => Promise<s
 
   cargo: async (context) => {
     const home = context.env['CARGO_HOME'] ?? join(context.home, '.cargo')
-    const hosts = await overhear({
+    const hosts = await overheard(context, {
       prepare: async (folder) => {
         await mkdir(join(folder, 'home'))
         await mkdir(join(folder, 'src'))
@@ -121,7 +121,7 @@ const presets: Readonly<Record<PresetName, (context: PresetContext) => Promise<s
         await writeFile(join(folder, 'src/lib.rs'), '')
         await writeFile(
           join(folder, 'Cargo.toml'),
-          '[package]\nname = "preset"\nversion = "0.0.0"\nedition = "2021"\n[dependencies]\nserde = "*"\n',
+          '[package]\nname = "preset"\nversion = "0.0.0"\nedition = "2021"\n[workspace]\n[dependencies]\nserde = "*"\n',
         )
       },
       command: () => ['cargo', 'fetch', '-q'],
@@ -131,7 +131,7 @@ const presets: Readonly<Record<PresetName, (context: PresetContext) => Promise<s
         CARGO_HOME: join(folder, 'home'),
         CARGO_NET_RETRY: '0',
       }),
-    }).catch(() => [])
+    })
     const files = await Promise.all(
       hosts.map(async (host) => {
         const { dl } = parseJson((await read(context, `${urlOf(host)}config.json`)) ?? '')
@@ -153,7 +153,7 @@ const presets: Readonly<Record<PresetName, (context: PresetContext) => Promise<s
   },
 
   maven: (context) =>
-    overhear({
+    overheard(context, {
       command: (folder, port) => [
         'mvn',
         '-B',
@@ -167,7 +167,7 @@ const presets: Readonly<Record<PresetName, (context: PresetContext) => Promise<s
         'help:help',
       ],
       env: () => toolEnv(context),
-    }).catch(() => []),
+    }),
 
   git: async (context) => {
     const urls = await Promise.all(
@@ -188,6 +188,9 @@ const presets: Readonly<Record<PresetName, (context: PresetContext) => Promise<s
 
   model: async (context) => [...context.cardHosts],
 }
+
+const overheard = ({ env, home }: PresetContext, question: Question): Promise<string[]> =>
+  overhear(question, [env['XDG_RUNTIME_DIR'], home])
 
 const ports: Readonly<Record<string, number>> = { http: 80, https: 443, ssh: 22, 'git+ssh': 22, git: 9418 }
 

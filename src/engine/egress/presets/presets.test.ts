@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
-import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { chmod, mkdir, mkdtemp, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises'
+import { homedir, tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { expandOutputs, expandPreset, hostsOf, type PresetContext } from './index.ts'
@@ -64,6 +64,29 @@ test('cargo is asked with the configuration of its own home, and its index says 
   const fetchText = async (url: string) =>
     url === 'https://crates.test/config.json' ? '{"dl":"https://static.test/crates"}' : null
   expect(await expandPreset('cargo', context({ fetchText }))).toEqual(['crates.test:443', 'static.test:443'])
+})
+
+test('a tool is asked where nobody else can put a configuration above it, not in the shared /tmp', async () => {
+  const shared = join(home, 'shared')
+  await mkdir(shared)
+  await chmod(shared, 0o1777)
+  await mkdir(join(shared, 'mine'), { mode: 0o700 })
+  for (const tool of ['pip', 'cargo', 'mvn']) {
+    await fakeTool(
+      tool,
+      `[ "$1" = config ] || pwd -P >'${home}/cwd'; curl -s -o /dev/null https://heard.test/`,
+    )
+    const preset = tool === 'mvn' ? 'maven' : (tool as 'pip' | 'cargo')
+    const asked = context({ home: join(shared, 'mine'), env: { ...context().env, XDG_RUNTIME_DIR: shared } })
+    expect(await expandPreset(preset, asked)).toContain('heard.test:443')
+    const cwd = (await readFile(join(home, 'cwd'), 'utf8')).trim()
+    expect(dirname(cwd)).toBe(await realpath(homedir()))
+    for (let at = dirname(cwd); ; at = dirname(at)) {
+      expect((await stat(at)).mode & 0o022, at).toBe(0)
+      if (at === '/') break
+    }
+    await expect(stat(cwd)).rejects.toThrowError('ENOENT')
+  }
 })
 
 test('git means the remotes of the roots, model what the card names', async () => {
