@@ -1,4 +1,5 @@
 import { lstat, stat } from 'node:fs/promises'
+import { pathBytes } from './bytes.ts'
 import { ensureLayer } from './etc.ts'
 import { withHidden } from './hide.ts'
 import type { SandboxPlan } from './plan.ts'
@@ -8,7 +9,7 @@ import type { ViewStep } from './view.ts'
 /** The host was looked at some time ago: what has gone since cannot be covered, and need not be. */
 async function withoutVanished(plan: SandboxPlan): Promise<SandboxPlan> {
   const isGone = (path: string) =>
-    lstat(path).then(
+    lstat(pathBytes(path)).then(
       () => false,
       (error: NodeJS.ErrnoException) => error.code === 'ENOENT' || error.code === 'ENOTDIR',
     )

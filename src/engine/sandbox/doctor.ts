@@ -13,6 +13,7 @@ const packages: Partial<Record<ToolName, string>> = {
   mount: 'mount',
   git: 'git',
   mkfifo: 'coreutils',
+  find: 'findutils',
 }
 
 function toolCheck(host: HostFacts, name: ToolName): CheckResult {
@@ -60,7 +61,16 @@ function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
   const workspace = host.overlay.ok
     ? [overlay]
     : [overlay, check('fuse-overlayfs', host.fuseOverlay, 'works')]
-  const confined = level === 0 ? [] : [...bubblewrapChecks(host), toolCheck(host, 'nsenter')]
+  const confined =
+    level === 0
+      ? []
+      : [
+          ...bubblewrapChecks(host),
+          toolCheck(host, 'nsenter'),
+          host.tools.find === null
+            ? toolCheck(host, 'find')
+            : check('find', host.secretSearch, host.tools.find),
+        ]
   const required = [...common, ...confined]
   return {
     level,

@@ -4,6 +4,7 @@ import { chmod, chown, mkdir, readFile, rename, rm, stat, writeFile } from 'node
 import { dirname, join, relative } from 'node:path'
 import { run } from '../base/process.ts'
 import { nameServer } from '../base/sandbox.ts'
+import { pathBytes } from './bytes.ts'
 
 /** Where the agent's own home is inside. It is no host path: nothing of the user's home is near it. */
 export const agentHome = '/home/agent'
@@ -47,12 +48,12 @@ async function makeParents(folder: string, path: string): Promise<void> {
   if (real === etc) return
   await makeParents(folder, real)
   const place = join(folder, relative(etc, real))
-  if (existsSync(place)) return
-  await mkdir(place)
-  const info = await stat(real).catch(() => null)
+  if (existsSync(pathBytes(place))) return
+  await mkdir(pathBytes(place))
+  const info = await stat(pathBytes(real)).catch(() => null)
   if (info === null) return
-  if (process.getuid?.() === 0) await chown(place, info.uid, info.gid)
-  await chmod(place, info.mode & 0o7777)
+  if (process.getuid?.() === 0) await chown(pathBytes(place), info.uid, info.gid)
+  await chmod(pathBytes(place), info.mode & 0o7777)
 }
 
 async function build(folder: string, hidden: readonly SecretPath[]): Promise<void> {
@@ -64,8 +65,8 @@ async function build(folder: string, hidden: readonly SecretPath[]): Promise<voi
   for (const { path, kind } of hidden) {
     await makeParents(folder, path)
     const place = join(folder, relative(etc, path))
-    await (kind === 'folder' ? mkdir(place) : writeFile(place, ''))
-    await chmod(place, 0)
+    await (kind === 'folder' ? mkdir(pathBytes(place)) : writeFile(pathBytes(place), ''))
+    await chmod(pathBytes(place), 0)
   }
 }
 

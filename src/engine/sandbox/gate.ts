@@ -63,8 +63,10 @@ exec "$@"
 /** One of each kind: a layer or a mask that is missing is missing for all. */
 function hiddenQuestions({ view }: SandboxPlan): readonly GateQuestion[] {
   const layer = view.find((step) => step.kind === 'covered')?.layer
-  const mask = view.find((step) => step.kind === 'hidden')?.target
-  return [layer?.hidden[0]?.path, mask].flatMap((path) =>
+  const masks = view.flatMap((step) => (step.kind === 'hidden' ? [step.target] : []))
+  // What a spec hides comes last.
+  const paths = new Set([layer?.hidden[0]?.path, masks[0], masks.at(-1)])
+  return [...paths].flatMap((path) =>
     path === undefined ? [] : [{ name: `read ${path}`, ask: 'read', path, expected: false }],
   )
 }

@@ -1,7 +1,11 @@
-import { join } from 'node:path'
+import { lstat, realpath } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { OrangeryError } from '../../shared/errors.ts'
 import { run } from '../base/process.ts'
+import type { WorkspaceRoot } from '../base/workspace.ts'
+import { pathBytes, pathText } from './bytes.ts'
 import type { SandboxPlan } from './plan.ts'
-import type { ViewStep } from './view.ts'
+import { isInside, type ViewStep } from './view.ts'
 
 // What `find` reads as a pattern, meant as it stands.
 const literal = (text: string) => text.replaceAll(/[\\*?[\]]/g, String.raw`\$&`)
@@ -21,44 +25,174 @@ function findTests(root: string, pattern: string): readonly string[] {
   ])
 }
 
-type Found = { readonly kind: string; readonly links: number; readonly path: string }
+/** `path` is from the root; `file` tells one from another, `to` is where a link leads. */
+type Found = {
+  readonly kind: string
+  readonly links: number
+  readonly file: string
+  readonly path: string
+  readonly to: string
+}
+
+/** What the agent sees of a root: the layers its files come from, and the places where they are. */
+type Seen = {
+  readonly root: WorkspaceRoot
+  readonly folders: readonly string[]
+  readonly places: readonly string[]
+}
+
+// What others do in the tree meanwhile is no failure: a file may go before `find` looks at it.
+const goneMeanwhile = /^.*find: [‘'"].*[’'"]: No such file or directory$/gm
 
 async function find(program: string, root: string, tests: readonly string[]): Promise<readonly Found[]> {
-  const action = ['-prune', '-printf', String.raw`%y %n %P\0`]
+  const action = ['-prune', '-printf', String.raw`%y %n %D:%i %P\0%l\0`]
   const listing = await run(program, [root, '-mindepth', '1', '(', ...tests, ')', ...action])
-  return listing.stdout
-    .toString()
-    .split('\0')
-    .flatMap((line) => {
-      const [, kind = '', links = '', path = ''] = /^(\S+) (\d+) ([^]*)$/.exec(line) ?? []
-      return path === '' || kind === 'l' ? [] : [{ kind, links: Number(links), path }]
-    })
+  const said = listing.stderr.toString().replaceAll(goneMeanwhile, '').trim()
+  if (listing.code !== 0 && (listing.code !== 1 || said !== '' || listing.stderr.length === 0)) {
+    throw new OrangeryError(
+      'sandbox.cannot_hide',
+      `hide: find failed in ${root}: ${said.split('\n')[0] || `it ended with ${listing.code ?? listing.signal}`}`,
+      { kind: 'preflight', hint: 'Try that command by hand; without it nothing can be hidden.' },
+    )
+  }
+  return parseFound(listing.stdout)
+}
+
+function parseFound(listing: Buffer): readonly Found[] {
+  const texts = listing.toString('latin1').split('\0')
+  const read = (latin: string) => pathText(Buffer.from(latin, 'latin1'))
+  return texts.flatMap((line, index) => {
+    if (index % 2 === 1) return []
+    const [, kind = '', links = '', file = '', path = ''] = /^(\S+) (\d+) (\S+) ([^]*)$/.exec(line) ?? []
+    if (path === '') return []
+    return [{ kind, links: Number(links), file, path: read(path), to: read(texts[index + 1] ?? '') }]
+  })
 }
 
 const either = (tests: readonly (readonly string[])[]) =>
   tests.flatMap((test, index) => (index === 0 ? test : ['-o', ...test]))
 
-/** By the patterns, and by every other name that a file found by them has in the root. */
-async function findHidden(
-  program: string,
-  root: string,
-  patterns: readonly string[],
-): Promise<readonly Found[]> {
-  const named = await find(program, root, either(patterns.map((pattern) => findTests(root, pattern))))
-  const linked = named.filter(({ kind, links }) => kind === 'f' && links > 1)
-  if (linked.length === 0) return named
-  const same = linked.map(({ path }) => ['-samefile', join(root, path)])
-  return [...named, ...(await find(program, root, either(same)))]
+// Whose names cannot be listed may hold what is to be hidden, and its owner opens it with chmod: it is hidden
+// whole. (escape: hidden-in-unlistable)
+const unlistable = ['-type', 'd', '(', '!', '-readable', '-o', '!', '-executable', ')']
+
+type Placed = { readonly seen: Seen; readonly found: Found }
+
+/** Where a link leads, if that is in a root: reading the link would read it. */
+async function behindLink({ seen, found }: Placed, all: readonly Seen[]): Promise<readonly Placed[]> {
+  const starts = found.to.startsWith('/')
+    ? ['']
+    : seen.folders.map((folder) => `${folder}/${dirname(found.path)}/`)
+  const ends = await Promise.all(
+    starts.map((start) =>
+      realpath(pathBytes(start + found.to), { encoding: 'buffer' }).then(pathText, () => null),
+    ),
+  )
+  const inside = ends.flatMap((end) =>
+    end === null
+      ? []
+      : all.flatMap((candidate) => {
+          const { root, folders } = candidate
+          const base = [...folders, root.target, root.path].find(
+            (folder) => isInside(end, folder) && end !== folder,
+          )
+          return base === undefined ? [] : [{ seen: candidate, path: end.slice(base.length + 1) }]
+        }),
+  )
+  const placed = await Promise.all(inside.map((end) => lookAt(end.seen, end.path)))
+  return placed.flat()
 }
 
-const cover =
-  (target: string, why: string) =>
-  ({ kind, path }: Found): ViewStep => ({
+async function lookAt(seen: Seen, path: string): Promise<readonly Placed[]> {
+  const infos = await Promise.all(
+    seen.folders.map((folder) => lstat(pathBytes(`${folder}/${path}`), { bigint: true }).catch(() => null)),
+  )
+  return infos.flatMap((info) =>
+    info === null || info.isSymbolicLink()
+      ? []
+      : [
+          {
+            seen,
+            found: {
+              kind: info.isDirectory() ? 'd' : info.isFile() ? 'f' : 'o',
+              links: Number(info.nlink),
+              file: `${info.dev}:${info.ino}`,
+              path,
+              to: '',
+            },
+          },
+        ],
+  )
+}
+
+/** By the patterns, by where links found by them lead, and by every other name that such a file has in a root. */
+async function findHidden(
+  program: string,
+  patterns: readonly string[],
+  all: readonly Seen[],
+): Promise<readonly Placed[]> {
+  const search = async (testsIn: (folder: string) => readonly string[]) => {
+    const found = await Promise.all(
+      all.flatMap((seen) =>
+        seen.folders.map(async (folder) =>
+          (await find(program, folder, testsIn(folder))).map((one) => ({ seen, found: one })),
+        ),
+      ),
+    )
+    return found.flat()
+  }
+  const named = await search((folder) =>
+    either([...patterns.map((pattern) => findTests(folder, pattern)), unlistable]),
+  )
+  const led = await Promise.all(
+    named.filter(({ found }) => found.kind === 'l').map((link) => behindLink(link, all)),
+  )
+  const direct = [...named.filter(({ found }) => found.kind !== 'l'), ...led.flat()]
+  const linked = new Set(
+    direct.flatMap(({ found }) => (found.kind === 'f' && found.links > 1 ? [found.file] : [])),
+  )
+  if (linked.size === 0) return direct
+  const numbers = new Set([...linked].map((file) => file.split(':')[1] ?? ''))
+  const same = either([...numbers].map((number) => ['-inum', number]))
+  const others = await search(() =>
+    either([
+      ['-type', 'f', '(', ...same, ')'],
+      [...unlistable, '-prune', '-false'],
+    ]),
+  )
+  return [...direct, ...others.filter(({ found }) => linked.has(found.file))]
+}
+
+const cover = ({ seen, found }: Placed, why: string): readonly ViewStep[] =>
+  seen.places.map((place) => ({
     kind: 'hidden',
-    of: kind === 'd' ? 'folder' : 'file',
-    target: join(target, path),
+    of: found.kind === 'd' ? 'folder' : 'file',
+    target: join(place, found.path),
     why,
+  }))
+
+/** In a folder that is hidden there is nothing left to cover, nor a place to do it. */
+function outermost(steps: ReadonlyMap<string, ViewStep>): readonly ViewStep[] {
+  const isCovered = (path: string): boolean => {
+    for (let outer = dirname(path); outer !== '/'; outer = dirname(outer)) {
+      const step = steps.get(outer)
+      if (step?.kind === 'hidden' && step.of === 'folder') return true
+    }
+    return false
+  }
+  return [...steps.values()].filter(({ target }) => !isCovered(target))
+}
+
+function seenRoots({ request, view }: SandboxPlan): readonly Seen[] {
+  return request.workspace.roots.flatMap((root, slot) => {
+    if (root.access === 'hidden') return []
+    const { mount } = root
+    if (mount.kind === 'bind') return [{ root, folders: [mount.source], places: [root.target] }]
+    // Also at its real path, where it was named through a symlink.
+    const places = view.flatMap((step) => (step.kind === 'root' && step.slot === slot ? [step.target] : []))
+    return [{ root, folders: [mount.upper, mount.lower], places }]
   })
+}
 
 /**
  * The plan with every file that is to be hidden in its view. What comes into being later is not hidden. Where
@@ -70,19 +204,26 @@ export async function withHidden(plan: SandboxPlan): Promise<SandboxPlan> {
   const program = plan.tools.find
   const isDirect = workspace.strategy === 'none' && plan.confinement === 'bubblewrap'
   if ((hide.length === 0 && !isDirect) || program === null) return plan
-  const found = await Promise.all(
-    workspace.roots.flatMap(({ mount, target }) => {
-      const folders = mount.kind === 'bind' ? [mount.source] : [mount.lower, mount.upper]
-      const hidden = async (folder: string) =>
-        hide.length === 0
-          ? []
-          : (await findHidden(program, folder, hide)).map(cover(target, 'hidden by the spec'))
-      const sockets = async (folder: string) =>
-        (await find(program, folder, ['-type', 's'])).map(cover(target, 'a socket of the host'))
-      return folders.flatMap((folder) => (isDirect ? [hidden(folder), sockets(folder)] : [hidden(folder)]))
-    }),
-  )
-  const steps = new Map(found.flat().map((step) => [step.target, step]))
+  const all = seenRoots(plan)
+  const sockets = async () => {
+    const found = await Promise.all(
+      all.map(async (seen) => {
+        const [folder = ''] = seen.folders
+        const tests = either([
+          ['-type', 's'],
+          [...unlistable, '-prune', '-false'],
+        ])
+        return (await find(program, folder, tests)).map((one) => ({ seen, found: one }))
+      }),
+    )
+    return found.flat().flatMap((placed) => cover(placed, 'a socket of the host'))
+  }
+  const [hidden, listening] = await Promise.all([
+    hide.length === 0 ? [] : findHidden(program, hide, all),
+    isDirect ? sockets() : [],
+  ])
+  const found = [...listening, ...hidden.flatMap((placed) => cover(placed, 'hidden by the spec'))]
+  const steps = outermost(new Map(found.map((step) => [step.target, step])))
   const seal = plan.view.findIndex((step) => step.kind === 'sealed' && step.target === '/')
-  return { ...plan, view: [...plan.view.slice(0, seal), ...steps.values(), ...plan.view.slice(seal)] }
+  return { ...plan, view: [...plan.view.slice(0, seal), ...steps, ...plan.view.slice(seal)] }
 }

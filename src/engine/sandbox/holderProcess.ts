@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { ftruncateSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import { isDeepStrictEqual } from 'node:util'
+import { pathBytes } from './bytes.ts'
 import { systemdEnvironment } from './cgroups.ts'
 import type { HostFacts } from './host.ts'
 import {
@@ -111,7 +112,7 @@ export class HolderProcess {
   }
 
   #write(index: number, content: string | Uint8Array): void {
-    const bytes = Buffer.from(content)
+    const bytes = typeof content === 'string' ? pathBytes(content) : Buffer.from(content)
     const file = this.#descriptors.get(index)
     if (file === undefined) return
     ftruncateSync(file)

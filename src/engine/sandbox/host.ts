@@ -3,7 +3,8 @@ import { access, lstat, mkdir, mkdtemp, readFile, readlink, rm, stat, statfs } f
 import { arch, platform, release } from 'node:os'
 import { join } from 'node:path'
 import { ensurePrivateDir } from '../base/files.ts'
-import { minimalEnv, run, systemFolders } from '../base/process.ts'
+import { minimalEnv, run, systemFolders, type RunResult } from '../base/process.ts'
+import { pathText } from './bytes.ts'
 import { detectCgroups, type CgroupFacts } from './cgroups.ts'
 import { detectEtcLayer, type EtcLayer, type SecretPath } from './etc.ts'
 import type { Architecture } from './seccomp/syscalls.ts'
@@ -58,6 +59,8 @@ export type HostFacts = {
   readonly etcFiles: readonly string[]
   /** What of the system other users of this host may not read: neither may the agent, though run by root. */
   readonly secretPaths: readonly SecretPath[]
+  /** Whether they could be looked for at all. */
+  readonly secretSearch: Ability
   /** Covers those of /etc all at once; null where such a layer cannot be mounted. */
   readonly etcLayer: EtcLayer | null
 }
@@ -314,8 +317,25 @@ async function detectSystem(): Promise<readonly SystemEntry[]> {
 const softwareFolders = ['/opt', '/usr/local']
 const softwareBounds = { depth: '6', timeoutMs: 3000 }
 
-async function detectSecrets(find: string | null): Promise<HostFacts['secretPaths']> {
-  if (find === null) return []
+// What an ordinary user may not read of it, and what goes meanwhile.
+const usualComplaint = /^.*find: [‘'"].*[’'"]: (?:Permission denied|No such file or directory)$/gm
+
+/** A search that failed has found nothing, or not all. */
+function judgeSearch({ code, signal, stderr }: RunResult): Ability {
+  const said = stderr.toString().replaceAll(usualComplaint, '').trim()
+  if (code === 0 || (code === 1 && stderr.length > 0 && said === '')) return { ok: true }
+  return {
+    ok: false,
+    why: `find cannot look through /etc (${said.split('\n')[0] || `it ended with ${code ?? signal}`})`,
+    fix: 'sudo apt install --reinstall findutils',
+  }
+}
+
+async function detectSecrets(find: string | null): Promise<Pick<HostFacts, 'secretPaths' | 'secretSearch'>> {
+  if (find === null) {
+    const fix = 'sudo apt install findutils'
+    return { secretPaths: [], secretSearch: { ok: false, why: 'find is not installed', fix } }
+  }
   const action = ['-readable', '-prune', '-printf', String.raw`%y%p\0`]
   const etc = run(find, ['/etc', '-xdev', '!', '-type', 'l', '!', '-perm', '-o=r', ...action])
   // Only for root: others read there what is theirs or their group's, such as the programs they work with.
@@ -340,10 +360,14 @@ async function detectSecrets(find: string | null): Promise<HostFacts['secretPath
         )
       : null
   const listings = await Promise.all([etc, software])
-  return listings
-    .flatMap((listing) => listing?.stdout.toString().split('\0') ?? [])
+  const secretPaths = listings
+    .flatMap((listing) => listing?.stdout.toString('latin1').split('\0') ?? [])
     .filter((line) => line !== '')
-    .map((line) => ({ kind: line.startsWith('d') ? 'folder' : 'file', path: line.slice(1) }))
+    .map((line) => ({
+      kind: line.startsWith('d') ? ('folder' as const) : ('file' as const),
+      path: pathText(Buffer.from(line.slice(1), 'latin1')),
+    }))
+  return { secretPaths, secretSearch: judgeSearch(await etc) }
 }
 
 async function detectEtcFiles(): Promise<readonly string[]> {
@@ -361,7 +385,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
   const type = (await statfs(dataDir)).type
   const filesystem = filesystems[type] ?? `0x${type.toString(16)}`
   const userNamespaces = await detectUserNamespaces(tools, insideContainer)
-  const [overlay, cgroups, system, etcFiles, secretPaths] = await Promise.all([
+  const [overlay, cgroups, system, etcFiles, { secretPaths, secretSearch }] = await Promise.all([
     userNamespaces.ok ? detectOverlay(tools, dataDir, filesystem) : userNamespaces,
     detectCgroups(tools['systemd-run']),
     detectSystem(),
@@ -392,6 +416,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     system,
     etcFiles,
     secretPaths,
+    secretSearch,
     etcLayer,
   }
 }

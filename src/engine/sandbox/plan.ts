@@ -226,6 +226,10 @@ export function planSandbox(request: SandboxRequest, host: HostFacts): SandboxPl
     )
   }
   const driver = requireBubblewrap(host)
+  requireTool(host, 'find', 'sudo apt install findutils')
+  if (!host.secretSearch.ok) {
+    throw cannot('sandbox.secrets_unknown', `secrets: ${host.secretSearch.why}`, host.secretSearch.fix)
+  }
   if (host.architecture === null) {
     throw cannot('sandbox.architecture', 'seccomp: no filter for this processor', 'Choose a container.')
   }
