@@ -151,6 +151,17 @@ export const archiveRecordSchema = z.object({
   tip: z.string().nullable(),
   /** What `refs/orangery/archive/<id>` keeps: the tip, and on top of it whatever was not committed. */
   commit: z.string().nullable(),
+  /** What else is kept, each as `refs/orangery/archive/<id>-<name>`. */
+  aside: z
+    .object({
+      /** The branch as the user left it, where the agent's own last commit does not hold it. */
+      branch: z.string().optional(),
+      /** Where the tree's HEAD stood, when it was on no branch. */
+      head: z.string().optional(),
+      /** What was staged. */
+      index: z.string().optional(),
+    })
+    .optional(),
 })
 export type ArchiveRecord = z.infer<typeof archiveRecordSchema>
 

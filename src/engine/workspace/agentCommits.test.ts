@@ -79,6 +79,21 @@ describe('commits of the agent', () => {
     expect((await work.collect()).filter(({ ref }) => ref.includes('sandbox'))).toEqual([])
   })
 
+  test('a commit of the user on the sandbox branch is kept beside those of the agent, and both come back', async () => {
+    const meta = await start()
+    const work = await agentWork(meta)
+    const own = await work.commit('a.txt', 'agent')
+    await work.collect()
+    await git(['-C', meta.sandbox_path, 'commit', '-q', '--allow-empty', '-m', 'By the user'])
+    const theirs = await gitText(meta.sandbox_path, 'rev-parse', 'HEAD')
+    await discardAgent(ground.layout, meta.invocation_id)
+    await git(['-C', repo, 'reflog', 'expire', '--expire=now', '--all'])
+    await git(['-C', repo, 'prune', '--expire=now'])
+    expect(await gitText(repo, 'cat-file', '-t', own)).toBe('commit')
+    await restoreArchived(ground.layout, meta.invocation_id)
+    expect(await gitText(meta.sandbox_path, 'rev-parse', 'HEAD')).toBe(theirs)
+  })
+
   test('objects that are not sound are refused', async () => {
     const meta = await start()
     const work = await agentWork(meta)

@@ -1,6 +1,7 @@
-import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { makeDispatchId } from '../../shared/ids.ts'
 import { git } from '../base/git.ts'
 import { gitText, makeFeature, type Feature } from './fixture.ts'
 import {
@@ -10,9 +11,11 @@ import {
   enterInvocation,
   expireArchive,
   findOrphans,
+  identifyProject,
   listAgents,
   listArchive,
   listWorktrees,
+  prepareWorkspace,
   removeIntegration,
   resolveWorktree,
   restoreArchived,
@@ -79,6 +82,69 @@ describe('worktrees', () => {
     expect(await readFile(join(worktree.tree_path, 'draft.txt'), 'utf8')).toBe('precious')
     expect(await gitText(worktree.tree_path, 'log', '-1', '--format=%s')).toBe('Only here')
     expect(await gitText(worktree.tree_path, 'status', '--porcelain')).toBe(' M a.txt\n?? draft.txt')
+  })
+
+  test('commits of a detached HEAD and what is staged are at stake, outlive a gc and come back', async () => {
+    const tree = worktree.tree_path
+    await git(['-C', tree, 'switch', '-q', '--detach'])
+    await git(['-C', tree, 'commit', '-q', '--allow-empty', '-m', 'On no branch'])
+    await expect(removeIntegration(ground.layout, 'feature')).rejects.toMatchObject({
+      code: 'workspace.work_at_stake',
+      message: expect.stringContaining('On no branch'),
+    })
+    const head = await gitText(tree, 'rev-parse', 'HEAD')
+    await writeFile(join(tree, 'staged.txt'), 'staged and then removed')
+    await git(['-C', tree, 'add', 'staged.txt'])
+    await rm(join(tree, 'staged.txt'))
+    const { id } = await removeIntegration(ground.layout, 'feature', { force: true })
+    await git(['-C', repo, 'reflog', 'expire', '--expire=now', '--all'])
+    await git(['-C', repo, 'prune', '--expire=now'])
+    await restoreArchived(ground.layout, id)
+    expect(await gitText(tree, 'rev-parse', 'HEAD')).toBe(head)
+    expect(await gitText(tree, 'show', ':staged.txt')).toBe('staged and then removed')
+    expect(await gitText(repo, 'for-each-ref', 'refs/orangery')).toBe('')
+  })
+
+  test('one whose branch the user renamed is removed and comes back, and their branch stays', async () => {
+    await git(['-C', repo, 'branch', '-m', worktree.branch, 'mine'])
+    await expect(start()).rejects.toMatchObject({ code: 'workspace.branch_gone', exitCode: 65 })
+    const { id } = await removeIntegration(ground.layout, 'feature')
+    expect(await branches()).toBe('main\nmine')
+    await restoreArchived(ground.layout, id)
+    expect(await gitText(worktree.tree_path, 'symbolic-ref', '--short', 'HEAD')).toBe(worktree.branch)
+  })
+
+  test('without its repository an agent is discarded, and a tree goes to the archive when that is said', async () => {
+    const meta = await start()
+    await rename(repo, `${repo}-moved`)
+    await expect(start()).rejects.toMatchObject({ code: 'workspace.repository_gone', exitCode: 66 })
+    await discardAgent(ground.layout, meta.invocation_id)
+    await expect(removeIntegration(ground.layout, 'feature')).rejects.toMatchObject({ exitCode: 77 })
+    const { archive } = await removeIntegration(ground.layout, 'feature', { force: true })
+    expect(await readFile(join(archive, 'content', 'a.txt'), 'utf8')).toBe('one\n')
+  })
+
+  test('one that an agent runs on by overlay is not removed', async () => {
+    const project = await identifyProject([worktree.tree_path])
+    const workspace = await prepareWorkspace({
+      id: makeDispatchId(new Date(), Buffer.from('7777', 'hex')),
+      project,
+      strategy: 'overlay',
+      driver: 'kernel-overlay',
+      access: 'rw',
+      layout: ground.layout,
+      name: null,
+      runner: 'command',
+      mode: 'headless',
+    })
+    await using held = await claimWorkspace(ground.layout, workspace)
+    await expect(removeIntegration(ground.layout, 'feature', { force: true })).rejects.toMatchObject({
+      code: 'workspace.worktree_in_use',
+      message: expect.stringContaining(workspace.id),
+      exitCode: 75,
+    })
+    await held[Symbol.asyncDispose]()
+    await removeIntegration(ground.layout, 'feature')
   })
 
   test('one that agents work from is not removed', async () => {

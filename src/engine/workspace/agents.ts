@@ -6,7 +6,7 @@ import type { ArchiveRecord } from '../../shared/invocation.ts'
 import type { InvocationEntry, InvocationMeta } from '../base/invocation.ts'
 import type { Layout } from '../base/paths.ts'
 import { forgetArchive, putAway, readArchive, takeBack } from './archive.ts'
-import { deleteBranch, reattachWorktree, removeWorktree } from './checkout.ts'
+import { asideOf, deleteBranch, reattachWorktree, removeWorktree } from './checkout.ts'
 import { claimWorkspace } from './claim.ts'
 import { retireInvocation } from './dispose.ts'
 import { holdsMore } from './leftover.ts'
@@ -80,6 +80,7 @@ async function discardBroken(layout: Layout, repoId: RepoId, id: DispatchId): Pr
   const branch = `agency/sandbox-${id}`
   const repository = ours ? await openRepository(place.commonDir) : null
   const tip = repository === null ? null : await repository.commit(`refs/heads/${branch}`)
+  const aside = repository === null || tip === null ? {} : await asideOf(repository, tree, tip)
   const folder = await putAway(layout, {
     id,
     repo_id: repoId,
@@ -91,6 +92,7 @@ async function discardBroken(layout: Layout, repoId: RepoId, id: DispatchId): Pr
     branch: tip === null ? null : branch,
     tip,
     commit: tip,
+    aside,
   })
   if (repository !== null && tip !== null) {
     await removeWorktree(repository, tree)
@@ -111,10 +113,10 @@ export async function restoreArchived(layout: Layout, id: DispatchId): Promise<A
 
 async function restoreInvocation(layout: Layout, record: ArchiveRecord): Promise<void> {
   const repoId = record.repo_id as RepoId
-  const { common_dir: commonDir, branch, tip } = record
+  const { common_dir: commonDir, branch, tip, aside = {} } = record
   if (commonDir !== null && branch !== null && tip !== null) {
     const tree = layout.sandboxTree(repoId, record.id)
-    await reattachWorktree(await openRepository(commonDir), tree, branch, tip, async () => {
+    await reattachWorktree(await openRepository(commonDir), tree, { branch, tip, aside }, async () => {
       await rmdir(dirname(tree))
       await takeBack(layout, record)
     })

@@ -14,10 +14,24 @@ export const archiveDays = 30
 const dayMs = 24 * 60 * 60 * 1000
 
 export const archiveRef = (id: DispatchId): string => `refs/orangery/archive/${id}`
+
+/** Every ref of an archived thing, and where it stands. */
+function refsOf({
+  id,
+  commit,
+  aside,
+}: Pick<PutAway, 'id' | 'commit' | 'aside'>): (readonly [string, string])[] {
+  const others = Object.entries(aside ?? {}).map(([name, kept]) => [`-${name}`, kept] as const)
+  return [['', commit] as const, ...others].flatMap(([suffix, kept]) =>
+    kept == null ? [] : [[`${archiveRef(id)}${suffix}`, kept] as const],
+  )
+}
+
 const folderOf = (layout: Layout, id: DispatchId): string => join(layout.archive, id)
 export const contentOf = (layout: Layout, id: DispatchId): string => join(folderOf(layout, id), 'content')
 
 export type PutAway = Omit<ArchiveRecord, 'schema_version' | 'archived_at' | 'expires_at'>
+export type Aside = NonNullable<ArchiveRecord['aside']>
 
 /**
  * Puts a folder of ours away: first the ref, then the record, then the move. After a crash anywhere the work
@@ -25,9 +39,13 @@ export type PutAway = Omit<ArchiveRecord, 'schema_version' | 'archived_at' | 'ex
  */
 export async function putAway(layout: Layout, what: PutAway, now = Date.now()): Promise<string> {
   const folder = folderOf(layout, what.id)
+  // Cut off after the move: the record that was written when the tree still stood knows more than we do now.
+  const moved = !(await isFolder(what.origin)) && (await isFolder(contentOf(layout, what.id)))
+  if (moved && (await readArchive(layout, what.id).catch(() => null)) !== null) return folder
   if (what.common_dir !== null && what.commit !== null) {
     const repository = await openRepository(what.common_dir)
-    await repository.git(['update-ref', '--create-reflog', archiveRef(what.id), what.commit])
+    for (const [ref, commit] of refsOf(what))
+      await repository.git(['update-ref', '--create-reflog', ref, commit])
   }
   await ensurePrivateDir(layout.archive)
   await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -73,7 +91,7 @@ export async function forgetArchive(layout: Layout, record: ArchiveRecord): Prom
   if (record.common_dir !== null && record.commit !== null && (await isFolder(record.common_dir))) {
     const repository = await openRepository(record.common_dir)
     // Only while it stands where we put it.
-    await repository.try(['update-ref', '-d', archiveRef(record.id), record.commit])
+    for (const [ref, commit] of refsOf(record)) await repository.try(['update-ref', '-d', ref, commit])
   }
   await removeTree(folderOf(layout, record.id))
 }

@@ -2,6 +2,7 @@ import { lstat, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
+import type { Aside } from './archive.ts'
 import { integrationMarker, sandboxMarker } from './marker.ts'
 import { removeTree } from './removeTree.ts'
 import type { Repository } from './repository.ts'
@@ -113,12 +114,35 @@ export async function snapshotCommit(repository: Repository, tree: string, tip: 
   }
 }
 
+/**
+ * What of a checkout is on no branch: commits of a HEAD that was detached, and content that was staged. Both
+ * would go with git's side of the worktree.
+ */
+export async function asideOf(repository: Repository, tree: string, tip: string): Promise<Aside> {
+  const aside: Aside = {}
+  const head = await treeHead(repository, tree)
+  if (head === null) return aside
+  const isAttached = (await repository.try(['symbolic-ref', '-q', 'HEAD'], { cwd: tree })).code === 0
+  if (!isAttached && head !== tip) aside.head = head
+  // An index with conflicts has no tree; what conflicts is in commits.
+  const written = await repository.try(['write-tree'], { cwd: tree })
+  const staged = written.stdout.toString().trim()
+  if (written.code === 0 && staged !== (await repository.git(['rev-parse', `${head}^{tree}`])))
+    aside.index = await repository.git(['commit-tree', staged, '-p', head, '-m', 'Work that was staged'])
+  return aside
+}
+
+/** Where the HEAD of a checkout stands, on a branch or not. */
+export async function treeHead(repository: Repository, tree: string): Promise<string | null> {
+  const found = await repository.try(['rev-parse', '-q', '--verify', 'HEAD^{commit}'], { cwd: tree })
+  return found.code === 0 ? found.stdout.toString().trim() : null
+}
+
 /** Brings a worktree back that was put away: the checkout's files are in place, git's side is made anew. */
 export async function reattachWorktree(
   repository: Repository,
   tree: string,
-  branch: string,
-  tip: string,
+  { branch, tip, aside }: { readonly branch: string; readonly tip: string; readonly aside: Aside },
   putBack: () => Promise<void>,
 ): Promise<void> {
   const standing = await repository.commit(`refs/heads/${branch}`)
@@ -135,5 +159,10 @@ export async function reattachWorktree(
   await removeTree(tree)
   await putBack()
   await writeFile(join(tree, '.git'), link)
+  if (aside.head !== undefined)
+    await repository.git(['update-ref', '--no-deref', 'HEAD', aside.head], { cwd: tree })
   await repository.git(['reset', '--quiet'], { cwd: tree })
+  if (aside.index === undefined) return
+  await repository.git(['read-tree', aside.index], { cwd: tree })
+  await repository.try(['update-index', '-q', '--refresh'], { cwd: tree })
 }

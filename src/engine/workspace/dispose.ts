@@ -5,8 +5,8 @@ import type { InvocationMeta } from '../base/invocation.ts'
 import { createRepoLock } from '../base/lock.ts'
 import { layout as layoutAt, type Layout } from '../base/paths.ts'
 import type { Workspace } from '../base/workspace.ts'
-import { putAway } from './archive.ts'
-import { deleteBranch, removeWorktree, snapshotCommit } from './checkout.ts'
+import { putAway, type Aside } from './archive.ts'
+import { asideOf, deleteBranch, removeWorktree, snapshotCommit, treeHead } from './checkout.ts'
 import { publishCommits } from './commits.ts'
 import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
 import { removeTree } from './removeTree.ts'
@@ -109,20 +109,30 @@ export async function retireInvocation(
   return folder
 }
 
-/** Where the sandbox branch stands, and the commit that holds all of its work: the agent's own last one. */
+/**
+ * Where the sandbox branch stands, and the commit that holds all of its work: the agent's own last one. What
+ * the user did in the tree meanwhile is kept beside it.
+ */
 async function keepBranch(
   layout: Layout,
   repoId: RepoId,
   meta: InvocationMeta,
-): Promise<{ tip: string | null; commit: string | null }> {
+): Promise<{ tip: string | null; commit: string | null; aside?: Aside }> {
   if (meta.common_dir === null || !(await isFolder(meta.common_dir))) return { tip: null, commit: null }
   const repository = await openRepository(meta.common_dir)
-  const tip = await repository.commit(`refs/heads/${meta.sandbox_branch}`)
+  const tree = (await isFolder(meta.sandbox_path)) ? meta.sandbox_path : null
+  const standing = await repository.commit(`refs/heads/${meta.sandbox_branch}`)
+  // A branch that the user renamed is theirs and stays; its commit is still what the tree was on.
+  const tip = standing ?? (tree === null ? null : await treeHead(repository, tree))
   const collected = await publishCommits(layout, repoId, meta.invocation_id, meta.common_dir)
   const own = collected.find(({ ref }) => ref.endsWith(`/heads/${meta.sandbox_branch}`))
-  if (own !== undefined) return { tip, commit: own.commit }
-  const dirty = tip !== null && (await isFolder(meta.sandbox_path))
-  return { tip, commit: dirty ? await snapshotCommit(repository, meta.sandbox_path, tip) : tip }
+  const isStanding = tip !== null && tree !== null
+  const theirs = isStanding ? await snapshotCommit(repository, tree, tip) : tip
+  const aside = isStanding ? await asideOf(repository, tree, tip) : {}
+  if (own === undefined) return { tip, commit: theirs, aside }
+  const isHeld =
+    theirs === null || (await repository.try(['merge-base', '--is-ancestor', theirs, own.commit])).code === 0
+  return { tip, commit: own.commit, aside: isHeld ? aside : { ...aside, branch: theirs } }
 }
 
 /** Whether nothing was committed on the sandbox branch, from wherever. */

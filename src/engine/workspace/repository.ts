@@ -1,6 +1,7 @@
 import { OrangeryError } from '../../shared/errors.ts'
 import { git, tryGit, type GitOptions } from '../base/git.ts'
 import type { RunResult } from '../base/process.ts'
+import { isFolder } from './scan.ts'
 
 /** The user's repository as we may use it: hardened, and with its filters and drivers switched off. */
 export interface Repository {
@@ -14,6 +15,16 @@ export interface Repository {
 }
 
 export async function openRepository(commonDir: string): Promise<Repository> {
+  if (!(await isFolder(commonDir))) {
+    throw new OrangeryError(
+      'workspace.repository_gone',
+      `${commonDir}: the repository is not there any more`,
+      {
+        kind: 'not_found',
+        hint: 'Put it back where it was. `orangery agent discard` and `orangery worktree rm --force` work without it.',
+      },
+    )
+  }
   const settings = await tamedSettings(commonDir)
   const where = (options: GitOptions): GitOptions =>
     options.cwd === undefined ? { ...options, gitDir: commonDir } : options

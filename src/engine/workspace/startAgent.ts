@@ -72,7 +72,8 @@ export async function startAgent(options: StartAgentOptions): Promise<Invocation
   await ensureInvocationDir(layout, repoId, id)
   rollback.add('invocation folder', () => removeTree(layout.invocation(repoId, id)))
   await step('invocation_dir')
-  const baseCommit = await repository.git(['rev-parse', '--verify', `refs/heads/${worktree.branch}^{commit}`])
+  const baseCommit = await repository.commit(`refs/heads/${worktree.branch}`)
+  if (baseCommit === null) throw branchGone(worktree)
   await refuseTrackedMarkers(repository, baseCommit)
   await step('base_commit')
   await makeSandboxDir(layout.sandbox(repoId, id), id)
@@ -191,6 +192,13 @@ async function byPath(layout: Layout, path: string): Promise<WorktreeMeta> {
       return meta
   }
   throw notIntegration(path)
+}
+
+function branchGone({ name, branch, tree_path: tree }: WorktreeMeta): OrangeryError {
+  return new OrangeryError('workspace.branch_gone', `worktree ${name}: its branch ${branch} is gone`, {
+    kind: 'input',
+    hint: `Give it its name back: git -C ${tree} branch -m ${branch}`,
+  })
 }
 
 function notIntegration(tree: string): OrangeryError {

@@ -10,12 +10,15 @@ import type { Layout } from '../base/paths.ts'
 import { contentOf, putAway, takeBack } from './archive.ts'
 import {
   addWorktree,
+  asideOf,
   deleteBranch,
   reattachWorktree,
   refuseTrackedMarkers,
   removeWorktree,
   snapshotCommit,
+  treeHead,
 } from './checkout.ts'
+import { claimLanding, listRunningOn } from './claim.ts'
 import { includeFiles } from './includeFiles.ts'
 import { hideMarkers, integrationMarker, writeMarker } from './marker.ts'
 import { changedPaths, submoduleNotes, uncommittedNotes } from './notes.ts'
@@ -25,7 +28,7 @@ import { openRepository, type Repository } from './repository.ts'
 import { reportToLog, Rollback, type CleanupReport } from './rollback.ts'
 import { secondsIso, submodulesOf } from './sandboxFolders.ts'
 import { fillSubmodules } from './submodules.ts'
-import { resolveWorktree, scanInvocations, scanWorktrees } from './scan.ts'
+import { isFolder, resolveWorktree, scanInvocations, scanWorktrees } from './scan.ts'
 
 export const worktreeSteps = ['folder', 'worktree_add', 'marker', 'submodules', 'include', 'meta'] as const
 export type WorktreeStep = (typeof worktreeSteps)[number]
@@ -182,11 +185,12 @@ export async function stakesOf(meta: WorktreeMeta): Promise<Stakes> {
   const repository = await openRepository(meta.common_dir)
   const status = await repository.git(['status', '--porcelain', '-z', '-uall'], { cwd: meta.tree_path })
   const uncommitted = changedPaths(status)
-  const branch = `refs/heads/${meta.branch}`
+  const branch = await repository.commit(`refs/heads/${meta.branch}`)
+  const head = await treeHead(repository, meta.tree_path)
   const unmerged = await repository.git([
     'log',
     '--format=%h %s',
-    branch,
+    ...[branch, head].filter((commit) => commit !== null),
     '--not',
     `--exclude=${meta.branch}`,
     '--exclude=agency/sandbox-*',
@@ -222,12 +226,18 @@ export async function removeIntegration(
   const repoId = entry.repo_id as RepoId
   const id = meta.worktree_id
   await using _lock = await createRepoLock(layout).acquire(repoId)
-  await refuseInUse(layout, id)
+  await refuseInUse(layout, meta)
+  // No agent starts on the folder while it goes.
+  await using _claim = await claimLanding(layout, { id, paths: [meta.tree_path] })
+  if (!(await isFolder(meta.common_dir))) return await removeAlone(layout, meta, options.force === true)
   const stakes = await stakesOf(meta)
   if (options.force !== true && stakes.uncommitted.length + stakes.unmerged.length > 0)
     throw atStake(meta, stakes)
   const repository = await openRepository(meta.common_dir)
-  const tip = await repository.commit(`refs/heads/${meta.branch}`)
+  // A branch that the user renamed is theirs and stays; its commit is still what the tree was on.
+  const tip =
+    (await repository.commit(`refs/heads/${meta.branch}`)) ?? (await treeHead(repository, meta.tree_path))
+  const aside = tip === null ? {} : await asideOf(repository, meta.tree_path, tip)
   const commit = tip === null ? null : await snapshotCommit(repository, meta.tree_path, tip)
   const archive = await putAway(layout, {
     id,
@@ -240,11 +250,41 @@ export async function removeIntegration(
     branch: meta.branch,
     tip,
     commit,
+    aside,
   })
   await removeWorktree(repository, meta.tree_path)
   if (tip !== null) await deleteBranch(repository, meta.branch, tip)
   await writeWorktreeMeta(layout, { ...meta, outcome: 'removed', archive })
   return { id, archive, stakes }
+}
+
+/** The repository is gone: nobody can say what of the tree is elsewhere, and there is no git to tidy. */
+async function removeAlone(layout: Layout, meta: WorktreeMeta, force: boolean) {
+  if (!force) {
+    throw new OrangeryError(
+      'workspace.work_at_stake',
+      `worktree ${meta.name}: its repository ${meta.common_dir} is gone, so nobody can say what it holds`,
+      {
+        kind: 'refused',
+        hint: 'Put the repository back, or say --force: the files are then kept in the archive for 30 days.',
+      },
+    )
+  }
+  const id = meta.worktree_id
+  const archive = await putAway(layout, {
+    id,
+    repo_id: meta.repo_id,
+    kind: 'worktree',
+    name: meta.name,
+    why: 'removed, its repository is gone',
+    origin: meta.tree_path,
+    common_dir: null,
+    branch: null,
+    tip: null,
+    commit: null,
+  })
+  await writeWorktreeMeta(layout, { ...meta, outcome: 'removed', archive })
+  return { id, archive, stakes: { uncommitted: [], unmerged: [] } }
 }
 
 export async function restoreWorktree(layout: Layout, record: ArchiveRecord): Promise<void> {
@@ -258,23 +298,26 @@ export async function restoreWorktree(layout: Layout, record: ArchiveRecord): Pr
   await using _lock = await createRepoLock(layout).acquire(record.repo_id)
   await refuseTakenName(layout, record.repo_id as RepoId, meta.name)
   const repository = await openRepository(record.common_dir)
-  await reattachWorktree(repository, meta.tree_path, record.branch, record.tip, () =>
-    takeBack(layout, record),
-  )
+  const { branch, tip, aside = {} } = record
+  await reattachWorktree(repository, meta.tree_path, { branch, tip, aside }, () => takeBack(layout, record))
   await writeWorktreeMeta(layout, { ...meta, outcome: null, archive: null })
 }
 
-async function refuseInUse(layout: Layout, id: DispatchId): Promise<void> {
-  const users = (await scanInvocations(layout)).filter(
+async function refuseInUse(layout: Layout, worktree: WorktreeMeta): Promise<void> {
+  const id = worktree.worktree_id
+  const sandboxes = (await scanInvocations(layout)).filter(
     ({ meta }) => meta?.integration_worktree_id === id && meta.outcome === null,
   )
+  const running = await listRunningOn(layout, id, [worktree.tree_path])
+  const users = [...sandboxes, ...running]
   if (users.length === 0) return
   throw new OrangeryError(
     'workspace.worktree_in_use',
     `worktree ${id}: ${users.map((user) => user.id).join(', ')} ${users.length === 1 ? 'works' : 'work'} from it`,
     {
       kind: 'busy',
-      hint: 'Land or discard them first.',
+      hint:
+        sandboxes.length > 0 ? 'Land or discard them first.' : 'Wait until they have ended, or stop them.',
     },
   )
 }
