@@ -138,11 +138,12 @@ test('a denied request leaves the agent where it is and carries the person’s w
   expect((await ended(id)).changeset).toBeNull()
 })
 
-test('a running agent that is narrowed cannot write any more', async () => {
+test('a running agent that is narrowed cannot write any more, be its config spoilt meanwhile', async () => {
   const id = await spawn(
     'n=0; while echo $n > counter.txt 2>/dev/null; do n=$((n+1)); echo wrote; sleep 0.1; done; echo stopped',
   )
   await says(id, 'wrote')
+  await writeFile(join(project, '.orangery.json'), '{')
   const state = await call().call('boundary.narrow', { id, to: 'readonly', reason: 'enough' })
   expect(state).toMatchObject({
     level: 'readonly',

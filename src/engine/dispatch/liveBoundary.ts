@@ -132,8 +132,8 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   /** Before the agent's first instruction: the network as the contract has it. */
   async start(followed: FollowedConfig): Promise<void> {
     const { contract } = this.#job
-    if (contract.level === 0) return
     this.#config = followed.config
+    if (contract.level === 0) return
     const policy = networkAt(contract, this.#level, [], followed.config)
     const opening = this.#setNetwork(policy)
     // Where nothing gets out and nobody is asked about it, the agent need not wait for who tells it so. Elsewhere it
@@ -285,7 +285,13 @@ export class LiveBoundary implements AsyncDisposable, Listener {
 
   async #policyAt(level: BoundaryLevel, hosts: readonly string[]): Promise<NetworkPolicy> {
     const { contract } = this.#job
-    const config = await loadConfig({ userConfigDir: this.#parts.configDir, roots: contract.roots })
+    const places = { userConfigDir: this.#parts.configDir, roots: contract.roots }
+    const config = await loadConfig(places).catch((error: unknown) => {
+      // An agent that writes real files could spoil one, and so keep what is to be taken from it: the last that
+      // could be read goes on holding. (escape: unreadable-config)
+      if (this.#config === undefined) throw error
+      return this.#config
+    })
     this.#config = config
     return networkAt(contract, level, hosts, config)
   }

@@ -198,20 +198,32 @@ export class Boundaries {
 
   /** After a config changed: nothing may stay wider than its maximum, and what it now approves need not wait. */
   async reconsider(id: DispatchId): Promise<void> {
-    const context = await this.#context(id)
-    const maximum = context.config.sandboxMaximumBoundary
-    const state = this.#parts.records.read(id)
-    if (!state.running) return
-    if (boundaryRank(current(state).level) > boundaryRank(maximum)) {
-      const why = `the config now allows ${maximum} at most`
-      await this.narrow(id, { to: maximum, by: 'config', why, way: 'config' })
-    }
+    const context = await this.#context(id).catch(async (error: unknown) => {
+      // A file that the agent may have spoilt does not keep the user's own maximum from holding.
+      const own = await loadConfig({ userConfigDir: this.#parts.userConfigDir, roots: [] }, this.#now())
+      await this.#holdTo(id, own.sandboxMaximumBoundary)
+      throw error
+    })
+    await this.#holdTo(id, context.config.sandboxMaximumBoundary)
+    if (!this.#parts.records.read(id).running) return
     const step = this.#change(id, (latest) => approveStanding(latest, context))
     await this.#carryOut(id, step, step.result)
   }
 
+  async #holdTo(id: DispatchId, maximum: BoundaryLevel): Promise<void> {
+    const state = this.#parts.records.read(id)
+    if (!state.running || boundaryRank(current(state).level) <= boundaryRank(maximum)) return
+    const why = `the config now allows ${maximum} at most`
+    await this.narrow(id, { to: maximum, by: 'config', why, way: 'config' })
+  }
+
   async reconsiderAll(): Promise<void> {
-    for (const id of this.#parts.records.unfinished()) await this.reconsider(id)
+    const failures: unknown[] = []
+    // One whose config cannot be read keeps none of the others from following theirs.
+    for (const id of this.#parts.records.unfinished()) {
+      await this.reconsider(id).catch((error: unknown) => failures.push(error))
+    }
+    if (failures.length > 0) throw failures[0]
   }
 
   show(id: DispatchId): BoundaryState {
