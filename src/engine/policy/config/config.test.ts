@@ -213,7 +213,12 @@ describe('trust', () => {
 
   test('once trusted it goes over the user’s, except for what only the user can say', async () => {
     await user({ sandboxBoundaries: { build: 'readonly' }, sandboxMaximumBoundary: 'network' })
-    await own({ ...wide, sandboxMaximumBoundary: 'full' })
+    const zero = { role: '*', level: 0 as const }
+    const sandboxSelection = [
+      { agent: '*', ...zero },
+      { agent: 'a', ...zero, minimum: 1 as const },
+    ]
+    await own({ ...wide, sandboxSelection, sandboxMaximumBoundary: 'full' })
     await trust()
     const config = await load()
     expect(config).toMatchObject({
@@ -221,6 +226,7 @@ describe('trust', () => {
       sandboxBoundaries: { build: 'full', plan: 'readwrite' },
       sandboxEscalationPolicy: 'auto',
       sandboxAutoEscalation: { hosts: [], roots: [] },
+      sandboxSelection: [{ agent: 'a', role: '*', minimum: 1 }],
       sandboxMaximumBoundary: 'network',
       projects: [{ trust: 'trusted' }],
     })
@@ -230,6 +236,7 @@ describe('trust', () => {
     expect(config.heldBack.map(({ key }) => key)).toEqual([
       'sandboxEnabled',
       'sandboxAutoEscalation',
+      'sandboxSelection',
       'sandboxMaximumBoundary',
     ])
     // Its value is the user's still, and so is where it came from.

@@ -8,6 +8,7 @@ import type {
   Provenance,
   ResolvedLevel,
   SavedApproval,
+  SelectionRule,
   TrustState,
 } from '../../../shared/config.ts'
 import { narrowConfig, narrowerBoundary, unique, valueAt } from './narrow.ts'
@@ -213,16 +214,29 @@ export type ProjectLayer = {
   readonly ownApprovals: readonly string[]
 }
 
+function aboveLevelZero({ level, ...rule }: SelectionRule): SelectionRule[] {
+  if (level !== 0) return [level === undefined ? rule : { ...rule, level }]
+  return rule.minimum === undefined ? [] : [rule]
+}
+
 /** What a repository's file can never say, trusted or not. */
 function withoutUserOnly(layer: ConfigLayer): { layer: ConfigLayer; heldBack: EffectiveConfig['heldBack'] } {
-  const { sandboxEnabled, sandboxAutoEscalation, sandboxCredentials, ...rest } = layer.values
+  const { sandboxEnabled, sandboxAutoEscalation, sandboxCredentials, sandboxSelection, ...rest } =
+    layer.values
   const heldBack: EffectiveConfig['heldBack'] = []
   const hold = (key: string, message: string) =>
     heldBack.push({ file: layer.file, line: layer.lineOf([key]), key, message })
   if (sandboxEnabled === false) hold('sandboxEnabled', 'a repository cannot switch the sandbox off')
   if (sandboxAutoEscalation !== undefined) hold('sandboxAutoEscalation', 'only the user file may name these')
   if (sandboxCredentials !== undefined) hold('sandboxCredentials', 'only the user file may name secrets')
-  const values = sandboxEnabled === true ? { ...rest, sandboxEnabled } : rest
+  // Level 0 is no sandbox, by another name. (escape: selected-level-zero)
+  if (sandboxSelection?.some(({ level }) => level === 0) === true)
+    hold('sandboxSelection', 'a repository cannot select level 0, which is no sandbox')
+  const values = {
+    ...rest,
+    ...(sandboxEnabled === true ? { sandboxEnabled } : {}),
+    ...(sandboxSelection === undefined ? {} : { sandboxSelection: sandboxSelection.flatMap(aboveLevelZero) }),
+  }
   return { layer: { ...layer, values }, heldBack }
 }
 
