@@ -95,6 +95,7 @@ describe('contradictions and refusals', () => {
     ['a container platform without a container', { isolation: 'os', platform: 'container' }, {}],
     ['readonly that nothing enforces', { isolation: 'none', changeset: 'none', boundary: 'readonly' }, {}],
     ['hosts that nothing enforces', { isolation: 'none', outputs: { allow: ['a.test'] } }, {}],
+    ['no outputs that nothing enforces', { isolation: 'none', outputs: { mode: 'none' } }, {}],
     ['hosts with outputs none', { outputs: { mode: 'none', allow: ['a.test'] } }, {}],
     ['a host that is none', { outputs: { allow: ['http://a.test/'] } }, {}],
     ['a pin without a port', { outputs: { pins: { 'a.test': '127.0.0.1' } } }, {}],

@@ -174,9 +174,9 @@ function checkEnforceable({ level, strategy, boundary, outputs }: Contract): voi
       'Leave the changeset out, or run at level 1.',
     )
   }
-  if (outputs.declared && outputs.mode === 'restricted') {
+  if (outputs.declared && outputs.mode !== 'open') {
     throw contradiction(
-      'outputs restricted',
+      `outputs ${outputs.mode}`,
       'at level 0 the agent has the network of the host',
       'Run at level 1, or say --outputs open.',
     )
