@@ -27,12 +27,22 @@ export class Relay {
   /** Resolves at the relay's next word, rejects if it ends instead. */
   #nextWord(child: RelayProcess, said: () => string): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#onWord = () => resolve()
-      child.once('error', reject)
-      child.once('exit', (code) => {
+      const ended = (code: number | null) => {
         const why = said().split('\n').at(-1) || `it ended with ${code}`
-        reject(new OrangeryError('sandbox.relay_failed', `the relay did not start: ${why}`))
-      })
+        fail(new OrangeryError('sandbox.relay_failed', `the relay did not start: ${why}`))
+      }
+      // One relay lives through many changes: who has been told listens no longer.
+      const settled = () => child.off('error', fail).off('exit', ended)
+      const fail = (error: Error) => {
+        settled()
+        reject(error)
+      }
+      this.#onWord = () => {
+        settled()
+        resolve()
+      }
+      child.on('error', fail)
+      child.on('exit', ended)
     })
   }
 
@@ -73,6 +83,8 @@ export class Relay {
     onStarted?.(child)
     this.#child = child
     this.#said = keepTail(child.stderr)
+    // Also after it has said its word: an error that nobody hears ends whoever supervises it.
+    child.on('error', () => {})
     child.stdin.on('error', () => {})
     onLines(child.stdout, (line) => this.#onWord?.(line))
     await this.#nextWord(child, this.#said)
