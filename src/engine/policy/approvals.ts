@@ -1,8 +1,10 @@
-import { boundaryRank } from '../../shared/boundary.ts'
+import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import type { EffectiveApproval, EffectiveConfig } from '../../shared/config.ts'
 import type { AnswerWay, BoundaryRequest } from '../../shared/escalation.ts'
 import { someHostCovers } from '../../shared/hosts.ts'
 import type { EscalationState } from '../base/escalation.ts'
+import { filesAt } from './capabilities.ts'
+import { current, isBeyondParent } from './step.ts'
 
 export type EscalationContext = {
   readonly at: Date
@@ -16,10 +18,20 @@ const isInside = (path: string, folder: string): boolean =>
 
 type Reach = Pick<EffectiveApproval, 'agent' | 'level' | 'hosts'>
 
-function reaches(approval: Reach, agent: string, wish: Pick<BoundaryRequest, 'to' | 'hosts'>): boolean {
+function reaches(
+  approval: Reach,
+  agent: string,
+  now: BoundaryLevel,
+  wish: Pick<BoundaryRequest, 'to' | 'hosts'>,
+): boolean {
   if (approval.agent !== '*' && approval.agent !== agent) return false
   if (boundaryRank(approval.level) < boundaryRank(wish.to)) return false
-  return approval.level === 'full' || wish.hosts.every((host) => someHostCovers(approval.hosts, host))
+  if (approval.hosts.length === 0) return approval.level === 'full' || wish.hosts.length === 0
+  // Who said yes to a host spoke of that host: neither of files nor of every host there is. (escape: host-for-files)
+  if (wish.hosts.length === 0) return false
+  const isHigher = boundaryRank(wish.to) > boundaryRank(now)
+  if (isHigher && (filesAt(wish.to) !== filesAt(now) || wish.to === 'full')) return false
+  return wish.hosts.every((host) => someHostCovers(approval.hosts, host))
 }
 
 /**
@@ -27,15 +39,16 @@ function reaches(approval: Reach, agent: string, wish: Pick<BoundaryRequest, 'to
  * cover every root, because a project speaks only for its own folder.
  */
 export function savedApprovalsFor(
-  state: Pick<EscalationState, 'agent' | 'phase'>,
+  state: Pick<EscalationState, 'agent' | 'phase' | 'start' | 'grants'>,
   wish: Pick<BoundaryRequest, 'to' | 'hosts'>,
   { at, config, roots }: EscalationContext,
 ): readonly EffectiveApproval[] | null {
+  const { level } = current(state)
   const fitting = config.sandboxApprovedEscalations.filter(
     (approval) =>
       (approval.expires === undefined || new Date(approval.expires) > at) &&
       (approval.phase === undefined || approval.phase === state.phase) &&
-      reaches(approval, state.agent, wish),
+      reaches(approval, state.agent, level, wish),
   )
   const used = new Set<EffectiveApproval>()
   for (const root of roots) {
@@ -80,15 +93,18 @@ export function standingApproval(
   // Nor may an agent get through a child what was taken from itself, or what it has to ask for itself.
   // (escape: widen-through-child)
   if (state.above?.narrowed === true) return null
-  const isWithin = state.above === null || boundaryRank(wish.to) <= boundaryRank(state.above.level)
-  const saved = isWithin ? savedApprovalsFor(state, wish, context) : null
+  if (isBeyondParent(state, wish.to)) return null
+  const { level } = current(state)
+  const saved = savedApprovalsFor(state, wish, context)
   if (saved !== null) {
     return { way: 'saved', by: saved.map(({ source, id }) => `saved approval ${id} (${source})`).join(', ') }
   }
   const task = state.taskApprovals.find(
     (approval) =>
-      approval.task === state.task && approval.revoked_at === null && reaches(approval, state.agent, wish),
+      approval.task === state.task &&
+      approval.revoked_at === null &&
+      reaches(approval, state.agent, level, wish),
   )
   if (task !== undefined) return { way: 'task', by: task.by }
-  return isWithin && autoAllows(state, wish, context) ? { way: 'auto', by: 'policy auto' } : null
+  return autoAllows(state, wish, context) ? { way: 'auto', by: 'policy auto' } : null
 }

@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { wishOfDenial } from './boundaries.ts'
@@ -53,19 +53,47 @@ describe('the pipeline', () => {
   })
 
   test('no child gets through a saved approval what its parent would have to ask for', async () => {
-    const { boundaries, id, project, user } = await theatre.stage('readonly')
+    const { boundaries, id, project, user } = await theatre.stage('readwrite')
     const saved = { agent: '*', level: 'network' as const, hosts: ['registry.test:443'] }
     await user({ sandboxApprovedEscalations: [saved] })
     const child = theatre.newId()
-    theatre.addDispatch(child, project, 'readonly', 'claude', id)
+    theatre.addDispatch(child, project, 'readwrite', 'claude', id)
     const beyond = { code: 'boundary.beyond_parent', kind: 'refused' }
     await expect(boundaries.request(child, wish)).rejects.toMatchObject(beyond)
-    // What was merely seen asks nobody: there is nothing to say yes to.
-    expect(await boundaries.denied(child, { kind: 'write', detail: 'x', certain: true })).toBeNull()
+    // What was seen outside is there for a person, who has to widen the parent first.
+    const seen = await boundaries.denied(child, { kind: 'host', host: 'registry.test', port: 443 })
+    expect(seen).toMatchObject({ status: 'open', source: 'broker' })
+    const yes = { requests: [seen?.id ?? ''], by: 'p', message: '', scope: 'once' as const }
+    await expect(boundaries.approve(child, yes)).rejects.toMatchObject(beyond)
     // The control: once the parent has it, the child gets it by the same approval.
     expect(await boundaries.request(id, wish)).toMatchObject({ status: 'approved', answer: { way: 'saved' } })
     expect(await boundaries.request(child, wish)).toMatchObject({ status: 'approved' })
     expect(boundaries.show(child)).toMatchObject({ level: 'network', hosts: ['registry.test:443'] })
+  })
+
+  test('a repository’s file that nobody can read keeps neither a person nor the user’s maximum from narrowing', async () => {
+    const { boundaries, id, project, user } = await theatre.stage('full')
+    await writeFile(join(project, '.orangery.json'), '{')
+    await user({ sandboxMaximumBoundary: 'network' })
+    await expect(boundaries.reconsider(id)).rejects.toMatchObject({ kind: 'input' })
+    expect(boundaries.show(id).level).toBe('network')
+    await boundaries.narrow(id, { to: 'readonly', by: 'p', why: '', way: 'narrowed' })
+    expect(boundaries.show(id).level).toBe('readonly')
+    await rm(join(project, '.orangery.json'))
+  })
+
+  test('no approval of the task takes a child beyond a parent that the config has narrowed', async () => {
+    const { boundaries, id, project, user } = await theatre.stage('network')
+    const [child, sibling] = [theatre.newId(), theatre.newId()]
+    for (const each of [child, sibling]) theatre.addDispatch(each, project, 'readwrite', 'claude', id)
+    for (const each of [child, sibling]) await boundaries.request(each, wish)
+    await boundaries.approve(sibling, { requests: null, by: 'p', message: '', scope: 'task' })
+    await user({ sandboxMaximumBoundary: 'readwrite' })
+    for (const each of [id, child, sibling]) await boundaries.reconsider(each)
+    await user({ sandboxMaximumBoundary: 'full' })
+    for (const each of [id, child]) await boundaries.reconsider(each)
+    expect(boundaries.show(id).level).toBe('readwrite')
+    expect(boundaries.show(child)).toMatchObject({ level: 'readwrite', requests: [{ status: 'open' }] })
   })
 
   test('what a person takes from an agent is taken from its children, and comes back to none by itself', async () => {

@@ -121,6 +121,17 @@ describe('a request', () => {
     expect(fileRequest(state, one, context({}, minute)).result.status).toBe('open')
   })
 
+  test('that an earlier yes answers is in no flood, and leaves room for those that a person answers', () => {
+    let state = fresh()
+    const saved = context({ sandboxApprovedEscalations: [approval({ hosts: ['*.test'] })] })
+    for (let index = 0; index <= 2 * escalationLimits.floodRequests; index++) {
+      const filed = fileRequest(state, asking({ hosts: [`h${index}.test:443`] }), saved)
+      expect(filed.result.status).toBe('approved')
+      state = filed.state
+    }
+    expect(fileRequest(state, asking({ hosts: ['h.example'] }), saved).result.status).toBe('open')
+  })
+
   test('beyond the policy’s maximum is denied without asking anyone', () => {
     const { state, result } = fileRequest(fresh(), asking(), context({ sandboxMaximumBoundary: 'readwrite' }))
     expect(result).toMatchObject({ status: 'denied', answer: { way: 'policy' } })
@@ -329,9 +340,42 @@ describe('a person', () => {
   })
 })
 
+test('a yes to a host, saved or for the task, changes no files and opens no other host', () => {
+  const named = { level: 'network', hosts: ['registry.test'] } as const
+  const task = {
+    ...named,
+    hosts: [...named.hosts],
+    id: 't',
+    task: fresh().task,
+    agent: 'claude',
+    by: 'person',
+    at: start.toISOString(),
+    revoked_at: null,
+  }
+  const saved = context({
+    sandboxApprovedEscalations: [approval(), approval({ level: 'full' })],
+  })
+  const ways = [
+    [fresh({ start: 'readonly', phase: 'plan' }), saved],
+    [fresh({ start: 'readonly', phase: 'plan', taskApprovals: [task] }), context()],
+  ] as const
+  for (const [state, known] of ways) {
+    const status = (more: Partial<Asking>, from = state) =>
+      fileRequest(from, asking({ source: 'agent', ...more }), known).result.status
+    expect(status({ to: 'readwrite', hosts: [] })).toBe('open')
+    expect(status({ to: 'network' })).toBe('open')
+    expect(status({ to: 'network', hosts: [] }, { ...state, start: 'readwrite' })).toBe('open')
+    expect(status({ to: 'full' }, { ...state, start: 'readwrite' })).toBe('open')
+    // The control: the host itself, with the files as they are.
+    expect(status({ to: 'readonly' })).toBe('approved')
+    expect(status({ to: 'network' }, { ...state, start: 'readwrite' })).toBe('approved')
+  }
+})
+
 test('a child asks for no more than its parent has, and nobody can approve it either', () => {
   const child = fresh({ start: 'readonly', above: { level: 'readwrite', narrowed: false } })
-  expect(refusal(() => fileRequest(child, asking({ to: 'network' }), context()))).toMatchObject({
+  const beyond = asking({ to: 'network', source: 'agent' })
+  expect(refusal(() => fileRequest(child, beyond, context()))).toMatchObject({
     code: 'boundary.beyond_parent',
     kind: 'refused',
   })

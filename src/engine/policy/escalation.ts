@@ -25,6 +25,7 @@ export const escalationLimits = {
   denialHoldsMs: 10 * 60_000,
   floodWindowMs: 60_000,
   floodRequests: 10,
+  floodAnswered: 200,
   mostOpen: 25,
 } as const
 
@@ -62,14 +63,22 @@ const sameWish = (
 const isOutdone = (known: BoundaryRequest, wish: BoundaryRequest): boolean =>
   known.source === 'output' && wish.source !== 'output'
 
-function assertNoFlood(state: EscalationState, asking: Asking, at: Date): void {
+const standingWays: ReadonlySet<string> = new Set(['saved', 'task', 'auto'])
+
+/** What an earlier yes answers wears nobody down: it counts for itself, and only the records set it an end. */
+function assertNoFlood(state: EscalationState, asking: Asking, at: Date, isAnswered: boolean): void {
   if (asking.source === 'user') return
   const since = at.getTime() - escalationLimits.floodWindowMs
   const fresh = state.requests.filter(
-    (request) => request.source !== 'user' && new Date(request.created_at).getTime() > since,
+    ({ source, created_at: created, answer }) =>
+      source !== 'user' &&
+      new Date(created).getTime() > since &&
+      standingWays.has(answer?.way ?? '') === isAnswered,
   )
+  if (isAnswered && fresh.length < escalationLimits.floodAnswered) return
   const open = state.requests.filter((request) => request.status === 'open')
-  if (fresh.length < escalationLimits.floodRequests && open.length < escalationLimits.mostOpen) return
+  if (!isAnswered && fresh.length < escalationLimits.floodRequests && open.length < escalationLimits.mostOpen)
+    return
   throw new OrangeryError('boundary.flood', `dispatch ${state.dispatch}: too many requests at once`, {
     kind: 'busy',
     hint: 'Wait for the answers to those that are open.',
@@ -119,11 +128,16 @@ export function fileRequest(
     const has = answered({ ...wish, status: 'approved' }, at, 'config', 'boundary', 'It has this already.')
     return { state, effects: [], result: has }
   }
-  refuseBeyondParent(state, wish.to)
+  // Of a host that was denied a person hears in any case, and may say yes once the parent has the level for it.
+  if (wish.source !== 'broker') refuseBeyondParent(state, wish.to)
+  const maximum = config.sandboxMaximumBoundary
+  const isAllowed = boundaryRank(wish.to) <= boundaryRank(maximum)
+  const standing = isAllowed ? standingApproval(state, wish, context) : null
   const again = state.requests.find(
     (known) => known.status === 'open' && sameWish(known, wish) && !isOutdone(known, wish),
   )
-  if (again !== undefined) return repeated(state, again, at)
+  // What waited while its parent lacked it need not wait for a yes that is there by now.
+  if (again !== undefined && standing === null) return repeated(state, again, at)
   if (asking.source !== 'user') {
     const since = at.getTime() - escalationLimits.denialHoldsMs
     const denied = state.requests.findLast(
@@ -134,15 +148,14 @@ export function fileRequest(
     )
     if (denied !== undefined) return repeated(state, denied, at)
   }
-  assertNoFlood(state, asking, at)
+  assertNoFlood(state, asking, at, standing !== null)
   const known = state.requests.map((request) =>
     request.status === 'open' && sameWish(request, wish)
       ? { ...request, status: 'closed' as const }
       : request,
   )
   const filed: EscalationState = { ...state, requests: [...known, wish] }
-  const maximum = config.sandboxMaximumBoundary
-  if (boundaryRank(wish.to) > boundaryRank(maximum)) {
+  if (!isAllowed) {
     const why = `The policy allows ${maximum} at most.`
     const denied = answered({ ...wish, status: 'denied' }, at, 'policy', 'policy', why)
     return {
@@ -151,7 +164,6 @@ export function fileRequest(
       result: denied,
     }
   }
-  const standing = standingApproval(state, wish, context)
   if (standing === null) return { state: filed, effects: [eventOfRequest(wish)], result: wish }
   const approved = answered({ ...wish, status: 'approved' }, at, standing.way, standing.by, '')
   const step = granted(replaceRequest(filed, approved), [approved], at, standing.way, standing.by)

@@ -30,7 +30,10 @@ export type Step<T> = {
 }
 
 /** What holds now. */
-export function current(state: EscalationState): { level: BoundaryLevel; hosts: readonly string[] } {
+export function current(state: Pick<EscalationState, 'start' | 'grants'>): {
+  level: BoundaryLevel
+  hosts: readonly string[]
+} {
   const last = state.grants.at(-1)
   return last === undefined ? { level: state.start, hosts: [] } : { level: last.to, hosts: last.hosts }
 }
@@ -60,9 +63,13 @@ export function assertRunning(state: EscalationState): void {
   })
 }
 
+export const isBeyondParent = ({ above }: EscalationState, to: BoundaryLevel): boolean =>
+  above !== null && boundaryRank(to) > boundaryRank(above.level)
+
 /** As when it is spawned: a child never has more than its parent, whoever says yes. */
-export function refuseBeyondParent({ above }: EscalationState, to: BoundaryLevel): void {
-  if (above === null || boundaryRank(to) <= boundaryRank(above.level)) return
+export function refuseBeyondParent(state: EscalationState, to: BoundaryLevel): void {
+  const { above } = state
+  if (above === null || !isBeyondParent(state, to)) return
   throw new OrangeryError('boundary.beyond_parent', `boundary ${to}: its parent has ${above.level}`, {
     kind: 'refused',
     hint: 'Widen the parent first.',
