@@ -20,7 +20,8 @@ function counted<Target extends object>(target: Target, names: readonly (keyof T
     const original = target[name] as (...args: unknown[]) => unknown
     Object.assign(target, {
       [name](this: unknown, ...args: unknown[]) {
-        count()
+        // What is in memory only is nothing a crash could harm.
+        if ((this as { readonly name?: string }).name !== ':memory:') count()
         return original.apply(this, args)
       },
     })

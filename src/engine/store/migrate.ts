@@ -74,11 +74,22 @@ function tablesOf(database: Database): Tables {
   return tables
 }
 
-function tablesAfter(steps: readonly Migration[]): Tables {
+/** By name: the version each table of ours came with, and the columns it has by now. */
+type OwnTables = ReadonlyMap<string, { readonly since: number; readonly columns: readonly string[] }>
+
+let ownTables: OwnTables | undefined
+
+function findOwnTables(): OwnTables {
   const empty = new Sqlite(':memory:')
   try {
-    for (const step of steps) step.up(empty)
-    return tablesOf(empty)
+    const since = new Map<string, number>()
+    for (const step of allMigrations) {
+      step.up(empty)
+      for (const name of tablesOf(empty).keys()) if (!since.has(name)) since.set(name, step.version)
+    }
+    return new Map(
+      [...tablesOf(empty)].map(([name, columns]) => [name, { since: since.get(name) ?? 0, columns }]),
+    )
   } finally {
     empty.close()
   }
@@ -90,11 +101,12 @@ function tablesAfter(steps: readonly Migration[]): Tables {
  */
 function refuseTaken(database: Database, path: string, version: number): void {
   const present = tablesOf(database)
-  const ours = tablesAfter(allMigrations.filter((step) => step.version <= version))
-  for (const [name, columns] of tablesAfter(allMigrations)) {
-    const found = present.get(name)
-    if (found === undefined || ours.has(name) || name === 'dispatches') continue
-    if (columns.every((column) => found.includes(column))) continue
+  if (present.size === 0) return
+  ownTables ??= findOwnTables()
+  for (const [name, found] of present) {
+    const own = ownTables.get(name)
+    if (own === undefined || own.since <= version || name === 'dispatches') continue
+    if (own.columns.every((column) => found.includes(column))) continue
     throw new OrangeryError('store.name_taken', `${path}: its "${name}" is another program's`, {
       kind: 'refused',
       hint: 'Nothing was changed. Rename it, or name another data folder with ORANGERY_DATA_DIR.',
