@@ -1,6 +1,7 @@
 import type { CheckResult, DoctorReport, LevelReport } from '../../shared/doctor.ts'
 import { levelNames } from '../../shared/level.ts'
 import { detectHost, type Ability, type HostFacts, type ToolName } from './host.ts'
+import { noProcessLimit } from './limits.ts'
 
 function check(name: string, ability: Ability, detail: string): CheckResult {
   return ability.ok
@@ -83,6 +84,8 @@ function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
   }
 }
 
+const notHere = 'not on this host: a spec that asks for it fails preflight'
+
 function limitMeans(host: HostFacts): DoctorReport['limits'] {
   const { cgroups } = host
   const by = (controller: 'memory' | 'cpu' | 'pids', otherwise: string) => {
@@ -91,9 +94,9 @@ function limitMeans(host: HostFacts): DoctorReport['limits'] {
     return cgroups.parents[controller] === undefined ? otherwise : `cgroup ${cgroups.kind}`
   }
   return {
-    memory: by('memory', 'not on this host: a spec that asks for it fails preflight'),
+    memory: by('memory', notHere),
     cpus: by('cpu', 'CPU affinity, whole numbers only'),
-    pids: by('pids', 'RLIMIT_NPROC in its own user namespace'),
+    pids: by('pids', noProcessLimit(host) === null ? 'RLIMIT_NPROC in its own user namespace' : notHere),
     disk: 'the workspace is watched and the run stopped',
     time: 'timer of the supervisor',
   }

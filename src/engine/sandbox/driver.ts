@@ -17,7 +17,8 @@ import type {
 import { makeCgroup, type Cgroup } from './cgroups.ts'
 import { Chain } from './chain.ts'
 import { completePlan } from './complete.ts'
-import { diskUse, watchDisk } from './disk.ts'
+import { diskUse, watchDisk, type ClosedLister } from './disk.ts'
+import { agentHome } from './etc.ts'
 import type { Descriptors, SpareHolder } from './holderProcess.ts'
 import { narrowAgainstWriters } from './narrow.ts'
 import type { HeldRoot, SandboxPlan } from './plan.ts'
@@ -39,6 +40,10 @@ const signalNames = new Map(
 export function signalOfCode(code: number): NodeJS.Signals | null {
   return code > 128 ? (signalNames.get(code - 128) ?? null) : null
 }
+
+/** Where the workspace is a copy, its folders. */
+const copiesOf = ({ workspace }: SandboxPlan['request']): readonly string[] =>
+  workspace.roots.flatMap(({ mount }) => (mount.kind === 'bind' ? [mount.source] : []))
 
 class LinuxSandbox implements RunningSandbox {
   readonly driver: string
@@ -64,7 +69,7 @@ class LinuxSandbox implements RunningSandbox {
   #counters: NetworkCounters | null = null
   #peakMb = 0
   #cpuMs = 0
-  #homeBefore = 0
+  #diskBefore = 0
   #lastFlip: Promise<unknown> = Promise.resolve()
 
   constructor(
@@ -138,8 +143,7 @@ class LinuxSandbox implements RunningSandbox {
 
   /** Resolves when the agent stands at the gate and was probed. */
   async enter(): Promise<void> {
-    // A home kept from earlier runs is not this run's use.
-    if (this.#plan.limits.diskMb !== null) this.#homeBefore = await diskUse(this.#plan.request.home)
+    if (this.#plan.limits.diskMb !== null) this.#diskBefore = await this.#usedBefore()
     // Bubblewrap must bind the workspace while it is writable, or its bind would stay read-only for good: so
     // narrow only when the gate is there, after all binds. Where nothing is to be narrowed it need not wait.
     const readOnly = this.#plan.roots.filter(
@@ -180,12 +184,39 @@ class LinuxSandbox implements RunningSandbox {
     const { timeoutS, diskMb } = this.#plan.limits
     if (timeoutS !== null) void this.#stopAfter(timeoutS * 1000)
     if (diskMb !== null) {
-      const folders = [...this.#plan.roots.map((root) => root.upper), this.#plan.request.home]
-      watchDisk(folders, diskMb * 1024 * 1024 + this.#homeBefore, this.#life.signal, () => {
-        this.#limits.add('disk')
-        void this.kill()
-      })
+      const limit = diskMb * 1024 * 1024 + this.#diskBefore
+      watchDisk(
+        () => this.#diskUse(),
+        limit,
+        this.#life.signal,
+        () => {
+          this.#limits.add('disk')
+          void this.kill()
+        },
+      )
     }
+  }
+
+  /** A home kept from earlier runs and a copy of the user's files are not this run's use. */
+  #usedBefore(): Promise<number> {
+    const { request } = this.#plan
+    return diskUse([...copiesOf(request), request.home], this.#closedLister())
+  }
+
+  async #diskUse(): Promise<number> {
+    const { request, roots } = this.#plan
+    const folders = [...roots.map((root) => root.upper), ...copiesOf(request), request.home]
+    const places = [...request.workspace.roots.flatMap(({ path, target }) => [path, target]), agentHome]
+    const [named, nameless] = await Promise.all([
+      diskUse(folders, this.#closedLister()),
+      this.#tree?.unlinked(places) ?? 0,
+    ])
+    return named + nameless
+  }
+
+  #closedLister(): ClosedLister {
+    const { shell, tools } = this.#plan
+    return tools.find === null ? [] : [shell.unshare, '-Ur', '--', tools.find]
   }
 
   #pause(ms: number): Promise<boolean> {

@@ -73,7 +73,7 @@ const either = (tests: readonly (readonly string[])[]) =>
   tests.flatMap((test, index) => (index === 0 ? test : ['-o', ...test]))
 
 // Whose names cannot be listed may hold what is to be hidden, and its owner opens it with chmod: it is hidden
-// whole. (escape: hidden-in-unlistable)
+// whole.
 const unlistable = ['-type', 'd', '(', '!', '-readable', '-o', '!', '-executable', ')']
 
 type Placed = { readonly seen: Seen; readonly found: Found }

@@ -8,6 +8,6 @@ export type Leftover = { readonly path: string; readonly bytes: number }
 export async function listLeftovers(home: string): Promise<readonly Leftover[]> {
   const names = (await readdir(home).catch(() => [])).sort()
   return Promise.all(
-    names.map(async (name) => ({ path: `~/${name}`, bytes: await diskUse(join(home, name)) })),
+    names.map(async (name) => ({ path: `~/${name}`, bytes: await diskUse([join(home, name)]) })),
   )
 }

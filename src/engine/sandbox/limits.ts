@@ -70,6 +70,13 @@ function scopeProperties(limits: Limits): readonly string[] {
   return properties
 }
 
+/** What helps where RLIMIT_NPROC cannot limit processes; null where it can. */
+export function noProcessLimit(host: Pick<HostFacts, 'tools' | 'uid'>): string | null {
+  // The kernel exempts the real root from it, in whatever namespace.
+  if (host.uid === 0) return 'Run it as an ordinary user, or leave the limit out.'
+  return host.tools.prlimit === null ? 'sudo apt install util-linux' : null
+}
+
 /** Every limit that is asked for is enforced by some means, or this throws: never silently less. */
 export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): LimitsPlan {
   const means: string[] = []
@@ -98,8 +105,7 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
           settings.push({ file: join(folder, name), value })
           means.push(`cgroup ${kind}: ${name} = ${value}`)
         }
-      } else if (controller === 'pids' && host.tools.prlimit !== null && host.uid !== 0) {
-        // The kernel exempts the real root from RLIMIT_NPROC, in whatever namespace.
+      } else if (controller === 'pids' && noProcessLimit(host) === null) {
         processes = limits.pids ?? null
         means.push(`RLIMIT_NPROC inside the user namespace: ${processes}`)
       } else if (controller === 'cpu' && Number.isInteger(limits.cpus) && host.tools.taskset !== null) {
@@ -107,12 +113,10 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
         means.push(`CPU affinity: ${affinity}`)
       } else if (controller === 'memory') {
         throw cannot('memory_mb', why, 'Run it where systemd keeps a user session, or leave the limit out.')
+      } else if (controller === 'pids') {
+        throw cannot('pids', why, noProcessLimit(host) ?? 'Leave the limit out.')
       } else {
-        throw cannot(
-          controller === 'cpu' ? 'cpus' : 'pids',
-          why,
-          'Give a whole number of CPUs, or leave it out.',
-        )
+        throw cannot('cpus', why, 'Give a whole number of CPUs, or leave it out.')
       }
     }
   }

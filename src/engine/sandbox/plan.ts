@@ -193,6 +193,13 @@ export function planSandbox(request: SandboxRequest, host: HostFacts): SandboxPl
   }
   if (workspaceBy === 'fuse-overlayfs') requireTool(host, 'fuse-overlayfs', 'sudo apt install fuse-overlayfs')
   const limits = planLimits(request.limits, host, request.id)
+  if (limits.diskMb !== null && request.workspace.driver === 'direct') {
+    throw cannot(
+      'sandbox.limit_not_enforceable',
+      'limit disk_mb: this host cannot enforce it where the agent writes the real files',
+      'Choose an overlay, a worktree or a clone, or leave the limit out.',
+    )
+  }
   const common = {
     request,
     level: request.level,

@@ -1,4 +1,4 @@
-import { readdir, readFile, readlink } from 'node:fs/promises'
+import { readdir, readFile, readlink, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readProcess } from './chain.ts'
 import { isInside } from './view.ts'
@@ -77,6 +77,26 @@ export class ProcessTree {
 
   async nameOf(pid: number): Promise<string> {
     return (await this.read(pid, 'comm')).trim() || String(pid)
+  }
+
+  /** Bytes on disk of files in these places that have no name any more but are held open. */
+  async unlinked(places: readonly string[]): Promise<number> {
+    const files = new Map<string, number>()
+    for (const pid of await this.list()) {
+      const folder = join(this.#folder, String(pid), 'fd')
+      const numbers = await readdir(folder).catch(() => [])
+      await Promise.all(
+        numbers.map(async (number) => {
+          const path = join(folder, number)
+          const name = await readlink(path).catch(() => '')
+          if (!name.endsWith(' (deleted)') || !places.some((place) => isInside(name, place))) return
+          const info = await stat(path).catch(() => null)
+          if (info?.isFile() === true && info.nlink === 0)
+            files.set(`${info.dev}:${info.ino}`, info.blocks * 512)
+        }),
+      )
+    }
+    return [...files.values()].reduce((sum, bytes) => sum + bytes, 0)
   }
 
   /** Files of a root that a process holds open, or mapped, for writing. */

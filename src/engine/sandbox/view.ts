@@ -142,6 +142,8 @@ export function planView(request: SandboxRequest, host: HostFacts): readonly Vie
       .flatMap(([slot, root]) => rootSteps(root, slot, request.files, needsAlias(root, request))),
     ...request.writableFiles.flatMap((path) => writableFileSteps(path, roots)),
     { kind: 'sealed', target: '/' },
+    // Memory of the host without a bound: only what is mounted in it can be written.
+    { kind: 'sealed', target: '/dev' },
   ]
 }
 

@@ -1,0 +1,69 @@
+import { chmod, link, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { beforeAll, describe, expect, test } from 'vitest'
+import type { SandboxRequest } from '../base/sandbox.ts'
+import { diskUse } from './disk.ts'
+import { makeGround, runIn, type Ground } from './fixture.ts'
+import { detectHost, type HostFacts } from './host.ts'
+import { planSandbox } from './plan.ts'
+
+let host: HostFacts
+beforeAll(async () => {
+  await using ground = await makeGround()
+  host = await detectHost(ground.dataDir)
+})
+
+const megabyte = 1024 * 1024
+
+function boundOn(
+  ground: Ground,
+  driver: 'plain-copy' | 'direct',
+  strategy: 'clone' | 'none',
+): Partial<SandboxRequest> {
+  const { workspace } = ground.request(['true'])
+  const mount = { kind: 'bind', source: ground.root } as const
+  const roots = workspace.roots.map((root) => ({ ...root, mount }))
+  return { workspace: { ...workspace, driver, strategy, roots }, limits: { disk_mb: 8 } }
+}
+
+test('a file of several names is counted once', async () => {
+  await using ground = await makeGround()
+  await writeFile(join(ground.root, 'big'), Buffer.alloc(megabyte))
+  const before = await diskUse([ground.root])
+  for (const name of ['one', 'two', 'three']) await link(join(ground.root, 'big'), join(ground.root, name))
+  expect(await diskUse([ground.root, ground.root])).toBe(before)
+})
+
+describe('the disk limit', () => {
+  test('holds for a copy, by what it grew', async () => {
+    await using ground = await makeGround()
+    await writeFile(join(ground.root, 'large'), Buffer.alloc(12 * megabyte))
+    const changes = boundOn(ground, 'plain-copy', 'clone')
+    expect((await runIn(ground, host, 'echo more >more; sleep 0.3', changes)).limits).toEqual([])
+    const outcome = await runIn(ground, host, 'head -c 24M /dev/zero >new; exec sleep 20', changes)
+    expect(outcome.limits).toEqual(['disk'])
+  })
+
+  test('holds for a file without a name, and one in a folder that was closed', async () => {
+    await using ground = await makeGround()
+    const limits = { disk_mb: 8 }
+    const nameless = 'exec 7>gone; rm gone; head -c 24M /dev/zero >&7; sleep 20'
+    expect((await runIn(ground, host, nameless, { limits })).limits).toEqual(['disk'])
+    const closed = 'mkdir -p closed/in; cd closed/in; chmod 0 ..; head -c 24M /dev/zero >big; exec sleep 20'
+    expect((await runIn(ground, host, closed, { limits })).limits).toEqual(['disk'])
+    await chmod(join(ground.upper, 'closed'), 0o700)
+  })
+
+  test('is refused where the agent writes the real files', async () => {
+    await using ground = await makeGround()
+    const request = ground.request(['true'], boundOn(ground, 'direct', 'none'))
+    expect(() => planSandbox(request, host)).toThrow('limit disk_mb: this host cannot enforce it')
+    expect(() => planSandbox({ ...request, limits: {} }, host)).not.toThrow()
+  })
+})
+
+test('nothing can be written in /dev itself, which is memory of the host without a bound', async () => {
+  await using ground = await makeGround()
+  const script = 'touch /dev/new 2>/dev/null || echo refused; echo shared >/dev/shm/new && cat /dev/shm/new'
+  expect((await runIn(ground, host, script)).stdout).toBe('refused\nshared\n')
+})
