@@ -1,4 +1,4 @@
-import { access, link, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { access, cp, link, mkdir, readFile, readdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { makeGround, runIn, startOn } from '../../src/engine/sandbox/fixture.ts'
@@ -70,6 +70,29 @@ test('a file named writable can be written in a read-only workspace, and nothing
   expect(await readFile(join(ground.root, 'TODO.md'), 'utf8')).toBe('plan\n')
   expect(await readFile(join(ground.upper, 'TODO.md'), 'utf8')).toBe('plan\nmore\n')
   await expect(access(join(ground.upper, 'NEW.md'))).rejects.toThrow('ENOENT')
+})
+
+test('a file named writable may be a link to one in the root, and the workspace a copy', async () => {
+  await using ground = await makeGround()
+  await symlink('README.md', join(ground.root, 'AGENTS.md'))
+  const script =
+    'echo more >>AGENTS.md; echo new >>NEW.md; touch other 2>/dev/null || echo refused; cat README.md'
+  const writableFiles = ['AGENTS.md', 'NEW.md', 'UNUSED.md'].map((name) => join(ground.root, name))
+  const inOverlay = await runIn(ground, host, script, { files: 'ro', writableFiles })
+  expect(inOverlay.stdout).toBe('refused\noriginal\nmore\n')
+  const copy = join(ground.folder, 'copy')
+  await cp(ground.root, copy, { recursive: true, verbatimSymlinks: true })
+  const { workspace } = ground.request(['true'])
+  const roots = workspace.roots.map((root) => ({ ...root, mount: { kind: 'bind' as const, source: copy } }))
+  const inCopy = await runIn(ground, host, script, {
+    files: 'ro',
+    writableFiles,
+    workspace: { ...workspace, strategy: 'clone', driver: 'plain-copy', roots },
+  })
+  expect(inCopy.stdout).toBe('refused\noriginal\nmore\n')
+  expect((await readdir(copy)).toSorted()).toEqual(['AGENTS.md', 'NEW.md', 'README.md'])
+  expect((await readdir(ground.root)).toSorted()).toEqual(['AGENTS.md', 'README.md'])
+  expect(await readFile(join(ground.root, 'README.md'), 'utf8')).toBe('original\n')
 })
 
 test('hidden files cannot be read, whatever reads them, and their folders look empty', async () => {

@@ -10,7 +10,14 @@ import { parseSandboxSpec } from '../../shared/spec.ts'
 import { commandLine, findCard } from '../agents/index.ts'
 import type { Contract } from '../base/contract.ts'
 import { ensurePrivateDir } from '../base/files.ts'
-import { capabilitiesOf, configNotes, loadConfig, refuseCommand, resolveContract } from '../policy/index.ts'
+import {
+  capabilitiesOf,
+  configNotes,
+  filesAt,
+  loadConfig,
+  refuseCommand,
+  resolveContract,
+} from '../policy/index.ts'
 import {
   checkAuth,
   checkDisk,
@@ -22,7 +29,7 @@ import {
   checkReachable,
   runChecks,
 } from '../preflight/index.ts'
-import { describePlan, type HostFacts } from '../sandbox/index.ts'
+import { checkWritableFiles, describePlan, type HostFacts } from '../sandbox/index.ts'
 import type { NewDispatch } from '../store/index.ts'
 import {
   canClone,
@@ -120,12 +127,22 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
     entersInvocation,
     continues: turn?.invocation_id ?? null,
     trusted,
-    notes: [...place.notes, ...landingNotes(parts, contract), ...aboutConfig],
+    notes: [...place.notes, ...landingNotes(parts, contract), ...writableNotes(contract), ...aboutConfig],
     config,
   }
   const outputChecks = [...presetChecks(expansions), ...checks, ...proxyChecks]
   const { invocation } = place
   return { request, job, contract, identified, outputChecks, configNotes: aboutConfig, parentId, invocation }
+}
+
+/** Where single files of a read-only workspace cannot be left writable, nobody is to wonder why they are not. */
+function writableNotes({ boundary, writableFiles, level, strategy }: Contract): readonly string[] {
+  if (filesAt(boundary) === 'rw' || writableFiles.length === 0) return []
+  const why = level === 0 ? 'at level 0' : strategy === 'none' ? 'with the real files (changeset none)' : null
+  if (why === null) return []
+  return [
+    `${writableFiles.join(', ')} cannot be written: ${why} a read-only boundary is read-only throughout`,
+  ]
 }
 
 type Examined = {
@@ -206,7 +223,10 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
       const available = agent.isAvailable(trial)
       if (!available.ok) return available
       describe = () => describePlan(agent.plan(trial))
-      return { ...available, detail: `${available.detail}; ${describeDriver(driver, contract.strategy)}` }
+      return [
+        { ...available, detail: `${available.detail}; ${describeDriver(driver, contract.strategy)}` },
+        ...(await checkWritableFiles(trial)),
+      ]
     },
   })
   return { report, project, driver, describe }

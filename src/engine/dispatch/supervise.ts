@@ -113,7 +113,8 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
     } finally {
       await record().catch(() => {})
     }
-  } catch (error) {
+  } catch (thrown) {
+    const error = firstOf(thrown)
     const why = error instanceof Error ? error.message : String(error)
     outcome = { status: 'failed', exitCode: null, signal: null, error: why }
   }
@@ -122,6 +123,10 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
   if (outcome.status === 'cancelled') await endOrphanedChildren(parts).catch(() => {})
   return { ...outcome, error }
 }
+
+/** What went wrong first: letting go of the rest may have failed for the same reason. */
+const firstOf = (error: unknown): unknown =>
+  error instanceof SuppressedError ? firstOf(error.suppressed) : error
 
 const configPlaces = (parts: Parts, job: Job) => ({
   userConfigDir: parts.configDir,

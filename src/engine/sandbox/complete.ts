@@ -5,6 +5,7 @@ import { withHidden } from './hide.ts'
 import type { SandboxPlan } from './plan.ts'
 import { setGidRules } from './seccomp/rules.ts'
 import type { ViewStep } from './view.ts'
+import { withWritableFiles } from './writableFiles.ts'
 
 /** The host was looked at some time ago: what has gone since cannot be covered, and need not be. */
 async function withoutVanished(plan: SandboxPlan): Promise<SandboxPlan> {
@@ -42,5 +43,5 @@ async function withSetGid(plan: SandboxPlan): Promise<SandboxPlan> {
 
 /** The plan with what only a look at the files can tell. */
 export async function completePlan(plan: SandboxPlan): Promise<SandboxPlan> {
-  return withSetGid(await withLayer(await withHidden(await withoutVanished(plan))))
+  return withSetGid(await withLayer(await withHidden(await withoutVanished(await withWritableFiles(plan)))))
 }

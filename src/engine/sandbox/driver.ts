@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process'
 import { closeSync, openSync, writeFileSync } from 'node:fs'
-import { lstat, open, rm, stat } from 'node:fs/promises'
+import { open } from 'node:fs/promises'
 import { constants as osConstants } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { DeclaredEqualsActual } from '../../shared/effective.ts'
@@ -27,6 +27,7 @@ import { Relay } from './relay.ts'
 import { ProcessTree } from './tree.ts'
 import { NetworkCounters } from './turnedAway.ts'
 import { hostsFile, hostsPath } from './view.ts'
+import { absentFiles, removeUnwritten } from './writableFiles.ts'
 
 const graceMs = 2000
 const cutAfterMs = 1000
@@ -355,29 +356,6 @@ async function writeInPlace(path: string, text: string): Promise<void> {
   }
 }
 
-/** Files made only so that they can be written are taken away again if nobody did. */
-async function absentFiles(plan: SandboxPlan): Promise<readonly string[]> {
-  const layers = plan.roots.flatMap((root) =>
-    root.touched.map((path) => {
-      const inside = path.slice(root.target.length)
-      return { original: root.lower + inside, upper: root.upper + inside }
-    }),
-  )
-  const absent = await Promise.all(
-    layers.map(async ({ original, upper }) => {
-      const found = await Promise.allSettled([lstat(original), lstat(upper)])
-      return found.every(({ status }) => status === 'rejected') ? [upper] : []
-    }),
-  )
-  return absent.flat()
-}
-
-async function removeUnwritten(paths: readonly string[]): Promise<void> {
-  for (const path of paths) {
-    if ((await stat(path).catch(() => null))?.size === 0) await rm(path, { force: true })
-  }
-}
-
 export type StartOptions = {
   /** Used where it serves: for an agent on a terminal. */
   readonly spare?: SpareHolder | null
@@ -393,7 +371,7 @@ export async function startSandbox(
 ): Promise<RunningSandbox> {
   const complete = await completePlan(plan)
   writeFileSync(hostsPath(plan.request), hostsFile([]))
-  const made = await absentFiles(plan)
+  const made = await absentFiles(complete)
   const cgroup = plan.limits.cgroup === null ? null : await makeCgroup(plan.limits.cgroup)
   const nothing = io.stdin === 'ignore' ? openSync('/dev/null', 'r') : null
   const stdin = io.stdin === 'ignore' ? (nothing ?? 0) : io.stdin

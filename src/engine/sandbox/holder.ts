@@ -79,6 +79,21 @@ orders() {
   # Whoever gave orders is gone: so is everything here.
   kill -s KILL -- -1
 }
+# Opening a file to append to it brings it into the writable layer, unchanged. What stands here may have become a
+# link since it was looked at: no name is followed, and nothing is made through one. (escape: phase-file-link)
+bring() (
+  rest=${'$'}{2#"$1"/}
+  cd -P -- "$1" || exit 1
+  while [ "${'$'}{rest#*/}" != "$rest" ]; do
+    expected=${'$'}{PWD%/}/${'$'}{rest%%/*}
+    cd -P -- "./${'$'}{rest%%/*}" && [ "$PWD" = "$expected" ] || exit 1
+    rest=${'$'}{rest#*/}
+  done
+  if [ -L "./$rest" ]; then exit 1
+  elif [ -e "./$rest" ]; then [ -f "./$rest" ] && : 4<"./$rest" >>/proc/self/fd/4
+  else set -C; : >"./$rest"
+  fi
+)
 hold() {
 mount=$1 fuse=$2 table=$3 terminal=$4 seal=$5 scope=$6 joins= mounting=; shift 6
 while [ "$1" != -- ]; do joins="$joins $1"; shift; done
@@ -103,8 +118,7 @@ while [ "$1" != -- ]; do
     "$mount" -i -t overlay -o "$options,userxattr,index=off,xino=off" overlay "$where" 4<"$bottom" 5<"$layers"
   fi || fail 'cannot mount the workspace'
   eval "where$slot=\$where"
-  # Opening a file to append to it brings it into the writable layer, unchanged.
-  while [ "$1" != -- ]; do : >>"$1" || fail "cannot make $1 writable"; shift; done
+  while [ "$1" != -- ]; do bring "$where" "$1" || fail "cannot make $1 writable"; shift; done
   shift
 done
 shift

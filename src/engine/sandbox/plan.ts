@@ -101,7 +101,7 @@ function requireBubblewrap(host: HostFacts): string {
   return `bubblewrap ${host.bubblewrap.version}`
 }
 
-function planRoots({ workspace, writableFiles }: SandboxRequest): readonly HeldRoot[] {
+function planRoots({ workspace, writableFiles, level }: SandboxRequest): readonly HeldRoot[] {
   return workspace.roots.flatMap((root, slot): readonly HeldRoot[] => {
     if (root.mount.kind === 'bind' || root.access === 'hidden') return []
     const { lower, upper, work } = root.mount
@@ -113,7 +113,9 @@ function planRoots({ workspace, writableFiles }: SandboxRequest): readonly HeldR
         'Name a narrower root, or move the data folder (ORANGERY_DATA_DIR).',
       )
     }
-    const touched = root.access === 'rw' ? writableFiles.filter((path) => isInside(path, root.target)) : []
+    // At level 0 the file would be as read-only as its root.
+    const isTouched = root.access === 'rw' && level > 0
+    const touched = isTouched ? writableFiles.filter((path) => isInside(path, root.target)) : []
     return [{ slot, lower, upper, work, target: root.target, access: root.access, touched }]
   })
 }

@@ -140,7 +140,9 @@ export function planView(request: SandboxRequest, host: HostFacts): readonly Vie
       // Outer targets first: a mount made later on an outer path would cover the inner one.
       .sort(([, a], [, b]) => a.target.length - b.target.length)
       .flatMap(([slot, root]) => rootSteps(root, slot, request.files, needsAlias(root, request))),
-    ...request.writableFiles.flatMap((path) => writableFileSteps(path, roots)),
+    ...(request.workspace.strategy === 'none' ? [] : request.writableFiles).flatMap((path) =>
+      writableFileSteps(path, roots),
+    ),
     { kind: 'sealed', target: '/' },
     // Memory of the host without a bound: only what is mounted in it can be written.
     { kind: 'sealed', target: '/dev' },
@@ -153,11 +155,24 @@ function linkUnlessUsed(target: string, to: string, mode: string, roots: readonl
   return used ? { kind: 'private', target, mode, bytes: privateBytes.tmp } : { kind: 'link', target, to }
 }
 
-/** A file of its own, straight from the writable layer: it stays writable while the overlay is read-only. */
-function writableFileSteps(path: string, roots: readonly WorkspaceRoot[]): readonly ViewStep[] {
-  const root = roots.find((candidate) => isInside(path, candidate.target))
-  if (root === undefined || root.access !== 'rw' || root.mount.kind !== 'overlay') return []
-  return [{ kind: 'writable', source: root.mount.upper + path.slice(root.target.length), target: path }]
+/** The innermost root a path lies in. */
+export const rootAround = (path: string, roots: readonly WorkspaceRoot[]): WorkspaceRoot | undefined =>
+  roots
+    .filter((root) => isInside(path, root.target))
+    .reduce<WorkspaceRoot | undefined>(
+      (best, root) => (best === undefined || root.target.length > best.target.length ? root : best),
+      undefined,
+    )
+
+/** A file of its own, straight from the writable layer or copy: it stays writable while the root is read-only. */
+export function writableFileSteps(
+  path: string,
+  roots: readonly WorkspaceRoot[],
+): readonly { readonly kind: 'writable'; readonly source: string; readonly target: string }[] {
+  const root = rootAround(path, roots)
+  if (root === undefined || root.access !== 'rw') return []
+  const layer = root.mount.kind === 'overlay' ? root.mount.upper : root.mount.source
+  return [{ kind: 'writable', source: layer + path.slice(root.target.length), target: path }]
 }
 
 export const hostsFile = (aliases: readonly { readonly host: string; readonly address: string }[]) =>

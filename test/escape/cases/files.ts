@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module'
 import { randomBytes } from 'node:crypto'
-import { access, lstat, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { access, lstat, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { arch, homedir } from 'node:os'
 import { join } from 'node:path'
 import { run } from '../../../src/engine/base/process.ts'
@@ -96,6 +96,23 @@ export const files: readonly EscapeCase[] = [
     'climbs out by dots',
     () => `ln -s ../outside/canary link; echo x >link; echo x >../outside/new`,
   ),
+  {
+    id: 'phase-file-link',
+    group: 'Files',
+    attack: 'has links in the repository where files stay writable, for the sandbox to make what they name',
+    guard: 'such a file is looked up name by name and no link is followed out of its root',
+    claim: 'blocked',
+    stage: async (world) => {
+      const { root } = world.ground
+      await symlink(join(world.outside, 'by-link'), join(root, 'TODO.md'))
+      await symlink(world.outside, join(root, 'docs'))
+      return {
+        probe: '(: >>TODO.md); (: >>docs/by-folder); :',
+        escaped: touchedOutside(world),
+        request: { writableFiles: [join(root, 'TODO.md'), join(root, 'docs', 'by-folder')] },
+      }
+    },
+  },
   writing(
     'hard-link',
     'makes a hard link to a file outside and writes through it',
