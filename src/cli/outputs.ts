@@ -14,8 +14,14 @@ export async function tellPresets(client: Client, input: SpawnInput): Promise<vo
   )
   if (rules.length === 0) return
   const asked = { rules, agent: input.agent, roots: [...input.roots] }
-  for (const { rule, hosts } of await client.call('outputs.expand', asked)) {
+  for (const { rule, hosts, left_out: leftOut = [] } of await client.call('outputs.expand', asked)) {
     process.stderr.write(`orangery: ${rule} means ${hosts.map(showAll).join(', ')}\n`)
+    if (leftOut.length === 0) continue
+    const named = leftOut.map(showAll).join(', ')
+    process.stderr.write(
+      `orangery: ${rule} leaves out ${named}: a repository cannot open your own machine or network\n` +
+        '  hint: Only you can: --allow-host HOST=ADDR:PORT\n',
+    )
   }
 }
 

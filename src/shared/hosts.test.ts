@@ -5,7 +5,13 @@ test.each([
   ['bücher.example', 'xn--bcher-kva.example'],
   ['*.BÜCHER.example:443', '*.xn--bcher-kva.example:443'],
   ['bücher。example。', 'xn--bcher-kva.example'],
-])('the international name %j is read as %j', (text, host) => {
+  ['0x7f.1:80', '127.0.0.1:80'],
+  ['2130706433', '127.0.0.1'],
+  ['[::FFFF:127.0.0.1]:80', '127.0.0.1:80'],
+  ['[2606:4700:0::1]', '[2606:4700::1]'],
+  ['2606:4700::1', '[2606:4700::1]'],
+  [' Example.COM. ', 'example.com'],
+])('the host %j is read as %j', (text, host) => {
   const pattern = parseHostPattern(text)
   expect(pattern === undefined ? null : formatHostPattern(pattern)).toBe(host)
 })
@@ -16,6 +22,21 @@ test.each([
   'bü*.example',
   'bücher.example/x',
   'bücher%2e.example',
+  'foo.123',
+  '1.2.3.256',
+  'a.0x',
+  '*.1.1.1.1',
+  '*.0x7f.1',
+  '[1::2::3]',
+  '[fe80::1%eth0]',
+  '*.',
+  '*。',
+  '＊.example',
+  '*:443',
+  '',
+  ':443',
+  'a..b',
+  'a:b:c',
 ])('%j is no host', (text) => {
   expect(parseHostPattern(text)).toBeUndefined()
 })

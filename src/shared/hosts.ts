@@ -19,37 +19,59 @@ export const presetOf = (rule: string): PresetName | null =>
   presetNames.find((name) => rule === `@${name}`) ?? null
 
 /** A preset and the hosts it stands for on this machine, as `--allow-host` takes them. */
-export const presetExpansionSchema = z.object({ rule: z.string(), hosts: z.array(z.string()) })
+export const presetExpansionSchema = z.object({
+  rule: z.string(),
+  hosts: z.array(z.string()),
+  /** Where it leads too, and only the user's own pin can: a repository's remotes into the user's network. */
+  left_out: z.array(z.string()).optional(),
+})
 export type PresetExpansion = z.infer<typeof presetExpansionSchema>
 
 const label = '[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?'
-const namePattern = new RegExp(`^(?:\\*|(?:\\*\\.)?${label}(?:\\.${label})*)$`)
-const addressPattern = /^\[([0-9a-f:.]+)\]$/
+const namePattern = new RegExp(`^${label}(?:\\.${label})*$`)
+const ipv4Pattern = /^\d+\.\d+\.\d+\.\d+$/
 
-/** An international name in the spelling that resolvers and the broker use: `bücher.example` as `xn--bcher-kva.example`. */
-function inAscii(host: string): string | undefined {
-  // oxlint-disable-next-line no-control-regex
-  if (/^[\u0000-\u007f]*$/.test(host)) return host
-  const wildcard = host.startsWith('*.') ? '*.' : ''
-  const name = host.slice(wildcard.length)
+const hostnameOf = (authority: string): string | undefined =>
+  URL.canParse(`http://${authority}/`) ? new URL(`http://${authority}/`).hostname : undefined
+
+/**
+ * A name or IPv4 address in the one spelling that resolvers and the broker use: `bücher.example` as
+ * `xn--bcher-kva.example`, `0x7f.1` as `127.0.0.1`. What ends in a number and is no address is no name either.
+ */
+function canonicalName(name: string): string | undefined {
   // What the URL parser would cut off or decode is no part of a name.
   // oxlint-disable-next-line no-control-regex
-  if (/[\u0000-\u0020\u007f%/\\?#@<>^|[\]*]/.test(name)) return undefined
-  const url = URL.canParse(`http://${name}/`) ? new URL(`http://${name}/`) : undefined
-  return url === undefined ? undefined : wildcard + url.hostname.replace(/\.$/, '')
+  if (/[\u0000-\u0020\u007f%/\\?#@<>^|[\]*:]/.test(name)) return undefined
+  const host = hostnameOf(name)?.replace(/\.$/, '')
+  return host !== undefined && host.length <= 253 && namePattern.test(host) ? host : undefined
 }
 
-/** Undefined for anything that is not a host pattern. */
+/** `[V6]` in its one spelling; an IPv4 address inside it as that, since it dials the same machine. */
+function canonicalIpv6(inner: string): string | undefined {
+  const host = /^[0-9a-f:.]+$/.test(inner) ? hostnameOf(`[${inner}]`) : undefined
+  const mapped = /^\[::ffff:([0-9a-f]+):([0-9a-f]+)\]$/.exec(host ?? '')
+  if (mapped === null) return host
+  const [high, low] = [parseInt(mapped[1] ?? '', 16), parseInt(mapped[2] ?? '', 16)]
+  return [high >> 8, high & 255, low >> 8, low & 255].join('.')
+}
+
+/** Undefined for anything that is not a host pattern. The only reader of them: the broker's rules are made here too. */
 export function parseHostPattern(text: string): HostPattern | undefined {
   const lower = text.trim().toLowerCase()
+  if (lower === '*') return { host: '*', port: null }
   const split = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(lower)
-  if (split === null) return undefined
-  const host = inAscii((split[1] ?? '').replace(/[.\u3002]$/, ''))
-  if (host === undefined) return undefined
-  const port = split[2] === undefined ? null : Number(split[2])
-  if (port !== null && (port < 1 || port > 65_535 || host === '*')) return undefined
-  if (host.length > 253 || !(namePattern.test(host) || addressPattern.test(host))) return undefined
-  return { host, port }
+  const given = split === null ? `[${lower}]` : (split[1] ?? '')
+  const port = split?.[2] === undefined ? null : Number(split[2])
+  if (port !== null && (port < 1 || port > 65_535)) return undefined
+  if (given.startsWith('[')) {
+    const host = given.endsWith(']') ? canonicalIpv6(given.slice(1, -1)) : undefined
+    return host === undefined ? undefined : { host, port }
+  }
+  const wildcard = given.startsWith('*.') ? '*.' : ''
+  const name = canonicalName(given.slice(wildcard.length))
+  // An address has no names below it.
+  if (name === undefined || (wildcard !== '' && ipv4Pattern.test(name))) return undefined
+  return { host: wildcard + name, port }
 }
 
 export function formatHostPattern(pattern: HostPattern): string {
@@ -79,13 +101,9 @@ export function someHostCovers(patterns: readonly string[], host: string): boole
 
 /** `ADDR:PORT` of a pin; undefined for anything else. */
 export function parsePinAddress(text: string): { address: string; port: number } | undefined {
-  const match = /^(\[[0-9a-fA-F:.]+\]|\d{1,3}(?:\.\d{1,3}){3}|localhost):(\d{1,5})$/.exec(text)
-  if (match === null) return undefined
-  const port = Number(match[2])
-  if (port < 1 || port > 65_535) return undefined
-  const address = (match[1] ?? '').replace(/^\[|\]$/g, '')
-  if (/^\d/.test(address) && !address.includes(':')) {
-    if (address.split('.').some((part) => Number(part) > 255)) return undefined
-  }
-  return { address: address === 'localhost' ? '127.0.0.1' : address, port }
+  const match = /^(\[[0-9a-fA-F:.]+\]|\d{1,3}(?:\.\d{1,3}){3}|localhost):\d{1,5}$/.exec(text)
+  const pattern = match === null ? undefined : parseHostPattern(text)
+  if (pattern === undefined || pattern.port === null) return undefined
+  const address = pattern.host.replace(/^\[|\]$/g, '')
+  return { address: address === 'localhost' ? '127.0.0.1' : address, port: pattern.port }
 }

@@ -22,7 +22,8 @@ async function runCommand(command: readonly string[], options: RunOptions): Prom
   const isQuiet = options.quiet === true
   const terminal = process.stdin.isTTY === true && process.stdout.isTTY === true
   await using engine = await openEngine()
-  if (!isQuiet) await tellPresets(engine.client, input)
+  // Said to the quiet too: what is granted is seen before it is.
+  await tellPresets(engine.client, input)
   const denials = new Denials()
   const { id, exitCode, error } = await engine.runForeground(input, {
     terminal,

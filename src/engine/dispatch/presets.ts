@@ -3,11 +3,11 @@ import { resolve } from 'node:path'
 import type { AgentCard } from '../../shared/card.ts'
 import type { CheckResult } from '../../shared/doctor.ts'
 import { OrangeryError } from '../../shared/errors.ts'
-import { presetOf, type PresetExpansion } from '../../shared/hosts.ts'
+import { parseHostPattern, presetOf, type PresetExpansion } from '../../shared/hosts.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { Outputs, SandboxSpec } from '../../shared/spec.ts'
 import { findCard } from '../agents/index.ts'
-import { expandOutputs, type Expansion } from '../egress/index.ts'
+import { expandOutputs, parseOutputs, type Expansion } from '../egress/index.ts'
 import type { Parts } from './parts.ts'
 
 type Expanded = { readonly outputs: Outputs; readonly expansions: readonly Expansion[] }
@@ -43,6 +43,14 @@ export async function withPresets(
   roots: readonly string[],
 ): Promise<{ readonly spec: SandboxSpec | null; readonly expansions: readonly Expansion[] }> {
   if (spec?.outputs === undefined) return { spec, expansions: [] }
+  const { allow: given = [], deny = [] } = spec.outputs
+  // As the broker will read them: what it cannot is found out before anything is made.
+  parseOutputs({
+    ...spec.outputs,
+    allow: given.filter((rule) => presetOf(rule) === null),
+    deny: deny.filter((rule) => rule !== '*'),
+  })
+  refuseLocalhost(Object.keys(spec.outputs.pins ?? {}))
   const presets = (spec.outputs.allow ?? []).filter((rule) => presetOf(rule) !== null)
   if (presets.length === 0) return { spec, expansions: [] }
   const others = (spec.outputs.allow ?? []).filter((rule) => presetOf(rule) === null)
@@ -51,6 +59,16 @@ export async function withPresets(
   const pins = { ...outputs.pins, ...spec.outputs.pins }
   const written = { ...spec.outputs, allow, ...(Object.keys(pins).length > 0 ? { pins } : {}) }
   return { spec: { ...spec, outputs: written }, expansions }
+}
+
+/** Programs look for this name in their own sandbox, past every proxy and hosts file. */
+function refuseLocalhost(pinned: readonly string[]): void {
+  const name = pinned.find((host) => /(^|\.)localhost$/.test(parseHostPattern(host)?.host ?? ''))
+  if (name === undefined) return
+  throw new OrangeryError('spec.localhost_pin', `${name}: a pin on localhost is never used`, {
+    kind: 'input',
+    hint: 'Programs take localhost for the sandbox itself. Use another name: --allow-host db.test:5432=127.0.0.1:5432',
+  })
 }
 
 /** What presets mean, for someone who has yet to decide. */
@@ -63,7 +81,11 @@ export async function expandRules(
   const card = await findCard(parts.configDir, agent)
   const places = roots.map((root) => resolve(root))
   const { expansions } = await expand(parts, { allow: presets }, card, places)
-  return expansions.map(({ preset, hosts }) => ({ rule: `@${preset}`, hosts: [...hosts] }))
+  return expansions.map(({ preset, hosts, leftOut }) => ({
+    rule: `@${preset}`,
+    hosts: [...hosts],
+    ...(leftOut === undefined ? {} : { left_out: [...leftOut] }),
+  }))
 }
 
 /**
@@ -90,9 +112,9 @@ export async function hostsInFull(
 
 /** What each preset means here, in the report that everyone sees before anything starts. */
 export const presetChecks = (expansions: readonly Expansion[]): CheckResult[] =>
-  expansions.map(({ preset, hosts }) => ({
+  expansions.map(({ preset, hosts, leftOut = [] }) => ({
     name: 'outputs',
     ok: true,
-    detail: `@${preset} means ${hosts.join(', ')}`,
+    detail: `@${preset} means ${hosts.join(', ')}${leftOut.length > 0 ? `; not ${leftOut.join(', ')}, in your own network` : ''}`,
     fix: null,
   }))

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
 import { OrangeryError } from '../../shared/errors.ts'
+import { parseHostPattern, parsePinAddress } from '../../shared/hosts.ts'
 import type { OutputMode } from '../../shared/spec.ts'
 import { isInCidr, nat64Ipv4, parseCidr } from './addresses.ts'
 import { normaliseHost, parsePort, showTarget, splitHostPort, type Target, type Wanted } from './names.ts'
@@ -65,13 +66,11 @@ export function parseRule(what: string, text: string): Rule {
     throw badRule(what, text, 'a network can only be pinned, not allowed or denied')
   if (text.includes('://')) throw badRule(what, text, 'give the host alone, without scheme and path')
   if (text === '*') throw badRule(what, text, 'to reach every public host use the mode "open"')
-  const wildcard = text.startsWith('*.')
-  const split = splitHostPort(wildcard ? text.slice(2) : text)
-  if (split === null) throw badRule(what, text, 'not HOST or HOST:PORT')
-  const host = normaliseHost(split.host)
-  if (host === null) throw badRule(what, text, 'not a host name')
-  if (wildcard && isIP(host) !== 0) throw badRule(what, text, 'an address has no names below it')
-  return { text, host, wildcard, port: split.port }
+  const pattern = parseHostPattern(text)
+  if (pattern === undefined) throw badRule(what, text, 'not HOST, HOST:PORT or *.HOST')
+  const wildcard = pattern.host.startsWith('*.')
+  const host = wildcard ? pattern.host.slice(2) : pattern.host.replace(/^\[|\]$/g, '')
+  return { text, host, wildcard, port: pattern.port }
 }
 
 function parsePin(key: string, value: string): Pin {
@@ -80,6 +79,8 @@ function parsePin(key: string, value: string): Pin {
   const from = network === null ? parseRule('pin', key) : { cidr: network, port: null }
   const cidr = parseCidr(value)
   if (cidr !== null) return { text, from, to: { kind: 'network', cidr } }
+  const known = parsePinAddress(value)
+  if (known !== undefined) return { text, from, to: { kind: 'address', ...known } }
   const split = splitHostPort(value)
   const address = split === null ? null : normaliseHost(split.host)
   if (split === null || address === null || isIP(address) === 0) {

@@ -98,6 +98,9 @@ describe('contradictions and refusals', () => {
     ['no outputs that nothing enforces', { isolation: 'none', outputs: { mode: 'none' } }, {}],
     ['hosts with outputs none', { outputs: { mode: 'none', allow: ['a.test'] } }, {}],
     ['a host that is none', { outputs: { allow: ['http://a.test/'] } }, {}],
+    ['every host in a list', { outputs: { mode: 'restricted', allow: ['*'] } }, {}],
+    ['a name that ends in a number', { outputs: { allow: ['foo.123'] } }, {}],
+    ['a wildcard of nothing', { outputs: { allow: ['*.'] } }, {}],
     ['a pin without a port', { outputs: { pins: { 'a.test': '127.0.0.1' } } }, {}],
     ['a pin to a name', { outputs: { pins: { 'a.test:80': 'other.test:80' } } }, {}],
   ])('%s is bad input', (_name, spec, more) => {

@@ -97,7 +97,16 @@ function checkHosts(what: string, hosts: readonly string[]): void {
   if (wrong === undefined) return
   throw new OrangeryError('spec.host', `${what}: ${JSON.stringify(wrong)} is not a host`, {
     kind: 'input',
-    hint: 'Write example.com, example.com:443, *.example.org or *.',
+    hint: 'Write example.com, example.com:443 or *.example.org.',
+  })
+}
+
+/** Every host is a mode of its own: a list that says so would be called restricted and be none. */
+function refuseEveryHost(what: string, hosts: readonly string[]): void {
+  if (!hosts.some((host) => host.trim() === '*')) return
+  throw new OrangeryError('spec.every_host', `${what}: * is every host, which no list of hosts can be`, {
+    kind: 'input',
+    hint: 'To reach every public host use the mode open: --outputs open.',
   })
 }
 
@@ -106,6 +115,8 @@ function outputsOf(input: ContractInput): ContractOutputs {
   const { allow = [], deny = [], pins = {} } = given ?? {}
   checkHosts('outputs.allow', allow)
   checkHosts('outputs.deny', deny)
+  refuseEveryHost('outputs.allow', allow)
+  refuseEveryHost('outputs.pins', Object.keys(pins))
   const hostPins = Object.entries(pins).filter(([host]) => !host.includes('/'))
   checkHosts(
     'outputs.pins',

@@ -16,10 +16,14 @@ function Meaning({ rule, agent, roots }: { rule: string; agent: string; roots: r
     )
   if (expanded.data === undefined) return null
   const hosts = expanded.data.flatMap((expansion) => expansion.hosts)
+  const leftOut = expanded.data.flatMap((expansion) => expansion.left_out ?? [])
   return (
     <li className="[overflow-wrap:anywhere]">
       <span className="font-mono text-micro">{rule}</span>{' '}
       {hosts.length === 0 ? 'means nothing here' : <Plain>{`means ${hosts.join(', ')}`}</Plain>}
+      {leftOut.length > 0 && (
+        <Plain>{`; not ${leftOut.join(', ')}, which only a pin of yours can open`}</Plain>
+      )}
     </li>
   )
 }

@@ -10,6 +10,7 @@ import { refusedAddress } from '../addresses.ts'
 import { parseAuthority, showTarget } from '../names.ts'
 import { parseAllowHost } from '../policy.ts'
 import { overhear, type Question } from './overhear.ts'
+import { remoteUrls, settingsOf, sshHostOf } from './remotes.ts'
 
 /** Whose tools are asked, and about what. */
 export type PresetContext = {
@@ -27,19 +28,35 @@ export type PresetContext = {
  * The hosts a preset stands for on this machine, as `--allow-host` takes them. They are derived from what the
  * user's own tools are configured for, so a company's mirror works and no registry is named in our code.
  */
-export async function expandPreset(name: PresetName, context: PresetContext): Promise<string[]> {
+export async function expandPreset(name: PresetName, context: PresetContext): Promise<Expansion> {
   const found = await presets[name](context)
-  if (found.length === 0) {
-    throw new OrangeryError('egress.empty_preset', `@${name}: no host could be found for it`, {
-      kind: 'input',
-      hint: hints[name],
-    })
-  }
   const unique = [...new Set(found)].sort()
-  return Promise.all(unique.map((host) => pinnedWherePrivate(host, context)))
+  const placed = await Promise.all(unique.map(async (host) => ({ host, pin: await pinOf(host, context) })))
+  // Whoever wrote the repository wrote its remotes: they do not open the user's own machine and network.
+  const leftOut = name === 'git' ? placed.filter(({ pin }) => pin !== null).map(({ host }) => host) : []
+  const hosts = placed
+    .filter(({ host }) => !leftOut.includes(host))
+    .map(({ host, pin }) => (pin === null ? host : `${host}=${pin}`))
+  if (hosts.length > 0) return { preset: name, hosts, ...(leftOut.length > 0 ? { leftOut } : {}) }
+  if (leftOut.length > 0) {
+    throw new OrangeryError(
+      'egress.own_network',
+      `@${name}: it leads only to your own machine or network (${leftOut.join(', ')})`,
+      { kind: 'input', hint: 'A repository cannot open that; you can: --allow-host HOST=ADDR:PORT' },
+    )
+  }
+  throw new OrangeryError('egress.empty_preset', `@${name}: no host could be found for it`, {
+    kind: 'input',
+    hint: hints[name],
+  })
 }
 
-export type Expansion = { readonly preset: PresetName; readonly hosts: readonly string[] }
+export type Expansion = {
+  readonly preset: PresetName
+  readonly hosts: readonly string[]
+  /** What it would mean too, and only the user can pin. */
+  readonly leftOut?: readonly string[]
+}
 
 /** Puts hosts in the place of presets, and says which: the user sees them before anything is granted. */
 export async function expandOutputs(
@@ -49,9 +66,7 @@ export async function expandOutputs(
   const wanted = (outputs.allow ?? []).map((rule) => ({ rule, preset: presetOf(rule) }))
   if (wanted.every(({ preset }) => preset === null)) return { outputs, expansions: [] }
   const expansions = await Promise.all(
-    wanted.flatMap(({ preset }) =>
-      preset === null ? [] : [expandPreset(preset, context).then((hosts) => ({ preset, hosts }))],
-    ),
+    wanted.flatMap(({ preset }) => (preset === null ? [] : [expandPreset(preset, context)])),
   )
   const granted = expansions.flatMap(({ hosts }) => hosts).map(parseAllowHost)
   const plain = wanted.filter(({ preset }) => preset === null).map(({ rule }) => rule)
@@ -170,42 +185,36 @@ const presets: Readonly<Record<PresetName, (context: PresetContext) => Promise<s
     }),
 
   git: async (context) => {
+    // From outside the repository: the user's own rewriting, as git itself would do it.
+    const own = await output(context, ['git', 'config', '-z', '--get-regexp', rewrites])
     const urls = await Promise.all(
       context.roots.map(async (root) => {
-        const listed = await tryGit(['config', '--get-regexp', '^remote\\..*\\.(push)?url$'], {
-          cwd: root,
-        }).catch(() => null)
-        return listed?.code === 0
-          ? listed.stdout
-              .toString()
-              .split('\n')
-              .map((line) => line.replace(/^\S+ /, ''))
-          : []
+        const asked = ['config', '-z', '--get-regexp', `^remote\\..*\\.(push)?url$|${rewrites}`]
+        const listed = await tryGit(asked, { cwd: root }).catch(() => null)
+        const settings = listed?.code === 0 ? listed.stdout.toString() : ''
+        return remoteUrls(settingsOf(own + settings))
       }),
     )
-    return hostsOf(urls.flat())
+    return urls.flat().flatMap((url) => sshHostOf(url) ?? hostsOf([url]))
   },
 
   model: async (context) => [...context.cardHosts],
 }
+
+const rewrites = '^url\\..*\\.(push)?insteadof$'
 
 const overheard = ({ env, home }: PresetContext, question: Question): Promise<string[]> =>
   overhear(question, [env['XDG_RUNTIME_DIR'], home])
 
 const ports: Readonly<Record<string, number>> = { http: 80, https: 443, ssh: 22, 'git+ssh': 22, git: 9418 }
 
-/** `host:port` of every url that leads over a network; `user@host:path` is git's way of saying ssh. */
+/** `host:port` of every url that leads over a network. */
 export function hostsOf(urls: readonly string[]): string[] {
   return urls.flatMap((text) => {
     const url = text.trim().replace(/^(sparse|registry)\+/, '')
     const full = /^([a-z+]+):\/\/(?:[^/@]*@)?(\[[^\]]*\](?::\d+)?|[^/?#]+)/i.exec(url)
-    const short = /^(?:[^@/:]+@)([^@/:]+):(?!\/\/)/.exec(url)
     const target =
-      full === null
-        ? short === null
-          ? null
-          : parseAuthority(short[1] ?? '', 22)
-        : parseAuthority(full[2] ?? '', ports[(full[1] ?? '').toLowerCase()] ?? null)
+      full === null ? null : parseAuthority(full[2] ?? '', ports[(full[1] ?? '').toLowerCase()] ?? null)
     return target === null ? [] : [showTarget(target)]
   })
 }
@@ -215,15 +224,15 @@ const urlOf = (host: string) =>
   host.endsWith(':80') ? `http://${host.slice(0, -3)}/` : `https://${host.replace(/:443$/, '')}/`
 
 /** A mirror in the user's own network is reached because the user's own tools are configured for it. */
-async function pinnedWherePrivate(host: string, context: PresetContext): Promise<string> {
+async function pinOf(host: string, context: PresetContext): Promise<string | null> {
   const target = parseAuthority(host, null)
-  if (target === null) return host
+  if (target === null) return null
   const resolve =
     context.resolve ?? (async (name) => (await lookup(name, { all: true })).map(({ address }) => address))
   const addresses = await resolve(target.host).catch(() => [])
   const [first] = addresses
-  if (first === undefined || addresses.some((address) => refusedAddress(address) === null)) return host
-  return `${host}=${showTarget({ host: first, port: target.port })}`
+  if (first === undefined || addresses.some((address) => refusedAddress(address) === null)) return null
+  return showTarget({ host: first, port: target.port })
 }
 
 function toolEnv(context: PresetContext): Record<string, string> {

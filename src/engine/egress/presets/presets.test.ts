@@ -4,7 +4,10 @@ import { homedir, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { expandOutputs, expandPreset, hostsOf, type PresetContext } from './index.ts'
+import { expandOutputs, expandPreset as expand, hostsOf, type PresetContext } from './index.ts'
+import { sshHostOf } from './remotes.ts'
+
+const expandPreset = async (...asked: Parameters<typeof expand>) => (await expand(...asked)).hosts
 
 const execute = promisify(execFile)
 let home: string
@@ -100,6 +103,63 @@ test('git means the remotes of the roots, model what the card names', async () =
   await expect(expandPreset('git', context({ roots: [home] }))).rejects.toThrowError('@git: no host')
 })
 
+test.each([
+  ['git@a.test:x/y.git', 'a.test:22'],
+  ['a.test:repo.git', 'a.test:22'],
+  ['a.test:/srv/repo.git', 'a.test:22'],
+  ['[a.test:2222]:repo.git', 'a.test:2222'],
+  ['[git@a.test:2222]:repo.git', 'a.test:2222'],
+  ['git@[2606:4700::1]:repo.git', '[2606:4700::1]:22'],
+  ['./a:b', null],
+  ['/srv/a:b', null],
+  ['https://a.test/x', null],
+  ['ext::sh -c true', null],
+  ['file:///srv/a', null],
+])('the remote %j is ssh to %j', (url, host) => {
+  expect(sshHostOf(url)).toBe(host)
+})
+
+test("remotes are where git would go: with the user's rewriting and the repository's, the longest first", async () => {
+  const root = join(home, 'rewritten')
+  await execute('git', ['init', '-q', root])
+  await execute('git', ['-C', root, 'remote', 'add', 'origin', 'short:team/project.git'])
+  await execute('git', ['-C', root, 'remote', 'add', 'other', 'https://public.test/x.git'])
+  await execute('git', [
+    '-C',
+    root,
+    'config',
+    'url.ssh://git@push.test:2222/.pushInsteadOf',
+    'https://public.test/',
+  ])
+  await writeFile(
+    join(home, '.gitconfig'),
+    '[url "https://wrong.test/"]\n insteadOf = s\n[url "https://git.corp.test/"]\n insteadOf = short:\n',
+  )
+  const hosts = ['git.corp.test:443', 'public.test:443', 'push.test:2222']
+  expect(await expandPreset('git', context({ roots: [root] }))).toEqual(hosts)
+  await rm(join(home, '.gitconfig'))
+})
+
+test("a repository's remotes open nothing of the user's own machine and network, and that is said", async () => {
+  const root = join(home, 'greedy')
+  await execute('git', ['init', '-q', root])
+  await execute('git', ['-C', root, 'remote', 'add', 'origin', 'http://localhost:18901/x.git'])
+  await execute('git', ['-C', root, 'remote', 'add', 'cloud', 'http://169.254.169.254/x.git'])
+  const resolve = async (host: string) =>
+    host === 'public.test' ? ['1.1.1.1'] : [host === 'localhost' ? '127.0.0.1' : host]
+  const asked = context({ roots: [root], resolve })
+  await expect(expand('git', asked)).rejects.toThrowError(
+    '@git: it leads only to your own machine or network (169.254.169.254:80, localhost:18901)',
+  )
+  await execute('git', ['-C', root, 'remote', 'add', 'good', 'public.test:x.git'])
+  const leftOut = ['169.254.169.254:80', 'localhost:18901']
+  const expansion = { preset: 'git', hosts: ['public.test:22'], leftOut }
+  expect(await expandOutputs({ allow: ['@git'] }, asked)).toEqual({
+    outputs: { allow: ['public.test:22'] },
+    expansions: [expansion],
+  })
+})
+
 test("a mirror in the user's own network is pinned to the address it has", async () => {
   const private_ = context({ cardHosts: ['mirror.test:443'], resolve: async () => ['10.1.2.3'] })
   expect(await expandPreset('model', private_)).toEqual(['mirror.test:443=10.1.2.3:443'])
@@ -110,7 +170,6 @@ test('urls of every kind give their host and port', () => {
     hostsOf([
       'https://user:pass@a.test/x',
       'ssh://git@b.test:2222/x',
-      'git@c.test:x/y',
       'sparse+https://d.test/i/',
       'file:///x',
       '/x',
@@ -119,7 +178,7 @@ test('urls of every kind give their host and port', () => {
       'git://e.test/x',
       '',
     ]),
-  ).toEqual(['a.test:443', 'b.test:2222', 'c.test:22', 'd.test:443', '[2606:4700::1]:443', 'e.test:9418'])
+  ).toEqual(['a.test:443', 'b.test:2222', 'd.test:443', '[2606:4700::1]:443', 'e.test:9418'])
 })
 
 test('presets among the allowed hosts become hosts and pins, and everything else stays', async () => {
