@@ -28,6 +28,7 @@ import { noteCopies } from './copies.ts'
 import type { DiffText } from './diffText.ts'
 import { realDisk, type Disk } from './disk.ts'
 import { expireAbandoned } from './expireAbandoned.ts'
+import { toBytes, toText } from './bytePath.ts'
 import { landCommit, type CommitRequest } from './landCommit.ts'
 import { landedPaths } from './landedPaths.ts'
 import { PackWriter } from './packWriter.ts'
@@ -108,6 +109,8 @@ export interface Changesets {
   undo(id: DispatchId, by: string): Promise<ApplyResult>
   /** The paths of all that has landed of it so far, byte for byte. */
   landedPaths(id: DispatchId): Promise<Buffer[]>
+  /** The same paths as text, each with the SHA-256 of what landing left there; null: it was removed. */
+  landedHashes(id: DispatchId): Promise<Map<string, string | null>>
   reject(id: DispatchId, comment: string, by: string): Promise<Ended>
   /** Archived: it can be restored for 30 days. */
   abandon(id: DispatchId, by: string): Promise<Ended>
@@ -260,7 +263,9 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     capture,
     conflicts,
     peek: peekWorkspace,
-    landedPaths: (id) => landedPaths(context, find(id)),
+    landedPaths: async (id) => [...(await landedPaths(context, find(id))).keys()].map(toBytes),
+    landedHashes: async (id) =>
+      new Map([...(await landedPaths(context, find(id)))].map(([path, hash]) => [toText(path), hash])),
     get: (id) => reader.get(id),
     diff: (id, wanted, by = '') => reader.diff(id, wanted, by),
     export: (id, format) => reader.export(id, format),

@@ -5,6 +5,7 @@ import {
   commitLanding,
   integrationPlace,
   listCommits,
+  refuseOwnWork,
   resolveInvocation,
   retireLanded,
   type LandingKind,
@@ -61,6 +62,7 @@ export async function landInvocation(
   const hasWork =
     store.changesets.find(id) !== null || (await listCommits(layout, repoId, id, meta.base_commit)).length > 0
   if (!hasWork) throw nothingToLand(id)
+  if (how !== 'apply') await refuseMixing(parts, id, meta)
   const { applied, skipped, open } = await landFiles(parts, id, options, by)
   // Also what an earlier landing left uncommitted because the rest was not decided yet.
   const paths = store.changesets.find(id) === null ? [] : await parts.changesets.landedPaths(id)
@@ -68,6 +70,16 @@ export async function landInvocation(
   if (!open) await retireLanded(layout, repoId, id)
   await mirror(parts, repoId, id)
   return { id, landed: !open, ...landed, applied, skipped }
+}
+
+/** A commit holds what was reviewed; the user's own changes in the same files are asked about before any write. */
+async function refuseMixing(parts: Parts, id: DispatchId, meta: InvocationMeta): Promise<void> {
+  if (parts.store.changesets.find(id) === null) return
+  const { files } = await parts.changesets.get(id)
+  const changed = files
+    .filter(({ decision, refused }) => decision !== 'reject' && refused === null)
+    .flatMap(({ path, from_path }) => (from_path === undefined ? [path] : [path, from_path]))
+  await refuseOwnWork(parts.layout, meta, changed, await parts.changesets.landedHashes(id))
 }
 
 /** Lets the approved files of a changeset into the integration tree; what was applied before counts too. */

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { mkdir, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -12,6 +13,7 @@ import {
   discardAgent,
   listCommits,
   readInvocationMeta,
+  refuseOwnWork,
   removeIntegration,
   restoreArchived,
   retireLanded,
@@ -67,11 +69,28 @@ describe('commits of the agent', () => {
       [second, 'Change new.txt'],
     ])
     expect(await showCommit(ground.layout, repoId(), meta.invocation_id, first)).toContain('+first')
+    const short = second.slice(0, 12)
+    expect(await showCommit(ground.layout, repoId(), meta.invocation_id, short)).toContain('+second')
     await expect(
       showCommit(ground.layout, repoId(), meta.invocation_id, '0'.repeat(40)),
     ).rejects.toMatchObject({ code: 'workspace.no_commit' })
     expect(await gitText(repo, 'count-objects', '-v')).toBe(before)
     expect(await gitText(repo, 'for-each-ref')).toBe(refs)
+  })
+
+  test('content that only a merge brings is shown', async () => {
+    const meta = await start()
+    const work = await agentWork(meta)
+    const tip = await work.commit('a.txt', 'first')
+    await writeFile(join(work.inside, 'hidden.txt'), 'only in the merge')
+    await git(['-C', work.inside, 'add', '-A'])
+    const tree = await gitText(work.inside, 'write-tree')
+    const parents = ['-p', tip, '-p', meta.base_commit!]
+    const merge = await gitText(work.inside, 'commit-tree', tree, ...parents, '-m', 'Merge')
+    await git(['-C', work.inside, 'update-ref', 'HEAD', merge])
+    await work.collect()
+    const text = await showCommit(ground.layout, repoId(), meta.invocation_id, merge.slice(0, 12))
+    expect(text).toContain('+only in the merge')
   })
 
   test('an agent that committed nothing leaves nothing to collect', async () => {
@@ -173,6 +192,41 @@ describe('landing', () => {
     expect((await land(meta.invocation_id, 'apply', paths)).commit).toBeNull()
     expect(await gitText(worktree.tree_path, 'status', '--porcelain')).toBe(' M a.txt')
     expect((await land(meta.invocation_id, 'squash', [])).commit).toBeNull()
+  })
+
+  test('line endings are recorded as the attributes say, and left where they say nothing', async () => {
+    await writeFile(join(worktree.tree_path, '.gitattributes'), '*.txt text eol=crlf\n')
+    const meta = await start()
+    const paths = await applied({ 'a.txt': 'one\r\ntwo\r\n', 'raw.bin': 'one\r\n' })
+    await land(meta.invocation_id, 'squash', paths)
+    const show = async (path: string) =>
+      (await git(['-C', repo, 'show', `${worktree.branch}:${path}`])).toString()
+    expect(await show('a.txt')).toBe('one\ntwo\n')
+    expect(await show('raw.bin')).toBe('one\r\n')
+    expect(await gitText(worktree.tree_path, 'status', '--porcelain')).toBe('?? .gitattributes')
+  })
+
+  test('work of the user in a file that lands is refused, and what an earlier part has landed is not', async () => {
+    const meta = await start()
+    await applied({ 'a.txt': 'landed' })
+    const landed = new Map([['a.txt', createHash('sha256').update('landed').digest('hex')]])
+    const refuse = () => refuseOwnWork(ground.layout, meta, ['src/b.txt', 'new.txt'], landed)
+    await refuse()
+    await writeFile(join(worktree.tree_path, 'other.txt'), 'of nobody else')
+    await refuse()
+    for (const [path, text] of [
+      ['src/b.txt', 'two\n'],
+      ['new.txt', null],
+      ['a.txt', 'landed'],
+    ] as const) {
+      await applied({ [path]: 'by the user' })
+      await expect(refuse()).rejects.toMatchObject({
+        code: 'workspace.own_work',
+        message: expect.stringContaining(path),
+        exitCode: 75,
+      })
+      await applied({ [path]: text })
+    }
   })
 
   test('no hook, filter or merge driver of the repository runs while something lands', async () => {

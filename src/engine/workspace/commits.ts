@@ -226,30 +226,36 @@ export async function showCommit(
   id: DispatchId,
   commit: string,
 ): Promise<string> {
-  const known = /^[0-9a-f]{40,64}$/.test(commit)
   const gitDir = commitsDir(layout, repoId)
   const tips = (await listCollected(layout, repoId, id)).map((ref) => ref.commit)
-  const holds = known && tips.length > 0 && (await isReachable(gitDir, commit, tips))
-  if (!holds) {
-    throw new OrangeryError('workspace.no_commit', `commit ${commit}: ${id} made no such commit`, {
-      kind: 'not_found',
-    })
+  const [found, ...others] = await commitsLike(gitDir, commit, tips)
+  if (found === undefined || others.length > 0) {
+    const why = found === undefined ? `${id} made no such commit` : `${id} made more than one that starts so`
+    throw new OrangeryError('workspace.no_commit', `commit ${commit}: ${why}`, { kind: 'not_found' })
   }
-  const text = await git(
-    [
-      'diff-tree',
-      '-p',
-      '-M',
-      '--root',
-      '--no-ext-diff',
-      '--no-textconv',
-      '--no-commit-id',
-      '--binary',
-      commit,
-    ],
-    { gitDir },
-  )
-  return text.toString()
+  const format = ['-p', '-M', '--root', '--no-ext-diff', '--no-textconv', '--no-commit-id', '--binary']
+  const patch = async (...what: string[]) =>
+    (await git(['diff-tree', ...format, ...what], { gitDir })).toString()
+  const parents = (await git(['rev-list', '--parents', '-n1', found], { gitDir }))
+    .toString()
+    .trim()
+    .split(' ')
+  if (parents.length <= 2) return patch(found)
+  // Git shows nothing of a merge by itself, and a merge can bring content that none of its parents has.
+  const texts: string[] = []
+  for (const parent of parents.slice(1))
+    texts.push(`Merge, compared with its parent ${parent}\n${await patch(parent, found)}`)
+  return texts.join('\n')
+}
+
+/** Which commits of an agent an id or the start of one stands for. */
+async function commitsLike(gitDir: string, start: string, tips: readonly string[]): Promise<string[]> {
+  if (!/^[0-9a-f]{4,64}$/.test(start) || tips.length === 0) return []
+  const listed = await tryGit(['rev-parse', `--disambiguate=${start}`], { gitDir })
+  const found: string[] = []
+  for (const object of listed.stdout.toString().split('\n').filter(Boolean))
+    if (await isReachable(gitDir, object, tips)) found.push(object)
+  return found
 }
 
 async function isReachable(gitDir: string, commit: string, tips: readonly string[]): Promise<boolean> {

@@ -30,7 +30,14 @@ export { disposeWorkspace, hasWork, type DisposeOptions } from './dispose.ts'
 export { chooseDriver, describeDriver, type WorkspaceFacts } from './driver.ts'
 export { enterInvocation } from './enter.ts'
 export { readInvocationMeta, syncInvocation, updateInvocation } from './invocation.ts'
-export { commitLanding, integrationPlace, landingKinds, type Landed, type LandingKind } from './landing.ts'
+export {
+  commitLanding,
+  integrationPlace,
+  landingKinds,
+  refuseOwnWork,
+  type Landed,
+  type LandingKind,
+} from './landing.ts'
 export { loadWorkspace, planRoots, prepareWorkspace, type PrepareOptions } from './prepare.ts'
 export { identifyProject, type Project, type ProjectRoot } from './project.ts'
 export { checkRoots } from './roots.ts'

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { lstat, mkdtemp, readFile, readlink, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,6 +11,7 @@ import { run } from '../base/process.ts'
 import { publishCommits } from './commits.ts'
 import { readInvocationMeta } from './invocation.ts'
 import { hasMarker, integrationMarker } from './marker.ts'
+import { changedPaths, someOf } from './notes.ts'
 import { openRepository, type Repository } from './repository.ts'
 import { resolveWorktree } from './scan.ts'
 import { listSubmodules } from './submodules.ts'
@@ -52,7 +54,7 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
   const worktree = await integrationOf(layout, meta)
   const place = { branch: worktree.branch, tree: worktree.tree_path }
   if (how === 'apply') return { ...place, commit: null }
-  const repository = await openRepository(worktree.common_dir)
+  const repository = await openRepository(worktree.common_dir, worktree.tree_path)
   await using _lock = await createRepoLock(layout).acquire(repoId)
   await assertOnBranch(repository, worktree.tree_path, worktree.branch)
   const head = await repository.git(['rev-parse', `refs/heads/${worktree.branch}^{commit}`])
@@ -62,8 +64,7 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
     options.paths.map((path) => Buffer.from(path)),
   )
   const landed = foreign.length === 0 ? place : { ...place, notes: [inSubmodules(foreign)] }
-  const entries = await indexEntries(repository, worktree.tree_path, head, own)
-  const tree = await treeWith(repository, worktree.tree_path, head, entries)
+  const { tree, entries } = await landedTree(repository, worktree.tree_path, head, own)
   const parent = how === 'merge' ? await agentTip(layout, repoId, meta, repository, head) : null
   if (parent === null && tree === (await repository.git(['rev-parse', `${head}^{tree}`]))) {
     return { ...landed, commit: null }
@@ -112,6 +113,47 @@ export async function integrationPlace(
   return { branch, tree: tree_path }
 }
 
+/**
+ * Refuses a landing that would commit or unstage the user's own work: a file that both changed holds both in
+ * the end, and only one of the two was reviewed. `landed` is what an earlier part of the landing has left.
+ */
+export async function refuseOwnWork(
+  layout: Layout,
+  meta: InvocationMeta,
+  changed: readonly string[],
+  landed: ReadonlyMap<string, string | null>,
+): Promise<void> {
+  const { tree_path: tree, common_dir } = await integrationOf(layout, meta)
+  const repository = await openRepository(common_dir, tree)
+  const status = await repository.git(['status', '--porcelain', '-z', '-uall', '--no-renames'], { cwd: tree })
+  const wanted = new Set([...changed, ...landed.keys()])
+  const own: string[] = []
+  for (const path of changedPaths(status)) {
+    if (!wanted.has(path)) continue
+    const hash = landed.get(path)
+    if (hash === undefined || hash !== (await hashAt(join(tree, path)))) own.push(path)
+  }
+  if (own.length === 0) return
+  throw new OrangeryError(
+    'workspace.own_work',
+    `${tree}: you have changed ${someOf(own)} too and not committed it`,
+    {
+      kind: 'busy',
+      hint: 'Commit or stash your change there first, or land with --how apply, which commits nothing.',
+      details: { paths: own },
+    },
+  )
+}
+
+async function hashAt(path: string): Promise<string | null> {
+  const info = await lstat(path).catch(() => null)
+  if (info === null) return null
+  const content = info.isSymbolicLink()
+    ? await readlink(path, { encoding: 'buffer' })
+    : await readFile(path).catch(() => null)
+  return content === null ? null : createHash('sha256').update(content).digest('hex')
+}
+
 async function integrationOf(layout: Layout, meta: InvocationMeta) {
   const found =
     meta.integration_worktree_id === null ? null : await resolveWorktree(layout, meta.integration_worktree_id)
@@ -144,61 +186,61 @@ async function assertOnBranch(repository: Repository, tree: string, branch: stri
   })
 }
 
-/** Lines for `update-index -z --index-info`: blobs are written as they lie there, without filters. */
-async function indexEntries(
+/**
+ * The tree of `head` with these paths as they lie in the checkout, line endings as its attributes say and
+ * without any filter program; and what differs, as lines for `update-index -z --index-info`.
+ */
+async function landedTree(
   repository: Repository,
-  tree: string,
+  cwd: string,
   head: string,
   paths: readonly Buffer[],
-): Promise<Buffer> {
-  const at = (path: Buffer) => Buffer.concat([Buffer.from(`${tree}/`), path])
+): Promise<{ tree: string; entries: Buffer }> {
   const removed: Buffer[] = []
-  const kept: { path: Buffer; mode: string; blob?: string }[] = []
+  const kept: Buffer[] = []
   for (const path of paths) {
-    const info = await lstat(at(path)).catch(missingOrUnseen)
-    if (info?.isFile() === true) kept.push({ path, mode: (info.mode & 0o111) === 0 ? '100644' : '100755' })
-    else if (info?.isSymbolicLink() === true) kept.push({ path, mode: '120000' })
+    const info = await lstat(Buffer.concat([Buffer.from(`${cwd}/`), path])).catch(missingOrUnseen)
+    if (info?.isFile() === true || info?.isSymbolicLink() === true) kept.push(path, Buffer.from([0]))
     else if (info === null) removed.push(line('0', '0'.repeat(head.length), path))
   }
-  const plain = kept.filter(({ path, mode }) => mode !== '120000' && isPlain(path))
-  if (plain.length > 0) {
-    const input = plain.map(({ path }) => `${tree}/${path.toString()}\n`).join('')
-    const args = ['hash-object', '-w', '--no-filters', '--stdin-paths']
-    const blobs = (await repository.git(args, { cwd: tree, input })).split('\n')
-    for (const [index, entry] of plain.entries()) entry.blob = blobs[index] ?? ''
+  const folder = await mkdtemp(join(tmpdir(), 'orangery-index-'))
+  try {
+    const options = { cwd, env: { GIT_INDEX_FILE: join(folder, 'index') } }
+    await repository.git(['read-tree', head], options)
+    // Removals first, so that a folder replaced by a file finds its place free.
+    const removals = { ...options, input: Buffer.concat(removed) }
+    await repository.git(['update-index', '-z', '--index-info'], removals)
+    const additions = { ...options, input: Buffer.concat(kept) }
+    const add = ['-c', 'core.safecrlf=false', 'update-index', '--add', '--replace', '-z', '--stdin']
+    await repository.git(add, additions)
+    const tree = await repository.git(['write-tree'], options)
+    const raw = await repository.raw(['diff-index', '--cached', '--raw', '-z', '--no-renames', head], options)
+    return { tree, entries: rawEntries(raw, head.length) }
+  } finally {
+    await rm(folder, { recursive: true, force: true })
   }
-  for (const entry of kept) {
-    if (entry.blob !== undefined) continue
-    const place = at(entry.path)
-    const input =
-      entry.mode === '120000' ? await readlink(place, { encoding: 'buffer' }) : await readFile(place)
-    entry.blob = await repository.git(['hash-object', '-w', '--stdin'], { cwd: tree, input })
+}
+
+/** What `diff-index --raw -z` found, removals first; paths are bytes. */
+function rawEntries(raw: Buffer, idLength: number): Buffer {
+  const fields = raw.toString('latin1').split('\0')
+  const removed: Buffer[] = []
+  const kept: Buffer[] = []
+  for (let index = 0; index + 1 < fields.length; index += 2) {
+    const [, mode = '', , blob = ''] = (fields[index] ?? '').split(' ')
+    const path = Buffer.from(fields[index + 1] ?? '', 'latin1')
+    if (mode === '000000') removed.push(line('0', '0'.repeat(idLength), path))
+    else kept.push(line(mode, blob, path))
   }
-  // Removals first, so that a folder replaced by a file finds its place free.
-  return Buffer.concat([...removed, ...kept.map(({ mode, blob, path }) => line(mode, blob ?? '', path))])
+  return Buffer.concat([...removed, ...kept])
 }
 
 const line = (mode: string, blob: string, path: Buffer): Buffer =>
   Buffer.concat([Buffer.from(`${mode} ${blob}\t`), path, Buffer.from([0])])
 
-/** Whether git can be told the path as a line of text. */
-const isPlain = (path: Buffer): boolean => Buffer.from(path.toString()).equals(path) && !path.includes('\n')
-
 /** Null: it is gone. Undefined: the agent closed its folder to us too, so it stays uncommitted. */
 function missingOrUnseen(error: NodeJS.ErrnoException): null | undefined {
   return error.code === 'ENOENT' || error.code === 'ENOTDIR' ? null : undefined
-}
-
-async function treeWith(repository: Repository, cwd: string, head: string, entries: Buffer): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'orangery-index-'))
-  try {
-    const options = { cwd, env: { GIT_INDEX_FILE: join(folder, 'index') } }
-    await repository.git(['read-tree', head], options)
-    await repository.git(['update-index', '-z', '--index-info'], { ...options, input: entries })
-    return await repository.git(['write-tree'], options)
-  } finally {
-    await rm(folder, { recursive: true, force: true })
-  }
 }
 
 /** The agent's last commit on its sandbox branch, in the user's repository by now; null if it made none. */

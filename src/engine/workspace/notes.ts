@@ -41,7 +41,7 @@ export function changedPaths(status: string): string[] {
   return paths
 }
 
-function someOf(paths: readonly string[]): string {
+export function someOf(paths: readonly string[]): string {
   const shown = paths.slice(0, 5).join(', ')
   return paths.length > 5 ? `${shown} and ${paths.length - 5} more` : shown
 }

@@ -14,7 +14,8 @@ export interface Repository {
   commit(name: string): Promise<string | null>
 }
 
-export async function openRepository(commonDir: string): Promise<Repository> {
+/** With a checkout also what the configuration says only there is switched off. */
+export async function openRepository(commonDir: string, checkout?: string): Promise<Repository> {
   if (!(await isFolder(commonDir))) {
     throw new OrangeryError(
       'workspace.repository_gone',
@@ -25,7 +26,10 @@ export async function openRepository(commonDir: string): Promise<Repository> {
       },
     )
   }
-  const settings = await tamedSettings(commonDir)
+  const settings = await tamedSettings([
+    { gitDir: commonDir },
+    ...(checkout === undefined ? [] : [{ cwd: checkout }]),
+  ])
   const where = (options: GitOptions): GitOptions =>
     options.cwd === undefined ? { ...options, gitDir: commonDir } : options
   const repository: Repository = {
@@ -56,17 +60,17 @@ function rethrow(error: unknown, args: readonly string[]): never {
 
 // Attributes of a tree an agent wrote choose which of the user's filter, merge and diff programs run, and on
 // what: each that the repository's own configuration names is switched off. (escape: git-filter)
-async function tamedSettings(commonDir: string): Promise<string[]> {
-  const listed = await tryGit(
-    ['config', '-z', '--name-only', '--get-regexp', '^(filter|merge|diff)\\..+\\..+'],
-    {
-      gitDir: commonDir,
-    },
-  )
+async function tamedSettings(places: readonly GitOptions[]): Promise<string[]> {
   const drivers = new Set<string>()
-  for (const key of listed.stdout.toString().split('\0')) {
-    const end = key.lastIndexOf('.')
-    if (end > 0) drivers.add(key.slice(0, end))
+  for (const place of places) {
+    const listed = await tryGit(
+      ['config', '-z', '--name-only', '--get-regexp', '^(filter|merge|diff)\\..+\\..+'],
+      place,
+    )
+    for (const key of listed.stdout.toString().split('\0')) {
+      const end = key.lastIndexOf('.')
+      if (end > 0) drivers.add(key.slice(0, end))
+    }
   }
   const settings: string[] = []
   for (const driver of drivers) {
