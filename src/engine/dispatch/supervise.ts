@@ -11,6 +11,7 @@ import {
   describeDriver,
   disposeWorkspace,
   expireArchive,
+  giveIdentity,
   syncInvocation,
   updateInvocation,
 } from '../workspace/index.ts'
@@ -146,6 +147,12 @@ function endOf(begun: Promise<object>): AsyncDisposable {
   }
 }
 
+async function makeHome(home: string, { project, contract }: Job): Promise<void> {
+  await ensurePrivateDir(home)
+  // At level 0 the home is the user's own.
+  if (project.commonDir !== null && contract.level > 0) await giveIdentity(home, project.roots[0].path)
+}
+
 type Recording = {
   readonly recorder: Recorder
   readonly seen: Observations
@@ -168,7 +175,7 @@ async function runAgent(
     doorFor(job, workspace, note, options.spares?.door),
     parts.host(),
     prepareTrust(job, workspace.dir),
-    ensurePrivateDir(homeOf(parts, job, workspace.dir)),
+    makeHome(homeOf(parts, job, workspace.dir), job),
   ])
   await using _door = door
   const agent = resolveAgent(job.card, job.contract, host)

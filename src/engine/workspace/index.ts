@@ -6,6 +6,7 @@ export {
   retireLanded,
   type Retired,
 } from './agents.ts'
+export { giveIdentity } from './agentIdentity.ts'
 export { archiveDays, expireArchive, listArchive } from './archive.ts'
 export {
   claimLanding,
