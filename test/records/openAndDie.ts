@@ -21,7 +21,7 @@ function counted<Target extends object>(target: Target, names: readonly (keyof T
     Object.assign(target, {
       [name](this: unknown, ...args: unknown[]) {
         // What is in memory only is nothing a crash could harm.
-        if ((this as { readonly name?: string }).name !== ':memory:') count()
+        if ((this as { readonly name?: string } | undefined)?.name !== ':memory:') count()
         return original.apply(this, args)
       },
     })
