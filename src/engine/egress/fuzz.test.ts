@@ -100,6 +100,16 @@ test('a request for another host in any disguise comes out as a request or as br
   )
 })
 
+test('a line of the PROXY protocol is broken, old or new, since TLS behind it would name any host', () => {
+  const old = Buffer.from('PROXY TCP4 10.0.0.1 10.0.0.2 1 443\r\n')
+  const new_ = Buffer.from('\r\n\r\n\0\r\nQUIT\n\x21\x11\0\0', 'latin1')
+  for (const line of [old, new_, Buffer.from('PROXY UNKNOWN\0\r\n')]) {
+    expect(peek(Buffer.concat([line, Buffer.from([0x16, 3, 1])])).kind).toBe('broken')
+    for (let cut = 1; cut < line.length; cut++)
+      expect(['more', 'broken']).toContain(peek(line.subarray(0, cut)).kind)
+  }
+})
+
 test('whatever bytes pretend to be TLS, no name comes out that was not in them', () => {
   fc.assert(
     fc.property(bytesOf(400), (bytes) => {

@@ -42,6 +42,8 @@ function peekHttp(bytes: Buffer): Peeked {
   const wish: Peeked = rest.length < longestLine ? { kind: 'more' } : brokenHttp
   if (rest.length === 0) return wish
   const text = rest.toString('latin1')
+  // The PROXY protocol, old and new: the server would read our first words behind it. (escape: domain-fronting)
+  if (/^PROXY\s+(TCP|UNKNOWN)/i.test(text) || (start >= 4 && rest[0] === 0)) return brokenHttp
   let word = 0
   while (word < text.length && wordCharacter.test(text[word] ?? '')) word++
   if (word === text.length) return wish
