@@ -53,6 +53,8 @@ function stream<I extends z.ZodType, O extends z.ZodType>(input: I, output: O) {
 const nothing = z.object({})
 /** A full id or a unique prefix of one; never a name. */
 const reference = z.object({ id: z.string().min(1) })
+/** Files too large for a patch, which are not in it. */
+const leftOut = z.array(z.string()).optional()
 const byId = z.object({ id: dispatchIdSchema })
 /** `idle`: where an agent runs on the same folders, the landing waits for it instead of being refused. */
 const landsWhen = z.enum(['now', 'idle']).default('now')
@@ -165,6 +167,7 @@ export const api = {
       text: z.string(),
       text_b64: z.string().optional(),
       truncated: z.boolean(),
+      left_out: leftOut,
     }),
   ),
   'changeset.decide': procedure(
@@ -226,7 +229,7 @@ export const api = {
   'changeset.restore': procedure(reference, z.object({ id: dispatchIdSchema, state: changesetStateSchema })),
   'changeset.export': procedure(
     reference.extend({ format: z.enum(exportFormats) }),
-    z.object({ name: z.string(), data_b64: z.string() }),
+    z.object({ name: z.string(), data_b64: z.string(), left_out: leftOut }),
   ),
   'changeset.undo': procedure(reference.extend({ when: landsWhen }), applyResultSchema),
   'changeset.reject': procedure(

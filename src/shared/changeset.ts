@@ -137,15 +137,25 @@ export const glimpseSchema = z.object({
 })
 export type Glimpse = z.infer<typeof glimpseSchema>
 
+/** `path_b64` is there where the path is not UTF-8. */
+const landingPathSchema = z.object({
+  root: z.string(),
+  path: z.string(),
+  path_b64: z.string().optional(),
+})
+const skippedPathSchema = z.object({ path: z.string(), path_b64: z.string().optional(), why: z.string() })
+const madeCommitSchema = z.object({ root: z.string(), branch: z.string(), oid: z.string() })
 export const applyResultSchema = z.object({
   id: dispatchIdSchema,
   state: changesetStateSchema,
-  applied: z.array(z.object({ root: z.string(), path: z.string() })),
-  skipped: z.array(z.object({ path: z.string(), why: z.string() })),
+  applied: z.array(landingPathSchema),
+  skipped: z.array(skippedPathSchema),
   /** Files in which the user's own changes and the agent's were woven together. */
   merged: z.array(z.string()).optional(),
   /** The commit that was made of it, where one was asked for. */
-  commit: z.object({ root: z.string(), branch: z.string(), oid: z.string() }).optional(),
+  commit: madeCommitSchema.optional(),
+  /** All of them, where roots in several repositories got one each. */
+  commits: z.array(madeCommitSchema).optional(),
   /** Nothing landed yet: it will when these agents, which run on the same folders, have ended. */
   waits_for: z.array(dispatchIdSchema).optional(),
   /** Something beside the files that did not work out. */
@@ -167,9 +177,9 @@ export const conflictsSchema = z.object({
   conflicts: z.array(conflictSchema),
   merged: z.array(z.string()),
   /** What would land, conflicts apart. */
-  lands: z.array(z.object({ root: z.string(), path: z.string() })),
+  lands: z.array(landingPathSchema),
   /** What would stay behind, and why. */
-  skipped: z.array(z.object({ path: z.string(), why: z.string() })),
+  skipped: z.array(skippedPathSchema),
 })
 export type Conflicts = z.infer<typeof conflictsSchema>
 

@@ -83,8 +83,14 @@ export function renderChangeset(changeset: Changeset): string {
 }
 
 /** What a reviewer should know besides: who is asked, where an apply stopped, what changed again, who else is at it. */
-function renderConcerns({ id, escalated, stopped, overlaps, files }: Changeset): string[] {
+function renderConcerns({ id, escalated, stopped, overlaps, files, commits }: Changeset): string[] {
   const lines: string[] = []
+  for (const { ref, oid, submodule } of commits ?? []) {
+    const where = submodule === undefined ? '' : ` in ${showAll(submodule)}`
+    lines.push(
+      `the agent made commits: ${showAll(ref.replace('refs/heads/', ''))}${where} is at ${oid.slice(0, 12)}`,
+    )
+  }
   if (escalated != null) lines.push(paint('red', `a person is asked to look: ${showAll(escalated)}`))
   if (stopped != null)
     lines.push(`  settle it: orangery changeset settle ${id} mine|theirs --path ${showAll(stopped.path)}`)
@@ -155,7 +161,8 @@ export function renderWaiting(landings: readonly WaitingLanding[]): string {
   return renderTable(['id', 'what', 'asked by', 'since', 'waits for'], rows)
 }
 
-export function renderApplied({ id, state, applied, skipped, waits_for }: ApplyResult, verb: string): string {
+export function renderApplied(result: ApplyResult, verb: string): string {
+  const { id, state, applied, skipped, waits_for, commit } = result
   if (waits_for !== undefined) {
     const agents = waits_for.length === 0 ? 'the agent on its folders' : waits_for.join(', ')
     const what = verb === 'applied' ? 'lands' : `is ${verb}`
@@ -171,6 +178,9 @@ export function renderApplied({ id, state, applied, skipped, waits_for }: ApplyR
   }
   for (const { path, why } of skipped) {
     lines.push(`  ${paint('yellow', 'skipped')}  ${showAll(path)}: ${showAll(why)}`)
+  }
+  for (const { root, branch, oid } of result.commits ?? (commit === undefined ? [] : [commit])) {
+    lines.push(`  ${paint('green', 'commit')}  ${oid.slice(0, 12)} on ${showAll(branch)} in ${showAll(root)}`)
   }
   return lines.join('\n')
 }

@@ -53,6 +53,12 @@ function warnIfCut({ truncated }: Diff, id: string): void {
   process.exitCode = exitCodes.input
 }
 
+function warnIfLeftOut({ left_out: names }: Pick<Diff, 'left_out'>): void {
+  if (names === undefined) return
+  const hint = 'A file this large lands only by `orangery changeset apply`.'
+  printError(`too large for a patch and left out: ${names.join(', ')}`, hint)
+}
+
 type DiffOptions = Json & {
   readonly stat?: boolean
   readonly path?: string
@@ -81,6 +87,7 @@ async function showDiff(id: string, options: DiffOptions) {
   // A program reads this: byte for byte what `git apply` takes.
   else process.stdout.write(bytesOf(diff))
   warnIfCut(diff, id)
+  warnIfLeftOut(diff)
 }
 
 function parseVerdict(text: string): Verdict {
@@ -108,8 +115,9 @@ async function decide(id: string, word: string, options: DecideOptions) {
 }
 
 function reportApplied(result: ApplyResult, verb: string, options: Json) {
-  if (options.json) printJson(result)
-  else print(renderApplied(result, verb))
+  if (options.json) return printJson(result)
+  print(renderApplied(result, verb))
+  for (const note of result.notes ?? []) printError(note, undefined)
 }
 
 type ApplyOptions = Json & {
@@ -173,7 +181,11 @@ async function apply(id: string, given: ApplyOptions) {
     ...(revision === undefined ? {} : { revision }),
     ...commit,
   }
-  reportApplied(await withClient((client) => client.call('changeset.apply', input)), 'applied', options)
+  const result = await withClient((client) => client.call('changeset.apply', input))
+  reportApplied(result, 'applied', options)
+  // The files are there and the commit is not: a script must not go on as if it were.
+  const isMissing = branch !== undefined && result.commit === undefined && result.waits_for === undefined
+  if (isMissing) process.exitCode = exitCodes.cannot_create
 }
 
 async function waiting(options: Json & { readonly cancel?: string }) {
@@ -218,8 +230,9 @@ async function restore(id: string, options: Json) {
 }
 
 async function exportAs(id: string, format: ExportFormat): Promise<Buffer> {
-  const { data_b64 } = await withClient((client) => client.call('changeset.export', { id, format }))
-  return Buffer.from(data_b64, 'base64')
+  const exported = await withClient((client) => client.call('changeset.export', { id, format }))
+  warnIfLeftOut(exported)
+  return Buffer.from(exported.data_b64, 'base64')
 }
 
 type ExportOptions = Json & {
@@ -248,6 +261,7 @@ function exportDiff(id: string, options: ExportOptions): Promise<Buffer> {
   return withClient(async (client) => {
     const diff = await client.call('changeset.diff', { id, include_ignored: options.includeIgnored === true })
     warnIfCut(diff, id)
+    warnIfLeftOut(diff)
     if (!options.json) return bytesOf(diff)
     const changeset = await client.call('changeset.get', { id })
     return Buffer.from(`${JSON.stringify({ changeset, diff }, null, 2)}\n`)

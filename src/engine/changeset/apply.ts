@@ -2,7 +2,7 @@ import type { ApplyResult, ChangesetState } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import { readBases, type Base } from './bases.ts'
-import { toText } from './bytePath.ts'
+import { namedPath } from './bytePath.ts'
 import { entryKey } from './manifest.ts'
 import { planApply, refuseConflicts, type Landed } from './planApply.ts'
 import { rebaseManifest } from './rebase.ts'
@@ -17,6 +17,8 @@ export async function applyChangeset(
   view: View,
   options: SelectOptions,
   by: string,
+  /** Has a last look at what is about to land, and may refuse. */
+  check: (landed: readonly Landed[]) => Promise<void> = async () => {},
 ): Promise<{ result: ApplyResult; landed: readonly Landed[] }> {
   const plan = await planApply(context, record, view, options)
   refuseConflicts('apply', record.id, plan.conflicts)
@@ -34,6 +36,7 @@ export async function applyChangeset(
       },
     )
   }
+  await check(plan.landed)
   const gitDir = context.layout.objects(record.repoId)
   const changed = plan.landed.map(({ target, wanted }): [string, Base] => [
     entryKey(target.entry),
@@ -70,7 +73,7 @@ export async function applyChangeset(
 export function filesOf(landed: readonly Landed[]): ApplyResult['applied'] {
   return landed
     .filter(({ target }) => target.file !== null)
-    .map(({ target }) => ({ root: target.entry.root, path: toText(target.entry.path) }))
+    .map(({ target }) => ({ root: target.entry.root, ...namedPath(target.entry.path) }))
 }
 
 /** Everything decided leaves `applied`; what nobody has said yes or no to keeps it in review. */

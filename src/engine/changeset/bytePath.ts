@@ -23,6 +23,11 @@ export function toText(path: BytePath): string {
 export function isUtf8(path: BytePath): boolean {
   return fromText(toText(path)) === path
 }
+/** A path as answers carry it: bytes that text cannot show come along. */
+export function namedPath(path: BytePath): { path: string; path_b64?: string } {
+  const text = { path: toText(path) }
+  return isUtf8(path) ? text : { ...text, path_b64: toBytes(path).toString('base64') }
+}
 export function joinPath(parent: BytePath, name: string): BytePath {
   return (parent === '' ? name : `${parent}/${name}`) as BytePath
 }

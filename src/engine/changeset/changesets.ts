@@ -22,19 +22,20 @@ import { forgetApplying, keepApplying, listApplying } from './applying.ts'
 import { writeBases } from './bases.ts'
 import { captureWorkspace, type CaptureOptions } from './capture.ts'
 import { homesOf } from './classifyEntries.ts'
-import { conflictTexts, type EditableTexts } from './conflictTexts.ts'
+import { conflictTexts, findConflict, type EditableTexts } from './conflictTexts.ts'
 import { decideFiles, approveSelected } from './decide.ts'
 import { noteCopies } from './copies.ts'
 import type { DiffText } from './diffText.ts'
 import { realDisk, type Disk } from './disk.ts'
 import { expireAbandoned } from './expireAbandoned.ts'
 import { toBytes, toText } from './bytePath.ts'
-import { landCommit, type CommitRequest } from './landCommit.ts'
+import { landCommit, planCommit, type CommitRequest } from './landCommit.ts'
+import type { CommitPlan } from './ownCommits.ts'
 import { landedPaths } from './landedPaths.ts'
 import { PackWriter } from './packWriter.ts'
 import { planApply } from './planApply.ts'
 import { peekWorkspace } from './peek.ts'
-import { chooseFiles, ChangesetReader, turnOf, type DiffOptions } from './reader.ts'
+import { ChangesetReader, turnOf, type DiffOptions, type Exported } from './reader.ts'
 import { revisionOf, SavedManifests } from './saved.ts'
 import { sidesOf } from './scan.ts'
 import { hasOpenJournal, recoverChangeset, type ApplyContext } from './transaction.ts'
@@ -124,7 +125,7 @@ export interface Changesets {
   reworkPrompt(id: DispatchId, last?: string): Promise<string | null>
   /** Flags it to a human, or takes the flag back. */
   escalate(id: DispatchId, why: string | null): Promise<Changeset>
-  export(id: DispatchId, format: ExportFormat): Promise<{ name: string; data: Buffer }>
+  export(id: DispatchId, format: ExportFormat): Promise<Exported>
   /** Says what becomes of a path that a crash left neither old nor new, and brings the apply to its end. */
   settle(id: DispatchId, place: Place, choice: 'mine' | 'theirs'): Promise<Ended>
   /** Lets go of what was abandoned more than 30 days ago. */
@@ -293,23 +294,15 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       const record = find(id)
       const view = await reader.view(record)
       const plan = await planApply(context, record, view, { all: true, includeIgnored: true })
-      const [file] = chooseFiles(view, path, root)
-      const open = plan.conflicts.find(
-        (each) => file !== undefined && chooseFiles(view, each.path, each.root)[0] === file,
-      )
+      const { open } = findConflict(view, plan.conflicts, { path, root })
       return conflictTexts(layout.objects(record.repoId), path, open)
     },
 
     async resolve(id, { root, path, choice, content_b64 }, by) {
       const record = find(id)
       const view = await reader.view(record)
-      const [file] = chooseFiles(view, path, root)
-      const open = (await conflicts(id)).conflicts.find(
-        (each) =>
-          each.root === file?.entry.root &&
-          (each.path === path || chooseFiles(view, each.path, each.root)[0] === file),
-      )
-      if (file === undefined || open === undefined || !open.choices.includes(choice)) {
+      const { entry, open } = findConflict(view, (await conflicts(id)).conflicts, { path, root })
+      if (entry === undefined || open === undefined || !open.choices.includes(choice)) {
         throw new OrangeryError(
           'changeset.no_such_choice',
           `${path}: there is no conflict to settle with "${choice}"`,
@@ -330,7 +323,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       }
       const at = new Date().toISOString()
       const { anchor } = open
-      records.resolve(id, { root: file.entry.root, path: file.entry.path, anchor, choice, content, by, at })
+      records.resolve(id, { root: entry.root, path: entry.path, anchor, choice, content, by, at })
       return conflicts(id)
     },
 
@@ -343,8 +336,11 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       const view = await reader.view(record)
       const selection = { all, includeIgnored: include_ignored }
       if (all) approveSelected(records, record, view, selection, by)
-      const result = await applyChangeset(context, record, view, selection, by)
-      return await landCommit(context, record, view.manifest, result, commit)
+      let plan: CommitPlan | undefined
+      const result = await applyChangeset(context, record, view, selection, by, async (landed) => {
+        if (commit !== undefined) plan = await planCommit(context, record, view.manifest, landed, commit)
+      })
+      return await landCommit(context, record, view.manifest, result, commit, plan)
     },
 
     async undo(id, by) {

@@ -161,6 +161,9 @@ async function changedTips(
   }
   const head = (await readSmall(tree, fromText('HEAD')))?.trim() ?? ''
   if (/^[0-9a-f]{40}$/.test(head)) tips.set('HEAD', head)
+  // The layer of the agent has it only if it switched branches.
+  await using real = new Tree(realGit, disk)
+  const checkedOut = head === '' ? ((await readSmall(real, fromText('HEAD')))?.trim() ?? '') : head
   const changed: Commit[] = []
   for (const [ref, oid] of tips) {
     const isSafe = ref === 'HEAD' || (await tryGit(['check-ref-format', ref])).code === 0
@@ -170,7 +173,14 @@ async function changedTips(
     })
     const base = known.code === 0 ? known.stdout.toString().trim() : await headOf(realGit)
     if (base !== oid)
-      changed.push({ root, ref, oid, base, ...(submodule === undefined ? {} : { submodule }) })
+      changed.push({
+        root,
+        ref,
+        oid,
+        base,
+        ...(submodule === undefined ? {} : { submodule }),
+        ...(ref === 'HEAD' || checkedOut === `ref: ${ref}` ? { head: true } : {}),
+      })
   }
   return changed
 }

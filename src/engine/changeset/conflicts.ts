@@ -28,7 +28,7 @@ export type Conflict = {
 export type ConflictTexts = { readonly base: string | null; readonly mine: string; readonly theirs: string }
 export type Outcome =
   | { readonly kind: 'step'; readonly step: Step; readonly merged: boolean }
-  | { readonly kind: 'there' }
+  | { readonly kind: 'there'; readonly kept?: boolean }
   | { readonly kind: 'conflict'; readonly conflict: Conflict }
 
 export type Local = {
@@ -123,7 +123,7 @@ export async function settle(
   const chosen = tools.resolutions.findLast(
     (each) => each.root === entry.root && each.path === entry.path && each.anchor === anchor(),
   )
-  if (chosen?.choice === 'mine') return { kind: 'there' }
+  if (chosen?.choice === 'mine') return { kind: 'there', kept: true }
   if (chosen?.choice === 'theirs') return step(wanted)
   if (chosen?.choice === 'edit' && chosen.content !== null) return step(await edited(chosen.content))
   if (chosen?.choice === 'both') {

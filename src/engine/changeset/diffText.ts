@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isUtf8 } from 'node:buffer'
 import { git } from '../base/git.ts'
-import { fromText, joinPath, type BytePath } from './bytePath.ts'
+import { fromText, joinPath, toText, type BytePath } from './bytePath.ts'
 import { realDisk } from './disk.ts'
-import type { Entry, ManifestRoot, Side } from './manifest.ts'
+import { sameContent, type Entry, type ManifestRoot, type Side } from './manifest.ts'
 import { largeFile, largeFileConfig, writeTree } from './objects.ts'
 import { PackWriter } from './packWriter.ts'
 import { diffArguments } from './patch.ts'
@@ -18,6 +18,8 @@ export type DiffText = {
   /** The exact bytes, where they are not UTF-8. */
   readonly text_b64?: string
   readonly truncated: boolean
+  /** Files too large for a patch: they are not in it, and land by apply alone. */
+  readonly left_out?: string[]
 }
 export type DiffForm = { readonly stat: boolean; readonly maxBytes: number }
 
@@ -32,9 +34,13 @@ export async function diffText(
   try {
     // Trees made for this one look live in a store of their own that borrows the blobs.
     const writer = new PackWriter(temporary, realDisk)
-    const trees: { base: string; result: string; hasLarge: boolean }[] = []
+    const trees: { base: string; result: string }[] = []
+    // One of them without its bytes would make git refuse all the others.
+    const large = form.stat ? [] : pairs.filter(isTooLarge)
+    const isLarge = large.length > 0 && large.length === pairs.length
+    const shownPairs = isLarge || large.length === 0 ? pairs : pairs.filter((pair) => !isTooLarge(pair))
     for (const root of roots) {
-      const own = pairs.filter((pair) => pair.root === root.path)
+      const own = shownPairs.filter((pair) => pair.root === root.path)
       if (own.length === 0) continue
       // A prefix is missing from summaries and from the lines that tell a rename: git would not apply those.
       const at = (path: BytePath) => (roots.length > 1 ? joinPath(fromText(root.name), path) : path)
@@ -47,7 +53,6 @@ export async function diffText(
           writer,
           own.flatMap((pair) => treeItemOf(at(pair.path), pair.result)),
         ),
-        hasLarge: own.some((pair) => isLarge(pair.base) || isLarge(pair.result)),
       })
     }
     await writer.flush()
@@ -56,9 +61,9 @@ export async function diffText(
       GIT_ALTERNATE_OBJECT_DIRECTORIES: join(gitDir, 'objects'),
     }
     const parts: Buffer[] = []
-    for (const { base, result, hasLarge } of trees) {
-      // Bytes of a large binary are no reading matter: it is named, and lands by apply alone.
-      const shape = form.stat ? ['--stat=200'] : hasLarge ? ['-p'] : ['-p', '--binary']
+    for (const { base, result } of trees) {
+      // Bytes of a large binary are no reading matter: who asks for it alone sees that it differs.
+      const shape = form.stat ? ['--stat=200'] : isLarge ? ['-p'] : ['-p', '--binary']
       const args = [...largeFileConfig, 'diff', ...diffArguments, ...shape, base, result]
       parts.push(await git(args, { gitDir, env, maxBytes: form.maxBytes * 2 + 1024 * 1024 }))
     }
@@ -68,12 +73,14 @@ export async function diffText(
       text: shown.toString('utf8'),
       ...(isUtf8(shown) ? {} : { text_b64: shown.toString('base64') }),
       truncated: whole.length > form.maxBytes,
+      ...(large.length === 0 ? {} : { left_out: large.map((pair) => toText(pair.path)) }),
     }
   } finally {
     await rm(temporary, { recursive: true, force: true })
   }
 }
 
-function isLarge(side: Side | null): boolean {
-  return side?.kind === 'file' && side.size > largeFile
+function isTooLarge({ base, result }: DiffPair): boolean {
+  const isLarge = (side: Side | null) => side?.kind === 'file' && side.size > largeFile
+  return (isLarge(base) || isLarge(result)) && !sameContent(base, result)
 }

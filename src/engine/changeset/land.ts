@@ -3,6 +3,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import { nameOf, parentOf, rootPath, toText, type BytePath } from './bytePath.ts'
 import { contentOf } from './content.ts'
 import { createFlags, errorCode, unlessMissing, type Disk, type DiskStat } from './disk.ts'
+import type { Journal } from './journal.ts'
 import type { Side } from './manifest.ts'
 import type { BlobReader } from './objects.ts'
 import type { Operation } from './steps.ts'
@@ -12,6 +13,7 @@ import { Tree } from './tree.ts'
 export function stagingName(transaction: string): BytePath {
   return `.orangery-apply-${transaction}` as BytePath
 }
+export type LandingWork = Pick<Journal, 'transaction' | 'kind' | 'operations'>
 const zeros = Buffer.alloc(64 * 1024)
 
 /**
@@ -24,10 +26,13 @@ export class Landing implements AsyncDisposable {
   readonly #staging: BytePath
   readonly #disk: Disk
   readonly #keepsModes = new Map<string, boolean>()
+  /** An agent's set-id bits never land; those of the user's own files come back with them. */
+  readonly #modes: { readonly new: number; readonly old: number }
   readonly operations: readonly Operation[]
 
-  constructor(transaction: string, operations: readonly Operation[], disk: Disk) {
+  constructor({ transaction, kind, operations }: LandingWork, disk: Disk) {
     this.#staging = stagingName(transaction)
+    this.#modes = kind === 'apply' ? { new: 0o777, old: 0o7777 } : { new: 0o7777, old: 0o777 }
     this.#disk = disk
     this.operations = operations
     for (const { root } of operations) if (!this.#trees.has(root)) this.#trees.set(root, new Tree(root, disk))
@@ -81,7 +86,7 @@ export class Landing implements AsyncDisposable {
         if (owner !== null) {
           await this.#disk.chown(handle, Number(owner.uid), Number(owner.gid))
         }
-        await this.#disk.chmod(handle, after.mode & 0o777)
+        await this.#disk.chmod(handle, after.mode & this.#modes.new)
         if (!this.#keepsModes.has(root)) {
           const { mode } = await this.#disk.stat(handle)
           this.#keepsModes.set(root, Number(mode & 0o777n) === (after.mode & 0o777))
@@ -157,7 +162,7 @@ export class Landing implements AsyncDisposable {
         const there = await tree.lstat(path)
         if (there === null) await tree.within(parentOf(path), (parent) => disk.mkdir(parent.at(name), 0o700))
         else if (!there.isDirectory()) throw neither(operation)
-        return this.#setFolderMode(tree, path, after)
+        return this.#setFolderMode(tree, path, after, this.#modes.new)
       }
       case 'put': {
         const waiting = await tree.lstat(`${this.#staging}/n${index}` as BytePath)
@@ -174,7 +179,7 @@ export class Landing implements AsyncDisposable {
       }
       case 'open':
       case 'chmod':
-        return this.#setFolderMode(tree, path, after)
+        return this.#setFolderMode(tree, path, after, this.#modes.new)
     }
   }
 
@@ -218,10 +223,10 @@ export class Landing implements AsyncDisposable {
         if ((await tree.lstat(path)) === null) {
           await tree.within(parentOf(path), (parent) => disk.mkdir(parent.at(name), 0o700))
         }
-        return this.#setFolderMode(tree, path, before)
+        return this.#setFolderMode(tree, path, before, this.#modes.old)
       case 'open':
       case 'chmod':
-        return this.#setFolderMode(tree, path, before)
+        return this.#setFolderMode(tree, path, before, this.#modes.old)
     }
   }
 
@@ -251,10 +256,10 @@ export class Landing implements AsyncDisposable {
     if (!(await isAt(tree, path, before))) throw neither(operation)
   }
 
-  async #setFolderMode(tree: Tree, path: BytePath, side: Side | null): Promise<void> {
+  async #setFolderMode(tree: Tree, path: BytePath, side: Side | null, bits: number): Promise<void> {
     if (side?.kind !== 'directory') return
     await tree.within(parentOf(path), (parent) =>
-      this.#disk.chmodFolder(parent.at(nameOf(path)), side.mode & 0o777),
+      this.#disk.chmodFolder(parent.at(nameOf(path)), side.mode & bits),
     )
   }
 

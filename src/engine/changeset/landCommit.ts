@@ -4,12 +4,23 @@ import { join, relative } from 'node:path'
 import type { ApplyResult } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
-import { minimalEnv, run } from '../base/process.ts'
+import { fromText, joinPath, type BytePath } from './bytePath.ts'
+import { importCommits } from './commits.ts'
+import {
+  indexItems,
+  mergeItems,
+  planTree,
+  treeItems,
+  updateIndex,
+  type ChangedItem,
+  type PathChange,
+} from './commitTree.ts'
+import type { Manifest } from './manifest.ts'
+import { BlobReader } from './objects.ts'
+import { planTakeOver, type CommitPlan, type Made, type RootPlace } from './ownCommits.ts'
 import type { Landed } from './planApply.ts'
 import type { ApplyContext } from './transaction.ts'
-import { fromText, joinPath, toBytes } from './bytePath.ts'
-import { importCommits } from './commits.ts'
-import type { Manifest } from './manifest.ts'
+import { askGit, noCommit, tryRef, userGit } from './userGit.ts'
 
 export type CommitRequest = {
   readonly branch: string
@@ -19,128 +30,169 @@ export type CommitRequest = {
   /** Runs the user's own hooks, which need the branch to be the one that is checked out. */
   readonly hooks: boolean
 }
+/** Finds out whether the commit can be made, while nothing has landed yet: afterwards it is too late to refuse. */
+export async function planCommit(
+  context: ApplyContext,
+  record: ChangesetRecord,
+  manifest: Manifest,
+  landed: readonly Landed[],
+  request: CommitRequest,
+): Promise<CommitPlan> {
+  const { branch } = request
+  const isName = !branch.startsWith('-') && branch !== 'HEAD'
+  if (!isName || (await askGit(['check-ref-format', '--normalize', `refs/heads/${branch}`], '/')) === '') {
+    throw new OrangeryError('changeset.bad_branch', `${branch}: not a name for a branch`, {
+      kind: 'usage',
+      hint: 'Nothing was changed. `git check-ref-format` says what git takes.',
+    })
+  }
+  await using blobs = new BlobReader(context.layout.objects(record.repoId))
+  const places = await repositoriesOf(landed)
+  if (request.own) return await planTakeOver(context, record, manifest, { landed, blobs, branch, places })
+  const notes = places
+    .filter(({ top }) => top === '')
+    .map(({ root }) => `${root} is in no git repository: no commit was made of what landed there`)
+  const tops = Map.groupBy(
+    places.filter(({ top }) => top !== ''),
+    ({ top }) => top,
+  )
+  if (tops.size === 0) {
+    const where = places.map(({ root }) => root).join(', ')
+    throw new OrangeryError('changeset.no_repository', `cannot commit: ${where} is in no git repository`, {
+      kind: 'input',
+      hint: 'Nothing was changed. Apply it without --commit.',
+    })
+  }
+  const finish: (() => Promise<Made>)[] = []
+  for (const [top, roots] of tops) {
+    const changes = roots.flatMap(({ root, prefix }) => changesIn(root, prefix, landed))
+    const planned = await planOne({ record, top, root: roots[0]?.root ?? top, changes, blobs, request })
+    notes.push(...planned.notes)
+    finish.push(...planned.finish)
+  }
+  return { finish, notes }
+}
+
+async function repositoriesOf(landed: readonly Landed[]): Promise<RootPlace[]> {
+  const found: RootPlace[] = []
+  for (const root of new Set(landed.map(({ target }) => target.entry.root))) {
+    const top = await askGit(['rev-parse', '--show-toplevel'], root)
+    found.push({ root, top, prefix: fromText(top === '' ? '' : relative(top, root)) })
+  }
+  return found
+}
+
+function changesIn(root: string, prefix: BytePath, landed: readonly Landed[]): PathChange[] {
+  return landed
+    .filter(({ target, kept }) => target.entry.root === root && kept !== true)
+    .map(({ target: { entry }, wanted }) => ({
+      path: joinPath(prefix, entry.path),
+      base: entry.base,
+      wanted,
+      ignored: entry.ignored,
+    }))
+}
+
+async function planOne({
+  record,
+  top,
+  root,
+  changes,
+  blobs,
+  request: { branch, message, hooks },
+}: {
+  record: ChangesetRecord
+  top: string
+  root: string
+  changes: readonly PathChange[]
+  blobs: BlobReader
+  request: CommitRequest
+}): Promise<CommitPlan> {
+  const ref = `refs/heads/${branch}`
+  const isCurrent = (await askGit(['symbolic-ref', '-q', 'HEAD'], top)) === ref
+  if (hooks && !isCurrent)
+    throw new OrangeryError(
+      'changeset.hooks_elsewhere',
+      `hooks run only on the branch that is checked out, not on ${branch}`,
+      { kind: 'input', hint: 'Nothing was changed.' },
+    )
+  const verify = (name: string) => askGit(['rev-parse', '--verify', '-q', `${name}^{commit}`], top)
+  const old = await verify(ref)
+  const parent = old || (await verify('HEAD'))
+  const tree = await planTree(top, parent, branch, changes, blobs)
+  if (tree.items.length === 0)
+    return { finish: [], notes: [...tree.notes, `no commit was made: ${branch} has all of it already`] }
+  const text = message ?? `Apply changeset ${record.id}`
+  const parents = parent === '' ? [] : ['-p', parent]
+  // Made while there is still a way back: who has no name or cannot sign learns it before anything lands.
+  const oid = await userGit(['commit-tree', tree.oid, ...parents, '-m', text], { cwd: top })
+  await tryRef(top, { ref, oid, old })
+  const finish = async (): Promise<Made> => {
+    const made = hooks ? await commitWithHooks(top, parent, tree.oid, text) : oid
+    const what = `orangery: changeset ${record.id}`
+    if (!hooks) await userGit(['update-ref', '-m', what, ref, oid, old || noCommit(oid)], { cwd: top })
+    if (isCurrent) await followIndex(top, parent, tree.items)
+    return { root, branch, oid: made }
+  }
+  return { finish: [finish], notes: tree.notes }
+}
+/** Hooks see an index of their own with exactly what is to be committed. */
+async function commitWithHooks(top: string, parent: string, tree: string, text: string): Promise<string> {
+  if ((await askGit(['rev-parse', '--verify', '-q', 'HEAD'], top)) !== parent)
+    throw new OrangeryError('changeset.branch_moved', 'somebody else has committed meanwhile')
+  const folder = await mkdtemp(join(tmpdir(), 'orangery-index-'))
+  try {
+    const env = { GIT_INDEX_FILE: join(folder, 'index') }
+    await userGit(['read-tree', tree], { cwd: top, env })
+    await userGit(['commit', '-q', '-m', text], { cwd: top, hooks: true, env })
+    return await userGit(['rev-parse', 'HEAD'], { cwd: top })
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** What the user has staged stays staged; beside it the index moves along with the branch. */
+async function followIndex(top: string, parent: string, items: readonly ChangedItem[]): Promise<void> {
+  const paths = new Set(items.map(({ path }) => path))
+  const before = await treeItems(top, parent)
+  const staged = await indexItems(top, paths)
+  const following: ChangedItem[] = []
+  for (const { path, item } of items) {
+    const merged = await mergeItems(top, before.get(path) ?? null, staged.get(path) ?? null, item)
+    if (merged !== undefined) following.push({ path, item: merged })
+  }
+  await updateIndex(top, following)
+  await askGit(['update-index', '-q', '--refresh'], top)
+}
 
 /** What follows the files: the agent's commits under our refs, and the commit the user asked for. */
 export async function landCommit(
   context: ApplyContext,
   record: ChangesetRecord,
   manifest: Manifest,
-  applied: { result: ApplyResult; landed: readonly Landed[] },
+  applied: { readonly result: ApplyResult; readonly landed: readonly Landed[] },
   request: CommitRequest | undefined,
+  plan: CommitPlan | undefined,
 ): Promise<ApplyResult> {
   const { result, landed } = applied
-  if (landed.length === 0) return result
+  if (landed.length === 0)
+    return request === undefined ? result : { ...result, notes: ['no commit was made: nothing has landed'] }
   const notes = await importCommits(manifest, record.workspace, context.layout.objects(record.repoId))
-  const noted = notes.length === 0 ? result : { ...result, notes }
-  if (request === undefined) return noted
-  try {
-    const commit = request.own ? await takeOver(manifest, request) : await makeCommit(record, landed, request)
-    return { ...noted, commit }
-  } catch (error) {
-    // The files have landed; a commit that could not be made takes nothing of that back.
-    return {
-      ...noted,
-      notes: [...notes, `no commit was made: ${error instanceof Error ? error.message : String(error)}`],
+  notes.push(...(plan?.notes ?? []))
+  const made: Made[] = []
+  for (const finish of plan?.finish ?? []) {
+    try {
+      made.push(await finish())
+    } catch (error) {
+      // The files have landed; a commit that could not be made takes nothing of that back.
+      notes.push(`no commit was made: ${error instanceof Error ? error.message : String(error)}`)
     }
   }
-}
-
-/** The user's git with the user's identity and filters, but no hooks: nobody asked for those. */
-async function userGit(
-  args: readonly string[],
-  options: { cwd: string; hooks?: boolean; env?: Record<string, string>; input?: Buffer },
-): Promise<string> {
-  const env: Record<string, string> = { ...minimalEnv }
-  for (const name of ['HOME', 'XDG_CONFIG_HOME', 'USER', 'GNUPGHOME', 'SSH_AUTH_SOCK', 'EMAIL']) {
-    const value = process.env[name]
-    if (value !== undefined) env[name] = value
+  const [commit] = made
+  return {
+    ...result,
+    ...(commit === undefined ? {} : { commit }),
+    ...(made.length > 1 ? { commits: made } : {}),
+    ...(notes.length === 0 ? {} : { notes }),
   }
-  const quiet = options.hooks === true ? [] : ['-c', 'core.hooksPath=/dev/null']
-  const result = await run('git', ['-c', 'core.fsmonitor=false', ...quiet, ...args], {
-    cwd: options.cwd,
-    env: { ...env, ...options.env },
-    ...(options.input === undefined ? {} : { input: options.input }),
-  })
-  if (result.code === 0) return result.stdout.toString().trim()
-  throw new OrangeryError(
-    'changeset.commit_failed',
-    `git ${args[0]}: ${result.stderr.toString().trim().split('\n').at(-1)}`,
-  )
-}
-
-async function makeCommit(
-  record: ChangesetRecord,
-  landed: readonly Landed[],
-  { branch, message, hooks }: CommitRequest,
-): Promise<{ root: string; branch: string; oid: string }> {
-  const root = landed[0]?.target.entry.root ?? ''
-  const top = await userGit(['rev-parse', '--show-toplevel'], { cwd: root })
-  const prefix = fromText(relative(top, root))
-  const paths = landed
-    .filter(
-      ({ target, wanted }) =>
-        target.entry.root === root && (wanted ?? target.entry.base)?.kind !== 'directory',
-    )
-    .map(({ target }) => toBytes(joinPath(prefix, target.entry.path)))
-  const input = Buffer.concat(paths.flatMap((path) => [path, Buffer.from([0])]))
-  const text = message ?? `Apply changeset ${record.id}`
-  const ref = `refs/heads/${branch}`
-  await userGit(['check-ref-format', ref], { cwd: top })
-  const current = await userGit(['symbolic-ref', '-q', 'HEAD'], { cwd: top }).catch(() => '')
-  if (hooks) {
-    if (current !== ref)
-      throw new OrangeryError(
-        'changeset.hooks_elsewhere',
-        `hooks run only on the branch that is checked out, not on ${branch}`,
-      )
-    const fromInput = ['--pathspec-from-file=-', '--pathspec-file-nul']
-    const env = { GIT_LITERAL_PATHSPECS: '1' }
-    await userGit(['add', '-A', '-f', ...fromInput], { cwd: top, hooks: true, input, env })
-    await userGit(['commit', '-q', '-m', text, '--only', ...fromInput], { cwd: top, hooks: true, input, env })
-    return { root, branch, oid: await userGit(['rev-parse', 'HEAD'], { cwd: top }) }
-  }
-  const verify = (name: string) =>
-    userGit(['rev-parse', '--verify', '-q', `${name}^{commit}`], { cwd: top }).catch(() => '')
-  const old = await verify(ref)
-  const parent = old || (await verify('HEAD'))
-  const folder = await mkdtemp(join(tmpdir(), 'orangery-index-'))
-  try {
-    const env = { GIT_INDEX_FILE: join(folder, 'index') }
-    if (parent !== '') await userGit(['read-tree', parent], { cwd: top, env })
-    await userGit(['update-index', '--add', '--remove', '-z', '--stdin'], { cwd: top, env, input })
-    const tree = await userGit(['write-tree'], { cwd: top, env })
-    const parents = parent === '' ? [] : ['-p', parent]
-    const oid = await userGit(['commit-tree', tree, ...parents, '-m', text], { cwd: top })
-    await userGit(
-      ['update-ref', '-m', `orangery: changeset ${record.id}`, ref, oid, old || '0'.repeat(oid.length)],
-      { cwd: top },
-    )
-    if (current === ref)
-      await userGit(['update-index', '--add', '--remove', '-z', '--stdin'], { cwd: top, input })
-    return { root, branch, oid }
-  } finally {
-    await rm(folder, { recursive: true, force: true })
-  }
-}
-
-/** Points a branch at the last commit the agent made; only forwards, and never the branch that is checked out. */
-async function takeOver(
-  manifest: Manifest,
-  { branch }: CommitRequest,
-): Promise<{ root: string; branch: string; oid: string }> {
-  const commit = manifest.commits.find(({ submodule }) => submodule === undefined)
-  if (commit === undefined) throw new OrangeryError('changeset.no_commits', 'the agent made no commits')
-  const cwd = commit.root
-  const ref = `refs/heads/${branch}`
-  await userGit(['check-ref-format', ref], { cwd })
-  const current = await userGit(['symbolic-ref', '-q', 'HEAD'], { cwd }).catch(() => '')
-  if (current === ref)
-    throw new OrangeryError('changeset.branch_in_use', `${branch} is checked out: name another branch`)
-  const old = await userGit(['rev-parse', '--verify', '-q', ref], { cwd }).catch(() => '')
-  if (old !== '') await userGit(['merge-base', '--is-ancestor', old, commit.oid], { cwd })
-  await userGit(
-    ['update-ref', '-m', `orangery: changeset ${manifest.id}`, ref, commit.oid, old || '0'.repeat(40)],
-    { cwd },
-  )
-  return { root: commit.root, branch, oid: commit.oid }
 }

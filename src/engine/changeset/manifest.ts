@@ -54,6 +54,8 @@ export const manifestSchema = z.object({
       base: z.string().nullable(),
       /** Made in the repository of this submodule. */
       submodule: z.string().optional(),
+      /** What the agent had checked out when it ended. */
+      head: z.boolean().optional(),
     }),
   ),
 })

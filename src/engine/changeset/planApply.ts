@@ -14,7 +14,12 @@ import type { ApplyContext } from './transaction.ts'
 import { Tree } from './tree.ts'
 import { Decisions, type View } from './view.ts'
 
-export type Landed = { readonly target: Target; readonly wanted: Side | null }
+export type Landed = {
+  readonly target: Target
+  readonly wanted: Side | null
+  /** The user has chosen his own instead. */
+  readonly kept?: boolean
+}
 export type ApplyPlan = {
   readonly steps: readonly Step[]
   readonly landed: readonly Landed[]
@@ -64,7 +69,10 @@ export async function planApply(
       const local = await locals.read(target.entry.path, target.entry.base)
       const outcome = await settle(target, wanted, local, going, tools)
       if (outcome.kind === 'conflict') conflicts.push(outcome.conflict)
-      else landed.push({ target, wanted })
+      else {
+        const isKept = outcome.kind === 'there' && outcome.kept === true
+        landed.push({ target, wanted, ...(isKept ? { kept: true } : {}) })
+      }
       if (outcome.kind === 'step') {
         steps.push(outcome.step)
         if (outcome.merged) merged.push(toText(target.entry.path))

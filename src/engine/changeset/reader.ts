@@ -33,6 +33,13 @@ const largestDiff = 64 * 1024 * 1024
 const largestExport = 256 * 1024 * 1024
 const largestLog = 32 * 1024 * 1024
 
+export type Exported = {
+  readonly name: string
+  readonly data: Buffer
+  /** Files too large for a patch. */
+  readonly left_out?: string[]
+}
+
 /** Everything about changesets that changes nothing. */
 export class ChangesetReader {
   readonly #context: ApplyContext
@@ -94,7 +101,7 @@ export class ChangesetReader {
       escalated: record.escalated,
       stopped: await stoppedAt(this.#context, record),
       overlaps: await this.#overlaps(record),
-      commits: manifest.commits.map(({ base: _base, ...commit }) => commit),
+      commits: manifest.commits.map(({ base: _base, head: _head, ...commit }) => commit),
     }
   }
 
@@ -150,7 +157,7 @@ export class ChangesetReader {
     return [...pairs.values()].flat()
   }
 
-  async export(id: DispatchId, format: ExportFormat): Promise<{ name: string; data: Buffer }> {
+  async export(id: DispatchId, format: ExportFormat): Promise<Exported> {
     const record = this.find(id)
     const changeset = await this.get(id)
     if (format === 'tar') {
@@ -169,14 +176,15 @@ export class ChangesetReader {
     const diff = await this.diff(id, { maxBytes: largestExport }, '')
     if (diff.truncated) throw tooLarge(id, largestExport)
     const bytes = diff.text_b64 === undefined ? Buffer.from(diff.text) : Buffer.from(diff.text_b64, 'base64')
-    if (format === 'patch') return { name: `${id}.patch`, data: asMail(changeset, bytes) }
+    const leftOut = diff.left_out === undefined ? {} : { left_out: diff.left_out }
+    if (format === 'patch') return { name: `${id}.patch`, data: asMail(changeset, bytes), ...leftOut }
     const document = {
       version: 1,
       changeset,
       diff: diff.text,
       ...(diff.text_b64 === undefined ? {} : { diff_b64: diff.text_b64 }),
     }
-    return { name: `${id}.json`, data: Buffer.from(`${JSON.stringify(document, null, 2)}\n`) }
+    return { name: `${id}.json`, ...leftOut, data: Buffer.from(`${JSON.stringify(document, null, 2)}\n`) }
   }
 
   async reworkPrompt(id: DispatchId, last: string): Promise<string | null> {

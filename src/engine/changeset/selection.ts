@@ -1,5 +1,5 @@
 import type { Decision } from '../../shared/changeset.ts'
-import { parentOf, toText } from './bytePath.ts'
+import { namedPath, parentOf } from './bytePath.ts'
 import { entryKey, type Entry, type Side } from './manifest.ts'
 import type { PatchHunk } from './patch.ts'
 import type { Decisions, FileView, View } from './view.ts'
@@ -20,7 +20,7 @@ export type Wanted =
       readonly hunks: readonly PatchHunk[]
     }
 
-export type Skip = { readonly path: string; readonly why: string }
+export type Skip = { readonly path: string; readonly path_b64?: string; readonly why: string }
 /** `byAll`: "approve all" may speak for what nobody has decided. */
 export type Approved = {
   readonly file: FileView
@@ -45,9 +45,9 @@ export function selectTargets(
   const approved: Approved[] = []
   const chosen = new Set<string>()
   for (const file of view.files) {
-    const path = toText(file.entry.path)
+    const path = namedPath(file.entry.path)
     if (file.entry.refused !== null) {
-      skipped.push({ path, why: file.entry.refused })
+      skipped.push({ ...path, why: file.entry.refused })
       continue
     }
     const isProtected = file.entry.protected || file.from?.protected === true
@@ -61,10 +61,10 @@ export function selectTargets(
       file.hunks.length === 0 ? whole === 'approve' : hunks.length === file.hunks.length && isShapeApproved
     const part = isWhole ? null : partial(file, hunks, isShapeApproved)
     if (!isWhole && hunks.length === 0) {
-      skipped.push({ path, why: reason(whole, isProtected, file.entry.ignored) })
+      skipped.push({ ...path, why: reason(whole, isProtected, file.entry.ignored) })
       continue
     }
-    if (!isWhole) skipped.push({ path, why: partialReason(file, hunks) })
+    if (!isWhole) skipped.push({ ...path, why: partialReason(file, hunks) })
     if (!isWhole && part === null) continue
     approved.push({ file, hunks, isWhole, byAll: mayApproveAll })
     chosen.add(entryKey(file.entry))

@@ -56,7 +56,7 @@ async function takenForOld(
   const writer = new PackWriter(context.layout.objects(record.repoId), context.disk)
   const before = await storeSide(tree, operation.path, stat, writer, undefined)
   await writer.flush()
-  await using landing = new Landing(journal.transaction, journal.operations, context.disk)
+  await using landing = new Landing(journal, context.disk)
   await landing.forgetOld(operation)
   return { ...operation, before, identity: localIdentity(stat) }
 }

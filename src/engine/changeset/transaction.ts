@@ -45,7 +45,7 @@ export async function carryOut(
 ): Promise<void> {
   const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
   await using blobs = new BlobReader(context.layout.objects(record.repoId))
-  await using landing = new Landing(journal.transaction, journal.operations, context.disk)
+  await using landing = new Landing(journal, context.disk)
   let stage: Journal['state'] = 'staging'
   try {
     await noteApplying(context, record.id)
@@ -146,7 +146,7 @@ export async function stoppedAt(
 export async function recoverChangeset(context: ApplyContext, record: ChangesetRecord): Promise<void> {
   const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
   for (const journal of await journals.open()) {
-    await using landing = new Landing(journal.transaction, journal.operations, context.disk)
+    await using landing = new Landing(journal, context.disk)
     if (journal.state === 'staging') {
       await throwAway(landing, journals, journal)
       continue

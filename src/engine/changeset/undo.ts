@@ -2,7 +2,7 @@ import type { ApplyResult } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import type { Base } from './bases.ts'
-import { depthOf, toText } from './bytePath.ts'
+import { depthOf, namedPath, toText } from './bytePath.ts'
 import type { Conflict } from './conflicts.ts'
 import { Journals, type Journal } from './journal.ts'
 import { isAt } from './land.ts'
@@ -61,7 +61,7 @@ export async function undoChangeset(
   await carryOut(context, record, journal)
   const applied = steps
     .filter(({ before, after }) => (after ?? before)?.kind !== 'directory')
-    .map((step) => ({ root: step.root, path: toText(step.path) }))
+    .map((step) => ({ root: step.root, ...namedPath(step.path) }))
   return { id: record.id, state: 'review', applied, skipped: [] }
 }
 

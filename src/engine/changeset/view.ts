@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { ChangedFile, ChangeKind, Decision, Provenance, ReviewComment } from '../../shared/changeset.ts'
 import type { DecisionRecord } from '../base/changesetRecords.ts'
-import { fromText, isBelow, isUtf8, parentOf, toBytes, toText, type BytePath } from './bytePath.ts'
+import { fromText, isBelow, namedPath, parentOf, toText, type BytePath } from './bytePath.ts'
 import { entryKey, sameContent, type Entry, type Manifest, type Side } from './manifest.ts'
 import { readPatch, type PatchFile, type PatchHunk } from './patch.ts'
 
@@ -219,8 +219,7 @@ export function changedFile(file: FileView, decisions: Decisions, notes: Notes):
   const copyOf = file.copyOf ?? notes.copyOf(entry)
   return {
     root: entry.root,
-    path: toText(entry.path),
-    ...(isUtf8(entry.path) ? {} : { path_b64: toBytes(entry.path).toString('base64') }),
+    ...namedPath(entry.path),
     ...(from === null ? {} : { from_path: toText(from.path) }),
     ...(copyOf === null ? {} : { copy_of: toText(copyOf) }),
     change: file.change,

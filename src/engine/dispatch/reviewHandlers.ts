@@ -42,8 +42,8 @@ export function reviewHandlers(
     'changeset.escalate': ({ id, why }) => changesets.escalate(find(id), why),
     'changeset.restore': ({ id }, { by }) => restoreChangeset(parts, find(id), by),
     'changeset.export': async ({ id, format }) => {
-      const { name, data } = await changesets.export(find(id), format)
-      return { name, data_b64: data.toString('base64') }
+      const { data, ...rest } = await changesets.export(find(id), format)
+      return { ...rest, data_b64: data.toString('base64') }
     },
   }
 }

@@ -1,0 +1,49 @@
+import { OrangeryError } from '../../shared/errors.ts'
+import { minimalEnv, run } from '../base/process.ts'
+
+type UserGitOptions = {
+  readonly cwd: string
+  readonly hooks?: boolean
+  readonly env?: Readonly<Record<string, string>>
+  readonly input?: Buffer | string
+}
+
+/** The user's git with the user's identity and filters, but no hooks: nobody asked for those. */
+export async function userGitBytes(args: readonly string[], options: UserGitOptions): Promise<Buffer> {
+  const env: Record<string, string> = { ...minimalEnv }
+  for (const name of ['HOME', 'XDG_CONFIG_HOME', 'USER', 'GNUPGHOME', 'SSH_AUTH_SOCK', 'EMAIL']) {
+    const value = process.env[name]
+    if (value !== undefined) env[name] = value
+  }
+  const quiet = options.hooks === true ? [] : ['-c', 'core.hooksPath=/dev/null']
+  const result = await run('git', ['-c', 'core.fsmonitor=false', ...quiet, ...args], {
+    cwd: options.cwd,
+    env: { ...env, ...options.env },
+    ...(options.input === undefined ? {} : { input: options.input }),
+  })
+  if (result.code === 0) return result.stdout
+  throw new OrangeryError(
+    'changeset.commit_failed',
+    `git ${args[0]}: ${result.stderr.toString().trim().split('\n').at(-1)}`,
+    { kind: 'input' },
+  )
+}
+
+export async function userGit(args: readonly string[], options: UserGitOptions): Promise<string> {
+  return (await userGitBytes(args, options)).toString().trim()
+}
+
+/** What git answers, or nothing where it has no answer. */
+export const askGit = (args: readonly string[], cwd: string): Promise<string> =>
+  userGit(args, { cwd }).catch(() => '')
+
+export const noCommit = (oid: string): string => '0'.repeat(oid.length)
+
+/** Asks git for the branch without taking it: a name that is in the way of another one is told before anything lands. */
+export async function tryRef(
+  cwd: string,
+  { ref, oid, old }: { ref: string; oid: string; old: string },
+): Promise<void> {
+  const input = `start\nupdate ${ref} ${oid} ${old || noCommit(oid)}\nprepare\nabort\n`
+  await userGit(['update-ref', '--stdin'], { cwd, input })
+}

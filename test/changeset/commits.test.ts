@@ -1,0 +1,163 @@
+import { stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { run } from '../../src/engine/base/process.ts'
+import { Bench } from '../../src/engine/changeset/testing.ts'
+
+const all = { all: true, include_ignored: true }
+const setUp = 'git init -q -b main; git config user.name U; git config user.email u@x'
+const asAgent = 'git config user.name A; git config user.email a@x'
+const to = (branch: string, rest: { own?: boolean; hooks?: boolean } = {}) => ({
+  ...all,
+  commit: { branch, own: false, hooks: false, ...rest },
+})
+/** What is outside `.git`: objects that nothing points to harm nobody. */
+const filesIn = async (bench: Bench) =>
+  (await bench.snapshot())
+    .split('\n')
+    .filter((line) => !/(^| \.\/)\.git[ /]/.test(line))
+    .join('\n')
+const gitIn = async (cwd: string, ...args: string[]) =>
+  (await run('git', args, { cwd })).stdout.toString().trim()
+
+test("the agent's own commits become a branch only if nothing is in them that was not approved", async () => {
+  await using bench = await Bench.make()
+  await bench.user(`${setUp}; seq 9 > a; echo r > r; git add .; git commit -qm first`)
+  const before = await filesIn(bench)
+  const refused = async (id: Parameters<typeof bench.changesets.apply>[0], paths: string[]) => {
+    const landing = bench.changesets.apply(id, to('own', { own: true }), 'anna')
+    await expect(landing).rejects.toMatchObject({ kind: 'refused', details: { paths } })
+    expect(await filesIn(bench)).toBe(before)
+    expect(await gitIn(bench.root, 'branch', '--list', 'own')).toBe('')
+  }
+  const hidden = await bench.dispatch(`${asAgent}
+    mkdir .vscode; echo '{}' > .vscode/tasks.json; echo evil > hidden.sh; echo x >> a; git add -A; git commit -qm one
+    git rm -q hidden.sh; git commit -qm two`)
+  await refused(hidden.id, ['.vscode/tasks.json', 'hidden.sh'])
+  const rejected = await bench.dispatch(`${asAgent}; echo x >> a; echo x >> r; git commit -qam one`)
+  await bench.changesets.decide(rejected.id, { path: 'r', verdict: 'reject' }, 'anna')
+  await refused(rejected.id, ['r'])
+  const other = await bench.dispatch(`${asAgent}; echo evil >> a; git commit -qam one; echo 10 > a`)
+  await refused(other.id, ['a'])
+  const plain = await bench.dispatch(`${asAgent}
+    echo y >> a; git commit -qam one; echo z >> a; git commit -qam two; git switch -qc zoo; echo n > n; git add n
+    git commit -qm three`)
+  const { commit, notes } = await bench.changesets.apply(plain.id, to('own', { own: true }), 'anna')
+  expect(notes).toBeUndefined()
+  expect(commit?.oid).toBe(await gitIn(bench.root, 'rev-parse', 'own'))
+  expect(await gitIn(bench.root, 'log', '--format=%s', 'own')).toBe('three\ntwo\none\nfirst')
+})
+
+test("a commit holds the reviewed change alone, woven into the branch's own lines", async () => {
+  await using bench = await Bench.make()
+  await bench.user(
+    `${setUp}; git config core.autocrlf input; seq 20 > a; printf '1\\r\\n2\\r\\n' > w; mkdir d; echo 1 > d/f; echo 2 > e; git add .
+     git commit -qm first; git switch -qc side; sed -i s/^18$/eighteen/ a; git commit -qam side; git switch -q main
+     sed -i s/^10$/mine/ a; echo dirty > r; git add r`,
+  )
+  const { id } = await bench.dispatch(
+    `sed -i s/^2$/two/ a; printf '3\\r\\n' >> w; rm -r d; echo file > d; rm e; mkdir e; echo in > e/in`,
+  )
+  const { notes, commit } = await bench.changesets.apply(id, to('side'), 'anna')
+  expect(notes).toBeUndefined()
+  const [root, parent] = [bench.root, 'side~1']
+  expect(await gitIn(root, 'diff', '-U0', parent, commit!.oid, '--', 'a')).toMatch(/@@\n-2\n\+two$/)
+  expect(await gitIn(root, 'diff', '--no-renames', '--name-status', parent, 'side')).toBe(
+    'M\ta\nA\td\nD\td/f\nD\te\nA\te/in\nM\tw',
+  )
+  expect(await gitIn(root, 'cat-file', 'blob', 'side:w')).toBe('1\n2\n3')
+  await bench.changesets.undo(id, 'anna')
+  await bench.changesets.apply(id, to('main', { hooks: true }), 'anna')
+  expect(await gitIn(root, 'diff', '-U0', 'main~1', 'main', '--', 'a')).toMatch(/@@\n-2\n\+two$/)
+  expect(await gitIn(root, 'status', '--porcelain')).toBe('M a\nA  r')
+})
+
+test('what cannot be committed is refused before anything lands', async () => {
+  await using bench = await Bench.make(['project', 'plain'])
+  await bench.user(
+    `${setUp}; seq 5 > a; git add .; git commit -qm first; git switch -qc side; sed -i s/^2$/other/ a; git commit -qam side; git switch -q main`,
+  )
+  const { id } = await bench.dispatch('sed -i s/^2$/two/ a')
+  const before = await filesIn(bench)
+  const refusals = [
+    [to('side'), { kind: 'busy', details: { paths: ['a'] } }],
+    [to('bad..name'), { kind: 'usage' }],
+    [to('-x'), { kind: 'usage' }],
+    [to('main/below'), { code: 'changeset.commit_failed', kind: 'input' }],
+    [to('new', { own: true }), { code: 'changeset.no_commits', kind: 'input' }],
+    [to('side', { hooks: true }), { code: 'changeset.hooks_elsewhere', kind: 'input' }],
+  ] as const
+  for (const [request, error] of refusals)
+    await expect(bench.changesets.apply(id, request, 'anna')).rejects.toMatchObject(error)
+  expect(await filesIn(bench)).toBe(before)
+  const outside = await bench.dispatch('echo x > ../plain/x')
+  await expect(bench.changesets.apply(outside.id, to('new'), 'anna')).rejects.toMatchObject({
+    code: 'changeset.no_repository',
+    kind: 'input',
+  })
+  const both = await bench.dispatch('echo x > ../plain/x; echo y > y')
+  const { notes, commit } = await bench.changesets.apply(both.id, to('new'), 'anna')
+  expect(notes).toEqual([expect.stringContaining(`${bench.roots[1]} is in no git repository`)])
+  expect(commit?.oid).toBe(await gitIn(bench.root, 'rev-parse', 'new'))
+})
+
+test('roots in several repositories get a commit each', async () => {
+  await using bench = await Bench.make(['one', 'two'])
+  await bench.user(`${setUp}; git commit -qm first --allow-empty; cd ../two; ${setUp}`)
+  const { id } = await bench.dispatch('echo x > x; echo y > ../two/y')
+  const { commits } = await bench.changesets.apply(id, to('new'), 'anna')
+  expect(commits?.map(({ root }) => root)).toEqual([...bench.roots])
+  for (const [at, name] of ['x', 'y'].entries())
+    expect(await gitIn(bench.roots[at]!, 'ls-tree', '--name-only', 'new')).toBe(name)
+})
+
+test('a conflict of a renamed file is settled under the name it is told by, and others beside it', async () => {
+  await using bench = await Bench.make()
+  await bench.user('seq 20 > old; seq 5 > b')
+  const { id } = await bench.dispatch('mv old new; sed -i s/^2$/two/ b')
+  await bench.user('echo 21 >> old; sed -i s/^2$/zwei/ b')
+  const { conflicts } = await bench.changesets.conflicts(id)
+  expect(conflicts.map(({ path }) => path)).toEqual(['b', 'old'])
+  await bench.changesets.resolve(id, { path: 'b', choice: 'theirs' }, 'anna')
+  const left = await bench.changesets.resolve(id, { path: 'old', choice: 'theirs' }, 'anna')
+  expect(left.conflicts).toEqual([])
+  await bench.changesets.apply(id, all, 'anna')
+  expect(await bench.snapshot()).toMatch(/^b f .*\nnew f .*\n[^o]/)
+})
+
+test("an undo gives the user's files all their mode bits back, and no apply gives an agent's any", async () => {
+  await using bench = await Bench.make()
+  await bench.user('echo 1 > tool; chmod 4755 tool; mkdir d; echo 1 > d/f; chmod 2775 d')
+  const { id } = await bench.dispatch(
+    'echo 2 > tool; chmod 4755 tool; rm -r d; mkdir -m 2775 n; echo 1 > n/f',
+  )
+  await bench.changesets.apply(id, all, 'anna')
+  const mode = async (name: string) => (await stat(join(bench.root, name))).mode & 0o7777
+  expect([await mode('tool'), await mode('n')]).toEqual([0o755, 0o775])
+  await bench.changesets.undo(id, 'anna')
+  expect([await mode('tool'), await mode('d')]).toEqual([0o4755, 0o2775])
+})
+
+test('a path that is not UTF-8 comes with its bytes in what an apply and an undo tell', async () => {
+  await using bench = await Bench.make()
+  const { id } = await bench.dispatch(`printf x > "$(printf 'n\\377')"; printf x > "$(printf 's\\377')"`)
+  const skipped = (await bench.changesets.get(id)).files[1]!
+  await bench.changesets.decide(id, { path: skipped.path, verdict: 'reject' }, 'anna')
+  const named = { path: 'n\ufffd', path_b64: Buffer.from('n\xff', 'latin1').toString('base64') }
+  const result = await bench.changesets.apply(id, all, 'anna')
+  expect(result.applied).toEqual([{ root: bench.root, ...named }])
+  expect(result.skipped).toMatchObject([{ path_b64: Buffer.from('s\xff', 'latin1').toString('base64') }])
+  expect((await bench.changesets.undo(id, 'anna')).applied).toEqual([{ root: bench.root, ...named }])
+})
+
+test('a file too large for a patch is left out of it and named, and git takes the rest', async () => {
+  await using bench = await Bench.make()
+  await bench.user(`${setUp}; printf '\\0one' > small; git add .; git commit -qm first`)
+  const { id } = await bench.dispatch(`printf '\\0two' > small; truncate -s 17M large`)
+  const { text, left_out } = await bench.changesets.diff(id, {})
+  expect(left_out).toEqual(['large'])
+  await writeFile(join(bench.folder, 'patch'), text)
+  expect((await run('git', ['apply', '../patch'], { cwd: bench.root })).stderr.toString()).toBe('')
+  expect((await bench.changesets.export(id, 'patch')).left_out).toEqual(['large'])
+  expect((await bench.changesets.diff(id, { path: 'large' })).text).toContain('Binary files')
+})
