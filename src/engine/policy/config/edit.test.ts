@@ -181,3 +181,14 @@ test('with roots in two projects an approval is saved to both', async () => {
   const config = await load([project, other])
   expect(config.sandboxApprovedEscalations.map(({ covers }) => covers)).toEqual([[project], [other]])
 })
+
+test('an approval that cannot be saved is told with the folder and the way out', async () => {
+  await writeFile(join(home, 'file'), '')
+  userConfigDir = join(home, 'file', 'config')
+  await expect(save('user')).rejects.toMatchObject({
+    code: 'config.unwritable',
+    kind: 'cannot_create',
+    message: expect.stringContaining(join(home, 'file')) as string,
+    hint: expect.stringContaining('without --save') as string,
+  })
+})

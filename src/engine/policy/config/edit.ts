@@ -102,8 +102,29 @@ export type SaveApprovals = {
   readonly at: Date
 }
 
+const unwritable = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'ENOSPC', 'EDQUOT', 'lock.unusable'])
+
 /** Writes approvals into the user's file, or into the file of each project the roots belong to. */
 export async function saveApprovals(request: SaveApprovals): Promise<readonly SavedPlace[]> {
+  try {
+    return await save(request)
+  } catch (error) {
+    const { code = '', path, message } = error as NodeJS.ErrnoException
+    if (!unwritable.has(code)) throw error
+    const folder = path === undefined ? request.userConfigDir : dirname(path)
+    throw new OrangeryError(
+      'config.unwritable',
+      `${folder}: the approval cannot be saved (${path === undefined ? message : code})`,
+      {
+        kind: 'cannot_create',
+        hint: 'Make the folder writable, or approve without --save, for this run only.',
+        cause: error,
+      },
+    )
+  }
+}
+
+async function save(request: SaveApprovals): Promise<readonly SavedPlace[]> {
   const { userConfigDir, scope, approvals, by, at } = request
   await using _lock = await lockConfigs(userConfigDir)
   if (scope === 'user') return [await saveToUser(userConfigDir, approvals)]
