@@ -16,6 +16,8 @@ export type ContractOutputs = {
   readonly readOnly: boolean
   /** False where nobody said anything about outputs: then `full` may open them. */
   readonly declared: boolean
+  /** A child's, about which nobody said anything: declared as nothing only so that it gets no more than its parent. */
+  readonly cut?: boolean
 }
 
 /** The contract one dispatch runs under: the spec with every default, policy and parent's limit worked in. */

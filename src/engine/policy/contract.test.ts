@@ -274,3 +274,14 @@ describe('a child under its parent', () => {
     })
   })
 })
+
+test('a child about whose outputs nobody spoke is not one that is to reach nothing, unless its parent is', () => {
+  expect(resolve({}, { parent: resolve({}) }).outputs).toMatchObject({
+    mode: 'none',
+    declared: true,
+    cut: true,
+  })
+  const closed = { outputs: { mode: 'none' } } as const
+  expect(resolve({}, { parent: resolve(closed) }).outputs.cut).toBeUndefined()
+  expect(resolve(closed, { parent: resolve({}) }).outputs.cut).toBeUndefined()
+})

@@ -51,8 +51,11 @@ function outputsUnder(child: Contract, parent: Contract): ContractOutputs {
   // Where the parent is led elsewhere, the child is too: else it would reach the host its parent cannot.
   // (escape: child-pinned-host)
   const pins = Object.fromEntries(Object.entries(parent.outputs.pins).filter(([host]) => !host.includes('/')))
+  const isParentClosed =
+    parent.outputs.declared && parent.outputs.mode === 'none' && parent.outputs.cut !== true
   return {
     ...outputs,
+    ...(outputs.declared || isParentClosed ? {} : { cut: true }),
     pins: outputs.mode === 'none' ? {} : pins,
     deny: unique([...outputs.deny, ...parent.outputs.deny]),
     always: now === null ? outputs.always : commonHosts(outputs.always, now),
