@@ -3,8 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { boundaryRank } from '../../shared/boundary.ts'
 import { isTerminal } from '../../shared/dispatch.ts'
 import { OrangeryError } from '../../shared/errors.ts'
+import { someHostCovers } from '../../shared/hosts.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { Contract } from '../base/contract.ts'
+import { currentBoundary, opensGrantedOnly } from '../policy/index.ts'
 import { parentEnded } from '../store/index.ts'
 import { readContract } from './contractFile.ts'
 import type { Parts } from './parts.ts'
@@ -21,9 +23,16 @@ export function refuseEnded({ store }: Parts, parentId: DispatchId): void {
 export async function rightsOf(parts: Parts, parentId: DispatchId): Promise<Contract> {
   const contract = await writtenContract(parts, parentId)
   const now = parts.store.dispatches.get(parentId).boundary
-  return now !== null && boundaryRank(now) < boundaryRank(contract.boundary)
-    ? { ...contract, boundary: now }
-    : contract
+  const held =
+    now !== null && boundaryRank(now) < boundaryRank(contract.boundary)
+      ? { ...contract, boundary: now }
+      : contract
+  const state = parts.store.boundaries.read(parentId)
+  if (held.outputs.mode === 'none' || !opensGrantedOnly(state)) return held
+  const { hosts } = currentBoundary(state)
+  const { mode, allow } = held.outputs
+  const left = mode === 'open' ? hosts : allow.filter((host) => someHostCovers(hosts, host))
+  return { ...held, outputs: { ...held.outputs, mode: 'restricted', allow: left } }
 }
 
 /** A parent that is just starting has no contract on disk yet; whoever spawned it may go on at once. */

@@ -21,6 +21,7 @@ import {
   filesAt,
   loadConfig,
   networkAt,
+  opensGrantedOnly,
   wishOfNeed,
   type EffectiveConfig,
 } from '../policy/index.ts'
@@ -39,8 +40,9 @@ import type { Parts } from './parts.ts'
 export function listensForHosts({ contract, card }: Pick<Job, 'contract' | 'card'>): boolean {
   const { outputs } = contract
   if (contract.level === 0) return false
-  if (outputs.declared && outputs.mode === 'none') return false
-  return outputs.declared || outputs.always.length > 0 || contract.phase !== null || card.id !== 'command'
+  const isSaid = outputs.declared && outputs.cut !== true
+  if (isSaid && outputs.mode === 'none') return false
+  return isSaid || outputs.always.length > 0 || contract.phase !== null || card.id !== 'command'
 }
 
 /**
@@ -153,8 +155,9 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   async #reload(): Promise<void> {
     await this.#boundaries.reconsider(this.#job.id)
     await this.#inTurn(async () => {
-      const { level, hosts } = currentBoundary(this.#parts.store.boundaries.read(this.#job.id))
-      await this.#setNetwork(await this.#policyAt(level, hosts))
+      const state = this.#parts.store.boundaries.read(this.#job.id)
+      const { level, hosts } = currentBoundary(state)
+      await this.#setNetwork(await this.#policyAt(level, hosts, opensGrantedOnly(state)))
       if (this.#config !== undefined) this.#changed(level, this.#config)
     })
   }
@@ -206,8 +209,10 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     const config = this.#config
     // At level 0 nothing stands in its way, and so there is nothing to ask for.
     if (contract.level === 0 || config === undefined) return { isGranted: true, message: '' }
-    const { level, hosts } = currentBoundary(this.#parts.store.boundaries.read(id))
-    const wish = wishOfNeed(need, { level, network: networkAt(contract, level, hosts, config), writable })
+    const state = this.#parts.store.boundaries.read(id)
+    const { level, hosts } = currentBoundary(state)
+    const network = networkAt(contract, level, hosts, config, opensGrantedOnly(state))
+    const wish = wishOfNeed(need, { level, network, writable })
     if (wish === null) return { isGranted: true, message: '' }
     // A question that was answered before is answered again, and each is a write to the records.
     if (!this.#permits.take()) return { isGranted: false, message: 'too many questions: wait a minute' }
@@ -260,12 +265,15 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   }
 
   async #follow(by: string, why: string): Promise<void> {
-    const { level, hosts } = currentBoundary(this.#parts.store.boundaries.read(this.#job.id))
+    const state = this.#parts.store.boundaries.read(this.#job.id)
+    const { level, hosts } = currentBoundary(state)
+    const grantedOnly = opensGrantedOnly(state)
+    const reach = `${grantedOnly ? 'only ' : ''}${hosts.join()}`
     const from = this.#level
-    if (level === from && hosts.join() === this.#hosts) return
+    if (level === from && reach === this.#hosts) return
     // Until it has taken in full nobody knows what holds: the next look starts from nothing.
     this.#hosts = null
-    const policy = await this.#policyAt(level, hosts)
+    const policy = await this.#policyAt(level, hosts, grantedOnly)
     const files = filesAt(level)
     // What is taken away goes first, what is given comes last.
     if (files === 'ro') await this.#setNetwork(policy)
@@ -275,7 +283,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     }
     if (files === 'rw') await this.#setNetwork(policy)
     this.#level = level
-    this.#hosts = hosts.join()
+    this.#hosts = reach
     if (level !== from || hosts.length > 0) {
       this.#note({ type: 'BoundaryEscalated', from, to: level, by, why, hosts: [...hosts] })
     }
@@ -283,7 +291,11 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     this.#parts.store.dispatches.setBoundary(this.#job.id, level)
   }
 
-  async #policyAt(level: BoundaryLevel, hosts: readonly string[]): Promise<NetworkPolicy> {
+  async #policyAt(
+    level: BoundaryLevel,
+    hosts: readonly string[],
+    grantedOnly: boolean,
+  ): Promise<NetworkPolicy> {
     const { contract } = this.#job
     const places = { userConfigDir: this.#parts.configDir, roots: contract.roots }
     const config = await loadConfig(places).catch((error: unknown) => {
@@ -293,7 +305,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
       return this.#config
     })
     this.#config = config
-    return networkAt(contract, level, hosts, config)
+    return networkAt(contract, level, hosts, config, grantedOnly)
   }
 
   async #setNetwork(policy: NetworkPolicy): Promise<void> {

@@ -59,17 +59,20 @@ export function phaseBoundary(phase: Phase | null, config: EffectiveConfig): Bou
 
 /**
  * What the broker lets through at a boundary. `granted` are hosts someone approved for this dispatch: they
- * hold at the boundary they were approved for, which the caller knows.
+ * hold at the boundary they were approved for, which the caller knows. `grantedOnly`: of the level's and the
+ * contract's own hosts nobody said a word.
  */
 export function networkAt(
   contract: Contract,
   level: BoundaryLevel,
   granted: readonly string[],
   config: EffectiveConfig,
+  grantedOnly = false,
 ): NetworkPolicy {
   const { network } = capabilitiesOf(level, config)
   const { outputs } = contract
-  const reaches = boundaryRank(level) >= boundaryRank('network')
+  const reaches = boundaryRank(level) >= boundaryRank('network') && !grantedOnly
+  const own = grantedOnly ? capabilitiesOf('readwrite', config).network : network
   const deny = unique([...outputs.deny, ...network.deniedHosts])
   const { readOnly } = outputs
   const closed = outputs.declared && outputs.mode === 'none'
@@ -78,7 +81,7 @@ export function networkAt(
     ...outputs.always,
     ...granted,
     ...(reaches ? outputs.allow : []),
-    ...(closed ? [] : network.hosts),
+    ...(closed ? [] : own.hosts),
   ])
   const pins = Object.fromEntries(
     Object.entries(outputs.pins).filter(([host]) => reaches || someHostCovers(allow, host)),

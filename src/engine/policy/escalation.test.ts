@@ -2,12 +2,14 @@ import { describe, expect, test } from 'vitest'
 import type { EffectiveApproval, EffectiveConfig } from '../../shared/config.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
+import type { Contract } from '../base/contract.ts'
 import type { EscalationState } from '../base/escalation.ts'
 import { savedApprovalsFor, type EscalationContext } from './approvals.ts'
 import { defaultConfig } from './config/merge.ts'
-import { approveRequests, denyRequests, narrowBoundary } from './answers.ts'
+import { approveRequests, denyRequests, narrowBoundary, undoGrant } from './answers.ts'
+import { networkAt } from './capabilities.ts'
 import { approveStanding, escalationLimits, fileRequest, type Asking } from './escalation.ts'
-import { current, settle } from './step.ts'
+import { current, opensGrantedOnly, settle } from './step.ts'
 
 const start = new Date('2026-01-01T12:00:00Z')
 const later = (ms: number) => new Date(start.getTime() + ms)
@@ -370,6 +372,38 @@ test('a yes to a host, saved or for the task, changes no files and opens no othe
     expect(status({ to: 'readonly' })).toBe('approved')
     expect(status({ to: 'network' }, { ...state, start: 'readwrite' })).toBe('approved')
   }
+})
+
+test('after a narrowing a yes to one host opens that host, and the contract’s own come with a yes that names none', () => {
+  const narrowing = { to: 'readwrite' as const, by: 'person', why: '', way: 'narrowed' as const }
+  const yes = { requests: null, by: 'person', message: '', scope: 'once' } as const
+  const step = (state: EscalationState, hosts: string[]) => {
+    const filed = fileRequest(state, asking({ source: 'user', hosts }), context())
+    return approveRequests(filed.state, yes, context()).state
+  }
+  const wide = fresh({ start: 'network' })
+  expect(opensGrantedOnly(wide)).toBe(false)
+  const narrowed = narrowBoundary(wide, narrowing, { at: start }).state
+  const one = step(narrowed, ['a.test:1'])
+  expect(current(one)).toEqual({ level: 'network', hosts: ['a.test:1'] })
+  expect(opensGrantedOnly(one)).toBe(true)
+  const outputs = { mode: 'open', allow: ['b.test'], deny: [], pins: { 'b.test': '127.0.0.1:1' } } as const
+  const contract = {
+    outputs: { ...outputs, always: [], readOnly: false, declared: true },
+  } as unknown as Contract
+  expect(networkAt(contract, 'network', ['a.test:1'], defaultConfig(), true)).toMatchObject({
+    mode: 'restricted',
+    allow: ['a.test:1'],
+    pins: {},
+  })
+  const all = step(one, [])
+  expect(opensGrantedOnly(all)).toBe(false)
+  // What did not take opens nothing either; what was not taken back is as it was.
+  const undoing = { why: '', at: start }
+  const failed = { ...undoing, before: current(one), grants: all.grants.length }
+  expect(opensGrantedOnly(undoGrant(all, [], failed))).toBe(true)
+  const kept = { ...undoing, before: current(wide), grants: narrowed.grants.length }
+  expect(opensGrantedOnly(undoGrant(narrowed, [], kept))).toBe(false)
 })
 
 test('a child asks for no more than its parent has, and nobody can approve it either', () => {

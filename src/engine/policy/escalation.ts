@@ -11,6 +11,7 @@ import {
   current,
   eventOfDenial,
   granted,
+  opensGrantedOnly,
   refuseBeyondParent,
   replaceRequest,
   settle,
@@ -123,7 +124,8 @@ export function fileRequest(
   }
   if (
     boundaryRank(wish.to) <= boundaryRank(now.level) &&
-    wish.hosts.every((host) => now.hosts.includes(host))
+    wish.hosts.every((host) => now.hosts.includes(host)) &&
+    !(wish.to === 'network' && wish.hosts.length === 0 && opensGrantedOnly(state))
   ) {
     const has = answered({ ...wish, status: 'approved' }, at, 'config', 'boundary', 'It has this already.')
     return { state, effects: [], result: has }

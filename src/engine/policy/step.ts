@@ -38,6 +38,32 @@ export function current(state: Pick<EscalationState, 'start' | 'grants'>): {
   return last === undefined ? { level: state.start, hosts: [] } : { level: last.to, hosts: last.hosts }
 }
 
+/**
+ * Whether only the granted hosts are open, although the level would open the contract's own too. Who took those back,
+ * or never opened them, and then said yes to one host, said yes to that one: the rest comes with a yes that names no
+ * host. (escape: one-host-for-all)
+ */
+export function opensGrantedOnly({
+  grants,
+  requests,
+}: Pick<EscalationState, 'grants' | 'requests'>): boolean {
+  const network = boundaryRank('network')
+  const known = new Map(requests.map((request) => [request.id, request]))
+  let [before, now] = [false, false]
+  for (const { from, to, way, request } of grants) {
+    const last = now
+    const isOpening = (request ?? '')
+      .split(',')
+      .map((id) => known.get(id))
+      .some((wish) => wish?.to === 'full' || (wish?.to === 'network' && wish.hosts.length === 0))
+    if (way === 'undone') now = now || before
+    else if (boundaryRank(to) >= network && isOpening) now = false
+    else if (from !== null && boundaryRank(to) >= network && boundaryRank(from) < network) now = true
+    before = last
+  }
+  return now
+}
+
 const widest = (levels: readonly BoundaryLevel[]): BoundaryLevel =>
   boundaryLevels[Math.max(...levels.map(boundaryRank))] as BoundaryLevel
 
