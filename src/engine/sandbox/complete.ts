@@ -4,6 +4,7 @@ import { ensureLayer } from './etc.ts'
 import { withHidden } from './hide.ts'
 import type { SandboxPlan } from './plan.ts'
 import { setGidRules } from './seccomp/rules.ts'
+import { withoutSockets } from './sockets.ts'
 import type { ViewStep } from './view.ts'
 import { withWritableFiles } from './writableFiles.ts'
 
@@ -43,5 +44,6 @@ async function withSetGid(plan: SandboxPlan): Promise<SandboxPlan> {
 
 /** The plan with what only a look at the files can tell. */
 export async function completePlan(plan: SandboxPlan): Promise<SandboxPlan> {
-  return withSetGid(await withLayer(await withHidden(await withoutVanished(await withWritableFiles(plan)))))
+  const present = await withoutVanished(await withWritableFiles(plan))
+  return withSetGid(await withLayer(await withHidden(await withoutSockets(present))))
 }

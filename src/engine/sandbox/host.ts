@@ -1,6 +1,17 @@
 import { constants } from 'node:fs'
-import { access, lstat, mkdir, mkdtemp, readFile, readlink, rm, stat, statfs } from 'node:fs/promises'
-import { arch, platform, release } from 'node:os'
+import {
+  access,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readFile,
+  readlink,
+  realpath,
+  rm,
+  stat,
+  statfs,
+} from 'node:fs/promises'
+import { arch, homedir, platform, release, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { ensurePrivateDir } from '../base/files.ts'
 import { minimalEnv, run, systemFolders, type RunResult } from '../base/process.ts'
@@ -313,6 +324,44 @@ async function detectSystem(): Promise<readonly SystemEntry[]> {
   return entries.filter((entry) => entry !== null)
 }
 
+const programFolders = new Set<string>([
+  ...systemFolders,
+  '/usr/local',
+  '/usr/games',
+  '/usr/lib',
+  '/usr/share',
+])
+
+/** By the environment and by the system, which need not know a user of ours. */
+function ownHomes(): readonly string[] {
+  return [homedir, () => userInfo().homedir].flatMap((ask) => {
+    try {
+      return [ask()]
+    } catch {
+      return []
+    }
+  })
+}
+
+/** A home below a folder that is shown (HOME=/opt/ann) is as private as any. */
+export async function homeAmongSystem(
+  system: readonly SystemEntry[],
+  homes: readonly string[] = ownHomes(),
+): Promise<readonly SecretPath[]> {
+  const real = await Promise.all(homes.map((home) => realpath(home).catch(() => null)))
+  const inside = [...new Set(real)].filter(
+    (home): home is string =>
+      home !== null &&
+      !programFolders.has(home) &&
+      system.some(({ kind, path }) => kind === 'folder' && home.startsWith(`${path}/`)),
+  )
+  // A user of the system has a folder for a home that is no one's.
+  const owners = await Promise.all(inside.map(async (home) => (await stat(home)).uid))
+  return inside.flatMap((path, index) =>
+    owners[index] === process.getuid?.() ? [{ kind: 'folder', path }] : [],
+  )
+}
+
 // Software may be there in any amount: what lies deeper, or is not found in time, is not hidden.
 const softwareFolders = ['/opt', '/usr/local']
 const softwareBounds = { depth: '6', timeoutMs: 3000 }
@@ -385,13 +434,15 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
   const type = (await statfs(dataDir)).type
   const filesystem = filesystems[type] ?? `0x${type.toString(16)}`
   const userNamespaces = await detectUserNamespaces(tools, insideContainer)
-  const [overlay, cgroups, system, etcFiles, { secretPaths, secretSearch }] = await Promise.all([
+  const [overlay, cgroups, system, etcFiles, secrets] = await Promise.all([
     userNamespaces.ok ? detectOverlay(tools, dataDir, filesystem) : userNamespaces,
     detectCgroups(tools['systemd-run']),
     detectSystem(),
     detectEtcFiles(),
     detectSecrets(tools.find),
   ])
+  const { secretSearch } = secrets
+  const secretPaths = [...secrets.secretPaths, ...(await homeAmongSystem(system))]
   const fuseOverlay: Ability = overlay.ok
     ? { ok: false, why: 'not needed: the kernel overlay works', fix: '' }
     : userNamespaces.ok

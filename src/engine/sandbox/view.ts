@@ -46,7 +46,7 @@ function etcLayerFor(request: SandboxRequest, host: HostFacts): EtcLayer | null 
   return shownPlaces(request).some(meets) ? null : host.etcLayer
 }
 
-const shownPlaces = ({ grants, workspace }: SandboxRequest) => [
+export const shownPlaces = ({ grants, workspace }: SandboxRequest) => [
   ...grants,
   ...workspace.roots.flatMap(({ path, target }) => [path, target]),
 ]
