@@ -355,10 +355,10 @@ export async function homeAmongSystem(
       !programFolders.has(home) &&
       system.some(({ kind, path }) => kind === 'folder' && home.startsWith(`${path}/`)),
   )
-  // A user of the system has a folder for a home that is no one's.
+  // A user of the system has a folder of root's for a home.
   const owners = await Promise.all(inside.map(async (home) => (await stat(home)).uid))
   return inside.flatMap((path, index) =>
-    owners[index] === process.getuid?.() ? [{ kind: 'folder', path }] : [],
+    owners[index] !== 0 || process.getuid?.() === 0 ? [{ kind: 'folder', path }] : [],
   )
 }
 
