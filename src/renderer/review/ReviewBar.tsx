@@ -43,10 +43,10 @@ function Scope({ shown, onShown, commits }: Pick<ReviewBarProps, 'shown' | 'onSh
   const scopes = scopesOf(commits)
   return (
     <>
-      <span className="@max-[66rem]:hidden">
+      <span className="@max-[58rem]:hidden">
         <Segments label="What to show" value={shown} onChange={onShown} segments={scopes} />
       </span>
-      <span className="hidden min-w-0 @max-[66rem]:inline-flex">
+      <span className="hidden min-w-0 @max-[58rem]:inline-flex">
         <Menu
           trigger={
             <Button look="quiet" size="small" aria-label="What to show">
@@ -105,11 +105,11 @@ export function ReviewBar(props: ReviewBarProps) {
           {tally.decidedHunks}/{tally.hunks}
           <span className="@max-[28rem]:sr-only"> decided</span>
         </span>
-        <span className="tabular whitespace-nowrap text-ink-faint @max-[54rem]:hidden">
+        <span className="tabular whitespace-nowrap text-ink-faint @max-[70rem]:hidden">
           in {tally.files} {tally.files === 1 ? 'file' : 'files'}
         </span>
       </span>
-      <Counts insertions={insertions} deletions={deletions} className="@max-[50rem]:hidden" />
+      <Counts insertions={insertions} deletions={deletions} className="@max-[70rem]:hidden" />
       {tally.protectedOpen > 0 && (
         <Badge
           tone="bad"
