@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
+import { LongestFirst } from './test/longestFirst.ts'
 
 // Two kinds: `unit` sits beside its source and is quick; `slow` starts real sandboxes at length. Files of both run
 // side by side: every test has folders of its own and looks for leftovers only of these.
@@ -8,6 +9,7 @@ export default defineConfig({
   test: {
     // Vitest leaves one core free by itself: on two that halves the speed.
     maxWorkers: Math.max(2, availableParallelism() - 1),
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {

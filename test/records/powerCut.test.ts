@@ -59,7 +59,8 @@ test.each(['v2.sql', 'v17.sql'])(
     const steps = Number(result.stdout.toString())
     // Fewer would mean that it does not look where the work is.
     expect(steps).toBeGreaterThan(60)
-    for (let step = 1; step <= steps; step++)
+    // What comes after v17 is tried in full from there.
+    for (let step = 1; step <= steps; step += fixture === 'v2.sql' && step > 40 ? 4 : 1)
       await comesThrough(join(copies.path, String(step)), before, `before step ${step}`)
 
     // The control: a process that is really killed leaves what its copy shows.
