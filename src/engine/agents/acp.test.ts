@@ -14,7 +14,7 @@ function talk(permit: (need: Need) => { isGranted: boolean; message: string } = 
     version: '1',
     prompt: 'do it',
     systemPrompt: 'be kind',
-    cwd: '/work',
+    cwd: '/shop',
     mcpServers: [{ name: 'orangery', command: '/ask', args: ['mcp'] }],
     send: (line) => sent.push(JSON.parse(line) as Message),
     said: (event) => events.push(event),
@@ -55,7 +55,7 @@ const usual = [
   { optionId: 'o', name: 'Once', kind: 'allow_once' },
   { optionId: 'n', name: 'No', kind: 'reject_once' },
 ]
-const edit = { toolCallId: 'c', title: 'Edit a.ts', kind: 'edit', locations: [{ path: '/work/a.ts' }] }
+const edit = { toolCallId: 'c', title: 'Edit a.ts', kind: 'edit', locations: [{ path: '/shop/a.ts' }] }
 
 test('the prompt is the first thing said, and what comes back is told as events, once each', async () => {
   const { opened, last, answer, update, events } = talk()
@@ -65,12 +65,12 @@ test('the prompt is the first thing said, and what comes back is told as events,
     prompt: [{ text: 'be kind' }, { text: 'do it' }],
   })
   expect(last('session/new')?.params).toMatchObject({
-    cwd: '/work',
+    cwd: '/shop',
     mcpServers: [{ command: '/ask', env: [] }],
   })
   for (const text of ['I lo', 'ok'])
     update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } })
-  update({ sessionUpdate: 'tool_call', ...edit, status: 'pending', rawInput: { path: '/work/a.ts' } })
+  update({ sessionUpdate: 'tool_call', ...edit, status: 'pending', rawInput: { path: '/shop/a.ts' } })
   update({ sessionUpdate: 'tool_call_update', toolCallId: 'c', status: 'completed' })
   update({ sessionUpdate: 'a_kind_of_tomorrow', anything: 1 })
   update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: 'done' } })
@@ -88,7 +88,7 @@ test('leave is answered by the kind of an option, and never for always where onc
   const { opened, ask, needs, events } = talk()
   await opened()
   expect(await ask(edit)).toMatchObject({ result: { outcome: { outcome: 'selected', optionId: 'o' } } })
-  expect(needs).toEqual([{ kind: 'write', paths: ['/work/a.ts'] }])
+  expect(needs).toEqual([{ kind: 'write', paths: ['/shop/a.ts'] }])
   // One that was never announced is told of all the same.
   expect(events).toMatchObject([{}, {}, { type: 'ToolCall', id: 'c' }])
   expect(await ask(edit, [{ optionId: 'x', kind: 'reject_once' }])).toMatchObject({
@@ -107,8 +107,8 @@ test.each([
   ],
   [{ kind: 'fetch', rawInput: { url: 'file:///etc/passwd' } }, { kind: 'nothing' }],
   [
-    { kind: 'delete', rawInput: { file_path: '/work/b' } },
-    { kind: 'write', paths: ['/work/b'] },
+    { kind: 'delete', rawInput: { file_path: '/shop/b' } },
+    { kind: 'write', paths: ['/shop/b'] },
   ],
   [{ kind: 'execute', rawInput: { command: 'make' } }, { kind: 'nothing' }],
   [

@@ -46,7 +46,7 @@ const contract = (sandboxEnabled: boolean) =>
     card,
     phase: null,
     role: null,
-    roots: ['/work'],
+    roots: ['/shop'],
     config: { ...defaultConfig(), sandboxEnabled },
     parent: null,
   })

@@ -16,7 +16,7 @@ function speak(answers: Readonly<Record<string, unknown>>) {
       },
       endInput: () => (seen.inputEnded = true),
     } as never,
-    cwd: '/work',
+    cwd: '/shop',
     writable: [],
     canAsk: false,
     said: (event) => seen.events.push(event),

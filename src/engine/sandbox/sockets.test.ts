@@ -3,8 +3,9 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import { makeGround, runIn } from './fixture.ts'
-import { detectHost, homeAmongSystem, type HostFacts } from './host.ts'
+import { detectHost, type HostFacts } from './host.ts'
 import { boundPaths } from './sockets.ts'
+import { homeAmongSystem } from './systemView.ts'
 
 let host: HostFacts
 beforeAll(async () => {

@@ -1,0 +1,142 @@
+import { lstat, readlink, realpath, stat } from 'node:fs/promises'
+import { homedir, userInfo } from 'node:os'
+import { run, systemFolders, type RunResult } from '../base/process.ts'
+import type { Ability } from './ability.ts'
+import { pathText } from './bytes.ts'
+import type { SecretPath } from './etc.ts'
+
+/** A top-level entry of the system that the agent sees read-only. */
+export type SystemEntry =
+  | { readonly kind: 'folder'; readonly path: string }
+  | { readonly kind: 'link'; readonly path: string; readonly target: string }
+
+// Nothing below /home, /root, /var, /srv, /mnt or /run is part of the system an agent needs.
+const systemCandidates = [
+  '/usr',
+  '/bin',
+  '/sbin',
+  '/lib',
+  '/lib32',
+  '/lib64',
+  '/libx32',
+  '/etc',
+  '/opt',
+  '/nix',
+  '/gnu',
+]
+
+export async function detectSystem(): Promise<readonly SystemEntry[]> {
+  const entries = await Promise.all(
+    systemCandidates.map(async (path): Promise<SystemEntry | null> => {
+      const info = await lstat(path).catch(() => null)
+      if (info === null) return null
+      return info.isSymbolicLink()
+        ? { kind: 'link', path, target: await readlink(path) }
+        : { kind: 'folder', path }
+    }),
+  )
+  return entries.filter((entry) => entry !== null)
+}
+
+const programFolders = new Set<string>([
+  ...systemFolders,
+  '/usr/local',
+  '/usr/games',
+  '/usr/lib',
+  '/usr/share',
+])
+
+/** By the environment and by the system, which need not know a user of ours. */
+function ownHomes(): readonly string[] {
+  return [homedir, () => userInfo().homedir].flatMap((ask) => {
+    try {
+      return [ask()]
+    } catch {
+      return []
+    }
+  })
+}
+
+/** A home below a folder that is shown (HOME=/opt/ann) is as private as any. */
+export async function homeAmongSystem(
+  system: readonly SystemEntry[],
+  homes: readonly string[] = ownHomes(),
+): Promise<readonly SecretPath[]> {
+  const real = await Promise.all(homes.map((home) => realpath(home).catch(() => null)))
+  const inside = [...new Set(real)].filter(
+    (home): home is string =>
+      home !== null &&
+      !programFolders.has(home) &&
+      system.some(({ kind, path }) => kind === 'folder' && home.startsWith(`${path}/`)),
+  )
+  // A user of the system has a folder of root's for a home.
+  const owners = await Promise.all(inside.map(async (home) => (await stat(home)).uid))
+  return inside.flatMap((path, index) =>
+    owners[index] !== 0 || process.getuid?.() === 0 ? [{ kind: 'folder', path }] : [],
+  )
+}
+
+// Software may be there in any amount: what lies deeper, or is not found in time, is not hidden.
+const softwareFolders = ['/opt', '/usr/local']
+const softwareBounds = { depth: '6', timeoutMs: 3000 }
+
+// What an ordinary user may not read of it, and what goes meanwhile.
+const usualComplaint = /^.*find: [‘'"].*[’'"]: (?:Permission denied|No such file or directory)$/gm
+
+/** A search that failed has found nothing, or not all. */
+function judgeSearch({ code, signal, stderr }: RunResult): Ability {
+  const said = stderr.toString().replaceAll(usualComplaint, '').trim()
+  if (code === 0 || (code === 1 && stderr.length > 0 && said === '')) return { ok: true }
+  return {
+    ok: false,
+    why: `find cannot look through /etc (${said.split('\n')[0] || `it ended with ${code ?? signal}`})`,
+    fix: 'sudo apt install --reinstall findutils',
+  }
+}
+
+export async function detectSecrets(
+  find: string | null,
+): Promise<{ readonly secretPaths: readonly SecretPath[]; readonly secretSearch: Ability }> {
+  if (find === null) {
+    const fix = 'sudo apt install findutils'
+    return { secretPaths: [], secretSearch: { ok: false, why: 'find is not installed', fix } }
+  }
+  const action = ['-readable', '-prune', '-printf', String.raw`%y%p\0`]
+  const etc = run(find, ['/etc', '-xdev', '!', '-type', 'l', '!', '-perm', '-o=r', ...action])
+  // Only for root: others read there what is theirs or their group's, such as the programs they work with.
+  // A folder that cannot be listed but entered holds programs for everyone.
+  const closed = ['(', '-type', 'd', '!', '-perm', '-o=x', '-o', '!', '-type', 'd', '!', '-perm', '-o=r', ')']
+  const software =
+    process.getuid?.() === 0
+      ? run(
+          find,
+          [
+            ...softwareFolders,
+            '-xdev',
+            '-maxdepth',
+            softwareBounds.depth,
+            '!',
+            '-type',
+            'l',
+            ...closed,
+            ...action,
+          ],
+          { timeoutMs: softwareBounds.timeoutMs },
+        )
+      : null
+  const listings = await Promise.all([etc, software])
+  const secretPaths = listings
+    .flatMap((listing) => listing?.stdout.toString('latin1').split('\0') ?? [])
+    .filter((line) => line !== '')
+    .map((line) => ({
+      kind: line.startsWith('d') ? ('folder' as const) : ('file' as const),
+      path: pathText(Buffer.from(line.slice(1), 'latin1')),
+    }))
+  return { secretPaths, secretSearch: judgeSearch(await etc) }
+}
+
+export async function detectEtcFiles(): Promise<readonly string[]> {
+  const paths = ['/etc/passwd', '/etc/group', '/etc/hosts', '/etc/resolv.conf']
+  const infos = await Promise.all(paths.map((path) => lstat(path).catch(() => null)))
+  return paths.filter((_, index) => infos[index]?.isFile() === true)
+}
