@@ -1,14 +1,12 @@
-import { mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import type { BoundaryRequest } from '../../src/shared/escalation.ts'
 import type { EventBody } from '../../src/shared/events.ts'
-import { createEngine } from '../../src/engine/index.ts'
-import { Bench, waitUntil } from '../dispatch/harness.ts'
+import { waitUntil, type Bench } from '../dispatch/harness.ts'
 import type { Doing } from './acpAgent.ts'
+import { benchWithCard } from './scripted.ts'
 
 let bench: Bench
-const formerConfigHome = process.env['XDG_CONFIG_HOME']
 const root = resolve(import.meta.dirname, '..', '..')
 const card = {
   id: 'scripted',
@@ -18,19 +16,9 @@ const card = {
   sandboxRequirements: { read: [root] },
 }
 
-beforeEach(async () => {
-  bench = await Bench.create()
-  await bench.engine.close()
-  const config = join(bench.base, 'config')
-  await mkdir(join(config, 'orangery', 'agents'), { recursive: true })
-  await writeFile(join(config, 'orangery', 'agents', 'scripted.json'), JSON.stringify(card))
-  process.env['XDG_CONFIG_HOME'] = config
-  bench.engine = await createEngine({ dataDir: bench.dataDir, host: 'command-line' })
-})
-afterEach(async () => {
-  if (formerConfigHome === undefined) delete process.env['XDG_CONFIG_HOME']
-  else process.env['XDG_CONFIG_HOME'] = formerConfigHome
-  await bench[Symbol.asyncDispose]()
+const current = benchWithCard(card)
+beforeEach(() => {
+  bench = current()
 })
 
 const spawn = (doings: readonly Doing[], spec: object = {}) =>

@@ -1,13 +1,12 @@
-import { mkdir, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import type { ConfigFile } from '../../src/shared/config.ts'
 import type { DispatchDetail } from '../../src/shared/dispatch.ts'
-import { createEngine } from '../../src/engine/index.ts'
-import { Bench, waitUntil } from '../dispatch/harness.ts'
+import { waitUntil, type Bench } from '../dispatch/harness.ts'
+import { benchWithCard } from './scripted.ts'
 
 let bench: Bench
-const formerConfigHome = process.env['XDG_CONFIG_HOME']
 
 /** An agent whose prompt is a script and whose output is a stream of events, as a real one's is. */
 const card = {
@@ -17,19 +16,9 @@ const card = {
   protocol: 'claude-stream-json',
 }
 
-beforeEach(async () => {
-  bench = await Bench.create()
-  await bench.engine.close()
-  const config = join(bench.base, 'config')
-  await mkdir(join(config, 'orangery', 'agents'), { recursive: true })
-  await writeFile(join(config, 'orangery', 'agents', 'scripted.json'), JSON.stringify(card))
-  process.env['XDG_CONFIG_HOME'] = config
-  bench.engine = await createEngine({ dataDir: bench.dataDir, host: 'command-line' })
-})
-afterEach(async () => {
-  if (formerConfigHome === undefined) delete process.env['XDG_CONFIG_HOME']
-  else process.env['XDG_CONFIG_HOME'] = formerConfigHome
-  await bench[Symbol.asyncDispose]()
+const current = benchWithCard(card)
+beforeEach(() => {
+  bench = current()
 })
 
 const user = (config: ConfigFile) =>
