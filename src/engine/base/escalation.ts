@@ -24,9 +24,11 @@ export type EscalationState = {
   readonly grants: readonly BoundaryGrant[]
   readonly requests: readonly BoundaryRequest[]
   readonly taskApprovals: readonly TaskApproval[]
-  /** The narrowest of what its ancestors have now, and whether a person took rights back from one. Null: it has none. */
-  readonly above: { readonly level: BoundaryLevel; readonly narrowed: boolean } | null
+  /** From its parent to the oldest on record: what each of them has now. */
+  readonly ancestors: readonly Ancestor[]
 }
+
+export type Ancestor = Pick<EscalationState, 'dispatch' | 'roots' | 'start' | 'grants' | 'requests'>
 
 /** Where requests, grants and the approvals of a task are kept. One change is one transaction, across processes. */
 export interface EscalationRecords {

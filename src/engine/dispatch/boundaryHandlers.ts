@@ -3,6 +3,7 @@ import type { Handlers } from '../../shared/api.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import { Boundaries, distrustProject, loadConfig, trustProject, trustQuestion } from '../policy/index.ts'
+import { readContract } from './contractFile.ts'
 import type { Parts } from './parts.ts'
 import { hostsInFull } from './presets.ts'
 import { speakTo } from './speak.ts'
@@ -14,6 +15,7 @@ export function boundariesOf(parts: Parts): Boundaries {
     records: store.boundaries,
     userConfigDir: configDir,
     apply: (id, { by, why }) => speakTo(parts, id, { op: 'boundary', by, why }),
+    contractOf: (id) => readContract(parts, id),
     tell: (id, event) => speakTo(parts, id, { op: 'tell', event }),
     onChange: (listener) => store.onChange(listener),
   })

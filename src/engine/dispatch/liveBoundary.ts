@@ -26,6 +26,7 @@ import {
   type EffectiveConfig,
 } from '../policy/index.ts'
 import { couldBeIn } from '../sandbox/index.ts'
+import { readContract } from './contractFile.ts'
 import type { Observations } from './effective.ts'
 import type { FollowedConfig } from './followedConfig.ts'
 import type { Job } from './job.ts'
@@ -125,6 +126,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
       records: parts.store.boundaries,
       userConfigDir: parts.configDir,
       apply: (_id, { by, why }) => this.follow(by, why),
+      contractOf: (ancestor) => readContract(parts, ancestor),
       tell: async (_id, event) => note(event),
       onChange: (listener) => parts.store.onChange(listener),
     })

@@ -3,6 +3,7 @@ import type { SavedApproval } from '../../shared/config.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ApprovalScope, BoundaryGrant, BoundaryRequest, TaskApproval } from '../../shared/escalation.ts'
 import type { EscalationState } from '../base/escalation.ts'
+import { refuseBeyondAncestors } from './ancestors.ts'
 import type { EscalationContext } from './approvals.ts'
 import { narrowerBoundary, unique } from './config/narrow.ts'
 import {
@@ -11,7 +12,6 @@ import {
   current,
   eventOfDenial,
   granted,
-  refuseBeyondParent,
   replaceRequest,
   settle,
   type EscalationEffect,
@@ -62,7 +62,7 @@ function openOnes(state: EscalationState, wanted: readonly string[] | null): Bou
 export function approveRequests(
   before: EscalationState,
   answering: Approving,
-  { at, config }: EscalationContext,
+  { at, config, bounds }: EscalationContext,
 ): Step<readonly BoundaryRequest[]> {
   const state = settle(before, at)
   const open = openOnes(state, answering.requests)
@@ -79,7 +79,7 @@ export function approveRequests(
       },
     )
   }
-  for (const request of open) refuseBeyondParent(state, request.to)
+  for (const request of open) refuseBeyondAncestors(state, request, bounds)
   const { scope, by, message, expires = null } = answering
   const approved = open.map((request) => answered({ ...request, status: 'approved' }, at, scope, by, message))
   let next = approved.reduce(replaceRequest, state)

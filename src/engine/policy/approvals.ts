@@ -4,13 +4,16 @@ import type { AnswerWay, BoundaryRequest } from '../../shared/escalation.ts'
 import { someHostCovers } from '../../shared/hosts.ts'
 import type { EscalationState } from '../base/escalation.ts'
 import { filesAt } from './capabilities.ts'
-import { current, isBeyondParent } from './step.ts'
+import { isBeyondAncestors, type Bounds } from './ancestors.ts'
+import { current } from './step.ts'
 
 export type EscalationContext = {
   readonly at: Date
   readonly config: EffectiveConfig
   /** Real paths of the dispatch's roots: approvals name real folders. */
   readonly roots: readonly string[]
+  /** Of its ancestors. */
+  readonly bounds: Bounds
 }
 
 const isInside = (path: string, folder: string): boolean =>
@@ -80,6 +83,9 @@ function autoAllows(
   )
 }
 
+const isNarrowed = ({ grants }: Pick<EscalationState, 'grants'>): boolean =>
+  grants.some(({ way }) => way === 'narrowed')
+
 /** Whether a wish needs no person: an earlier yes covers it, or the policy does. Null: a person decides. */
 export function standingApproval(
   state: EscalationState,
@@ -89,11 +95,11 @@ export function standingApproval(
   // What a program prints is nobody's word: not even an earlier yes may answer it. (escape: printed-denial)
   if (wish.source === 'output') return null
   // A person who took rights back decides on every step from then on, whatever was saved earlier.
-  if (state.grants.some((grant) => grant.way === 'narrowed')) return null
+  if (isNarrowed(state)) return null
   // Nor may an agent get through a child what was taken from itself, or what it has to ask for itself.
   // (escape: widen-through-child)
-  if (state.above?.narrowed === true) return null
-  if (isBeyondParent(state, wish.to)) return null
+  if (state.ancestors.some(isNarrowed)) return null
+  if (isBeyondAncestors(state, wish, context.bounds)) return null
   const { level } = current(state)
   const saved = savedApprovalsFor(state, wish, context)
   if (saved !== null) {

@@ -2,7 +2,7 @@ import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { wishOfDenial } from './boundaries.ts'
-import { Theatre } from './testing.ts'
+import { contractOf, Theatre } from './testing.ts'
 
 let theatre: Theatre
 beforeAll(async () => {
@@ -83,7 +83,8 @@ describe('the pipeline', () => {
   })
 
   test('no approval of the task takes a child beyond a parent that the config has narrowed', async () => {
-    const { boundaries, id, project, user } = await theatre.stage('network')
+    const { boundaries, contracts, id, project, user } = await theatre.stage('network')
+    contracts.set(id, contractOf(project, { boundary: 'network', outputs: { mode: 'open' } }))
     const [child, sibling] = [theatre.newId(), theatre.newId()]
     for (const each of [child, sibling]) theatre.addDispatch(each, project, 'readwrite', 'claude', id)
     for (const each of [child, sibling]) await boundaries.request(each, wish)
@@ -132,7 +133,7 @@ describe('the pipeline', () => {
     const approval = tasks.find(({ task }) => task === id)!
     expect(await boundaries.revoke(approval.id, [project])).toEqual(['task'])
     const second = theatre.newId()
-    theatre.addDispatch(second, project, 'readwrite', 'claude', child)
+    theatre.addDispatch(second, project, 'readwrite', 'claude', id)
     expect((await boundaries.request(second, wish)).status).toBe('open')
   })
 

@@ -1,13 +1,15 @@
 import { randomBytes } from 'node:crypto'
 import { realpath } from 'node:fs/promises'
 import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
-import type { EffectiveApproval } from '../../shared/config.ts'
+import type { EffectiveApproval, EffectiveConfig } from '../../shared/config.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { BoundaryGrant, BoundaryRequest, BoundaryState, TaskApproval } from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
 import type { DispatchId } from '../../shared/ids.ts'
-import type { EscalationRecords, EscalationState } from '../base/escalation.ts'
+import type { Ancestor, EscalationRecords, EscalationState } from '../base/escalation.ts'
+import type { Contract } from '../base/contract.ts'
 import type { EscalationContext } from './approvals.ts'
+import type { Bound } from './ancestors.ts'
 import { revokeApproval, saveApprovals } from './config/edit.ts'
 import { loadConfig } from './config/load.ts'
 import { narrowerBoundary } from './config/narrow.ts'
@@ -35,6 +37,8 @@ export type BoundaryParts = {
   readonly userConfigDir: string
   /** Makes the running sandbox follow the records; fails where nobody supervises it any more. */
   readonly apply: (id: DispatchId, change: LiveChange) => Promise<void>
+  /** The contract a dispatch was started with; fails where it cannot be read. */
+  readonly contractOf: (id: DispatchId) => Promise<Contract>
   /** Puts an event into the dispatch's log; fails where nobody keeps it any more. */
   readonly tell: (id: DispatchId, event: EventBody) => Promise<void>
   /** Says that something about a dispatch changed, in any process. */
@@ -284,11 +288,25 @@ export class Boundaries {
   }
 
   async #context(id: DispatchId): Promise<EscalationContext> {
-    const { roots } = this.#parts.records.read(id)
+    const { roots, ancestors } = this.#parts.records.read(id)
     const at = this.#now()
-    const config = await loadConfig({ userConfigDir: this.#parts.userConfigDir, roots }, at)
+    const config = await this.#config(roots, at)
     const real = await Promise.all(roots.map((root) => realpath(root).catch(() => root)))
-    return { at, config, roots: real }
+    const bounds = await Promise.all(ancestors.map((ancestor) => this.#boundOf(ancestor, at)))
+    return { at, config, roots: real, bounds: new Map(bounds.filter((bound) => bound !== null)) }
+  }
+
+  async #boundOf({ dispatch, roots }: Ancestor, at: Date): Promise<readonly [DispatchId, Bound] | null> {
+    try {
+      const contract = await this.#parts.contractOf(dispatch)
+      return [dispatch, { contract, config: await this.#config(roots, at) }]
+    } catch {
+      return null
+    }
+  }
+
+  #config(roots: readonly string[], at: Date): Promise<EffectiveConfig> {
+    return loadConfig({ userConfigDir: this.#parts.userConfigDir, roots }, at)
   }
 
   #change<T>(id: DispatchId, change: (state: EscalationState) => Step<T>): Decided<T> {

@@ -4,6 +4,7 @@ import type { BoundaryRequest, RequestSource } from '../../shared/escalation.ts'
 import { formatHostPattern, parseHostPattern } from '../../shared/hosts.ts'
 import type { EscalationState } from '../base/escalation.ts'
 import { standingApproval, type EscalationContext } from './approvals.ts'
+import { refuseBeyondAncestors } from './ancestors.ts'
 import { unique } from './config/narrow.ts'
 import {
   answered,
@@ -12,7 +13,6 @@ import {
   eventOfDenial,
   granted,
   opensGrantedOnly,
-  refuseBeyondParent,
   replaceRequest,
   settle,
   type EscalationEffect,
@@ -130,8 +130,8 @@ export function fileRequest(
     const has = answered({ ...wish, status: 'approved' }, at, 'config', 'boundary', 'It has this already.')
     return { state, effects: [], result: has }
   }
-  // Of a host that was denied a person hears in any case, and may say yes once the parent has the level for it.
-  if (wish.source !== 'broker') refuseBeyondParent(state, wish.to)
+  // Of a host that was denied a person hears in any case, and may say yes once the parent has it itself.
+  if (wish.source !== 'broker') refuseBeyondAncestors(state, wish, context.bounds)
   const maximum = config.sandboxMaximumBoundary
   const isAllowed = boundaryRank(wish.to) <= boundaryRank(maximum)
   const standing = isAllowed ? standingApproval(state, wish, context) : null

@@ -89,19 +89,6 @@ export function assertRunning(state: EscalationState): void {
   })
 }
 
-export const isBeyondParent = ({ above }: EscalationState, to: BoundaryLevel): boolean =>
-  above !== null && boundaryRank(to) > boundaryRank(above.level)
-
-/** As when it is spawned: a child never has more than its parent, whoever says yes. */
-export function refuseBeyondParent(state: EscalationState, to: BoundaryLevel): void {
-  const { above } = state
-  if (above === null || !isBeyondParent(state, to)) return
-  throw new OrangeryError('boundary.beyond_parent', `boundary ${to}: its parent has ${above.level}`, {
-    kind: 'refused',
-    hint: 'Widen the parent first.',
-  })
-}
-
 export function answered(
   request: BoundaryRequest,
   at: Date,

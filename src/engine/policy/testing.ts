@@ -2,16 +2,33 @@ import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { BoundaryLevel } from '../../shared/boundary.ts'
+import { agentCardSchema } from '../../shared/card.ts'
 import type { ConfigFile } from '../../shared/config.ts'
 import type { EventBody } from '../../shared/events.ts'
 import { makeDispatchId, type DispatchId } from '../../shared/ids.ts'
+import type { SandboxSpec } from '../../shared/spec.ts'
+import type { Contract } from '../base/contract.ts'
 import { openStore, type Store } from '../store/index.ts'
 import { Boundaries } from './boundaries.ts'
 import { trustProject, trustQuestion } from './config/edit.ts'
+import { defaultConfig } from './config/merge.ts'
+import { resolveContract } from './contract.ts'
 import { current } from './step.ts'
 
 /** `overtaken`: a person narrows it to readonly meanwhile, and then it fails. */
 export type Failure = 'before' | 'after' | 'gone' | 'overtaken'
+
+export const contractOf = (project: string, spec: SandboxSpec): Contract =>
+  resolveContract({
+    spec,
+    legacySandbox: null,
+    card: agentCardSchema.parse({ id: 'command', name: 'Command' }),
+    phase: null,
+    role: null,
+    roots: [project],
+    config: defaultConfig(),
+    parent: null,
+  })
 
 /** A folder and a database, both real, for as many played dispatches as a test needs. */
 export class Theatre implements AsyncDisposable {
@@ -47,6 +64,7 @@ export class Theatre implements AsyncDisposable {
     this.addDispatch(id, project, start, agent, null)
     const live = { level: start, hosts: [] as readonly string[] }
     const events: EventBody[] = []
+    const contracts = new Map<DispatchId, Contract>([[id, contractOf(project, { boundary: start })]])
     let failure: Failure | null = null
     let now = new Date('2026-01-01T12:00:00Z')
     const make = (): Boundaries =>
@@ -65,6 +83,11 @@ export class Theatre implements AsyncDisposable {
           Object.assign(live, current(store.boundaries.read(of)))
           if (mode === 'after') throw new Error('the line broke')
         },
+        contractOf: async (of) => {
+          const contract = contracts.get(of)
+          if (contract === undefined) throw new Error('there is none')
+          return contract
+        },
         tell: async (_of, event) => void events.push(event),
         onChange: (listener) => store.onChange(listener),
         now: () => now,
@@ -75,6 +98,7 @@ export class Theatre implements AsyncDisposable {
       userConfigDir,
       live,
       events,
+      contracts,
       make,
       boundaries: make(),
       get failsNext() {

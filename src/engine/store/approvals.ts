@@ -1,10 +1,10 @@
 import type { Database } from 'better-sqlite3'
-import { boundaryRank, phaseSchema, type BoundaryLevel } from '../../shared/boundary.ts'
+import { phaseSchema, type BoundaryLevel } from '../../shared/boundary.ts'
 import { isTerminal, type DispatchStatus } from '../../shared/dispatch.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { BoundaryGrant, BoundaryRequest, TaskApproval } from '../../shared/escalation.ts'
 import type { DispatchId } from '../../shared/ids.ts'
-import type { EscalationRecords, EscalationState } from '../base/escalation.ts'
+import type { Ancestor, EscalationRecords, EscalationState } from '../base/escalation.ts'
 import type { StoreDatabase } from './database.ts'
 
 /** Older closed requests say nothing about what to do next; the whole list is in the table. */
@@ -135,25 +135,31 @@ export class BoundaryRecords implements EscalationRecords {
     if (row === undefined) {
       throw new OrangeryError('dispatch.not_found', `dispatch ${id}: there is none`, { kind: 'not_found' })
     }
-    const grants = (this.#statements.grants.all(id) as GrantRow[]).map(toGrant)
     const ancestors = this.#ancestorsOf(row)
     const task = ancestors.at(-1)?.id ?? row.id
     const phase = phaseSchema.safeParse(row.phase)
     return {
-      dispatch: id,
+      ...this.#held(row, 'readonly'),
       task,
       agent: row.agent ?? '',
       phase: phase.success ? phase.data : null,
-      roots: row.roots === null ? [] : (JSON.parse(row.roots) as string[]),
       running: !isTerminal(row.status),
-      // The row's boundary follows the grants; the first of them remembers where it began.
-      start: grants[0]?.from ?? row.boundary ?? 'readonly',
-      grants,
-      requests: (this.#statements.requests.all(id) as (RequestRow & { position: number })[]).map(
-        ({ position: _position, ...request }) => toRequest(request),
-      ),
       taskApprovals: (this.#statements.taskApprovals.all(task) as TaskRow[]).map(toTask),
-      above: this.#above(ancestors),
+      // A row from before boundaries says nothing about what its children may have.
+      ancestors: ancestors.map((ancestor) => this.#held(ancestor, 'full')),
+    }
+  }
+
+  #held({ id, roots, boundary }: DispatchRow, unsaid: BoundaryLevel): Ancestor {
+    const grants = (this.#statements.grants.all(id) as GrantRow[]).map(toGrant)
+    const requests = this.#statements.requests.all(id) as (RequestRow & { position: number })[]
+    return {
+      dispatch: id,
+      roots: roots === null ? [] : (JSON.parse(roots) as string[]),
+      // The row's boundary follows the grants; the first of them remembers where it began.
+      start: grants[0]?.from ?? boundary ?? unsaid,
+      grants,
+      requests: requests.map(({ position: _position, ...request }) => toRequest(request)),
     }
   }
 
@@ -234,19 +240,5 @@ export class BoundaryRecords implements EscalationRecords {
       last = parent
     }
     return ancestors
-  }
-
-  #above(ancestors: readonly DispatchRow[]): EscalationState['above'] {
-    if (ancestors.length === 0) return null
-    let level: BoundaryLevel = 'full'
-    let narrowed = false
-    for (const { id, boundary } of ancestors) {
-      const grants = (this.#statements.grants.all(id) as GrantRow[]).map(toGrant)
-      // A row from before boundaries says nothing about what its children may have.
-      const now = grants.at(-1)?.to ?? boundary ?? 'full'
-      if (boundaryRank(now) < boundaryRank(level)) level = now
-      narrowed ||= grants.some(({ way }) => way === 'narrowed')
-    }
-    return { level, narrowed }
   }
 }

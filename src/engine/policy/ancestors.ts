@@ -1,0 +1,52 @@
+import { boundaryRank } from '../../shared/boundary.ts'
+import type { EffectiveConfig } from '../../shared/config.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { BoundaryRequest } from '../../shared/escalation.ts'
+import { someHostCovers } from '../../shared/hosts.ts'
+import type { DispatchId } from '../../shared/ids.ts'
+import type { Contract } from '../base/contract.ts'
+import type { Ancestor, EscalationState } from '../base/escalation.ts'
+import { networkAt } from './capabilities.ts'
+import { current, opensGrantedOnly } from './step.ts'
+
+/** What an ancestor goes by besides its grants. */
+export type Bound = { readonly contract: Contract; readonly config: EffectiveConfig }
+
+/** One that is not in it has nothing to give. */
+export type Bounds = ReadonlyMap<DispatchId, Bound>
+
+type Wish = Pick<BoundaryRequest, 'to' | 'hosts'>
+
+function lackedBy(ancestor: Ancestor, { to, hosts }: Wish, bounds: Bounds): string | null {
+  const now = current(ancestor)
+  if (boundaryRank(to) > boundaryRank(now.level)) return `boundary ${to}: its parent has ${now.level}`
+  if (hosts.length === 0) return null
+  const bound = bounds.get(ancestor.dispatch)
+  if (bound === undefined) return `${hosts.join(', ')}: what its parent may reach is not known`
+  const grantedOnly = opensGrantedOnly(ancestor)
+  const { mode, allow } = networkAt(bound.contract, now.level, now.hosts, bound.config, grantedOnly)
+  const beyond = mode === 'open' ? undefined : hosts.find((host) => !someHostCovers(allow, host))
+  return beyond === undefined ? null : `${beyond}: its parent may not reach it itself`
+}
+
+/** Why a child cannot have what it wishes for: an ancestor lacks it. Null: none does. */
+function beyondAncestors({ ancestors }: EscalationState, wish: Wish, bounds: Bounds): string | null {
+  for (const ancestor of ancestors) {
+    const lack = lackedBy(ancestor, wish, bounds)
+    if (lack !== null) return lack
+  }
+  return null
+}
+
+export const isBeyondAncestors = (state: EscalationState, wish: Wish, bounds: Bounds): boolean =>
+  beyondAncestors(state, wish, bounds) !== null
+
+/** As when it is spawned: a child never has more than its parent, whoever says yes. (escape: child-granted-host) */
+export function refuseBeyondAncestors(state: EscalationState, wish: Wish, bounds: Bounds): void {
+  const lack = beyondAncestors(state, wish, bounds)
+  if (lack === null) return
+  throw new OrangeryError('boundary.beyond_parent', lack, {
+    kind: 'refused',
+    hint: 'Widen the parent first.',
+  })
+}
