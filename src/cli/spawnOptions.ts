@@ -194,9 +194,15 @@ export function spawnInput(options: SpawnOptions, command: readonly string[]): S
       hint: 'Give the agent its task with --prompt.',
     })
   }
+  // An empty word is a variable that was not set: neither the legacy mode nor the folder may then be our guess.
+  if (options.sandbox === '') {
+    throw new OrangeryError('usage.empty_sandbox', '--sandbox: it is empty', {
+      kind: 'usage',
+      hint: 'It takes read-only, workspace-write or full.',
+    })
+  }
   const text = contractText(options)
   const spec = text === undefined ? null : parseSandboxSpec(text)
-  // An empty word is a variable that was not set; taken as this folder it would let an agent loose on the wrong one.
   if (options.dir?.includes('') === true) {
     throw new OrangeryError('usage.empty_dir', '--dir: it is empty', {
       kind: 'usage',

@@ -71,6 +71,11 @@ test('window and command line record 1,000 dispatches at once: no row lost, nobo
     expect(new Set(rows.map(({ sandbox_spec }) => sandbox_spec))).toEqual(new Set(['{ }']))
     const of = (status: string) => rows.filter((row) => row.status === status).length
     expect([of('completed'), of('preflight_failed')]).toEqual([20, 980])
+    // One more than a single call gives: none is left out of a longer list.
+    const [last] = await recordSome(window, place.folder, 1)
+    const listed = await place.orangery('dispatch', 'list', '--limit', '5000', '--json')
+    const ids = (JSON.parse(listed.stdout) as { id: string }[]).map(({ id }) => id)
+    expect(new Set(ids)).toEqual(new Set([...made, last]))
   } finally {
     database.close()
     listening.abort()

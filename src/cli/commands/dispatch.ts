@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { LoggedEvent } from '../../shared/events.ts'
 import { parseSandboxSpec } from '../../shared/spec.ts'
+import type { Client } from '../../shared/api.ts'
 import { withClient } from '../connect.ts'
 import { printError } from '../failure.ts'
 import { detailJson, withExactNumbers } from '../exactSpec.ts'
@@ -13,7 +14,7 @@ import { printNotes } from './archive.ts'
 import { renderDetail, renderEvent, renderList } from './dispatch.render.ts'
 import { attach } from './dispatch.shell.ts'
 import { exitCodeOf, waitUntilEnded } from './dispatch.wait.ts'
-import { isTerminal } from '../../shared/dispatch.ts'
+import { isTerminal, type DispatchRow } from '../../shared/dispatch.ts'
 import { warnOf } from '../warnings.ts'
 
 type Json = { readonly json?: boolean }
@@ -36,16 +37,34 @@ async function spawnDispatch(command: readonly string[], options: SpawnOptions &
 }
 
 function parseLimit(text: string): number {
-  if (/^[1-9]\d*$/.test(text)) return Math.min(1000, Number(text))
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text)
   throw new OrangeryError('usage.limit', `--limit ${text}: not a number of rows`, {
     kind: 'usage',
-    hint: 'It is a number from 1 to 1000.',
+    hint: 'It is a number from 1 on.',
   })
+}
+
+/** No single call gives more. */
+const rowsPerCall = 1_000
+
+async function newest(client: Client, limit: number): Promise<DispatchRow[]> {
+  const rows: DispatchRow[] = []
+  while (rows.length < limit) {
+    const before = rows.at(-1)?.id
+    const wanted = Math.min(rowsPerCall, limit - rows.length)
+    const page = await client.call('dispatch.list', {
+      limit: wanted,
+      ...(before === undefined ? {} : { before }),
+    })
+    rows.push(...page)
+    if (page.length < wanted) break
+  }
+  return rows
 }
 
 async function listDispatches(options: Json & { limit: string; tree?: boolean }) {
   const limit = parseLimit(options.limit)
-  const rows = await withClient((client) => client.call('dispatch.list', { limit }))
+  const rows = await withClient((client) => newest(client, limit))
   if (options.json) printJson(rows)
   else print(renderList(rows, options.tree === true))
 }
