@@ -227,8 +227,9 @@ export const api = {
   'changeset.escalate': procedure(reference.extend({ why: z.string().nullable() }), changesetSchema),
   /** Brings a rejected or abandoned changeset back to review. */
   'changeset.restore': procedure(reference, z.object({ id: dispatchIdSchema, state: changesetStateSchema })),
-  'changeset.export': procedure(
-    reference.extend({ format: z.enum(exportFormats) }),
+  /** A file in pieces, however large it is. What was left out comes with the first. */
+  'changeset.export': stream(
+    reference.extend({ format: z.enum(exportFormats), include_ignored: z.boolean().default(false) }),
     z.object({ name: z.string(), data_b64: z.string(), left_out: leftOut }),
   ),
   'changeset.undo': procedure(reference.extend({ when: landsWhen }), applyResultSchema),

@@ -90,6 +90,8 @@ test('what cannot be committed is refused before anything lands', async () => {
   for (const [request, error] of refusals)
     await expect(bench.changesets.apply(id, request, 'anna')).rejects.toMatchObject(error)
   expect(await filesIn(bench)).toBe(before)
+  // A refusal leaves the decisions as they were: nobody has approved what did not land.
+  expect(bench.store.changesets.decisions(id)).toEqual([])
   const outside = await bench.dispatch('echo x > ../plain/x')
   await expect(bench.changesets.apply(outside.id, to('new'), 'anna')).rejects.toMatchObject({
     code: 'changeset.no_repository',
@@ -99,6 +101,32 @@ test('what cannot be committed is refused before anything lands', async () => {
   const { notes, commit } = await bench.changesets.apply(both.id, to('new'), 'anna')
   expect(notes).toEqual([expect.stringContaining(`${bench.roots[1]} is in no git repository`)])
   expect(commit?.oid).toBe(await gitIn(bench.root, 'rev-parse', 'new'))
+})
+
+test('in a repository named by SHA-256 deletions are committed, and commits that stay behind are told', async () => {
+  await using bench = await Bench.make()
+  await bench.user(
+    `${setUp.replace('init', 'init --object-format=sha256')}; echo a > a; echo d > d; git add .; git commit -qm first`,
+  )
+  const { id } = await bench.dispatch(`${asAgent}; rm d; echo b > a; git commit -qam own`)
+  const { dropped } = await bench.changesets.get(id)
+  expect(dropped).toContainEqual(
+    expect.objectContaining({ path: '.git/refs/heads/main', why: expect.stringContaining('SHA-256') }),
+  )
+  const { notes, commit } = await bench.changesets.apply(id, to('main'), 'anna')
+  expect(notes).toBeUndefined()
+  expect(await gitIn(bench.root, 'ls-tree', '--name-only', commit!.oid)).toBe('a')
+  expect(await gitIn(bench.root, 'status', '--porcelain')).toBe('')
+})
+
+test('an undo tells as many files as the apply did, empty folders and renamed files among them', async () => {
+  await using bench = await Bench.make()
+  await bench.user('seq 20 > old; echo same > t; echo gone > gone')
+  const { id } = await bench.dispatch('mv old new; mkdir empty; ln -s new link; rm gone; echo x > there')
+  await bench.user('echo x > there')
+  const { applied } = await bench.changesets.apply(id, all, 'anna')
+  expect(applied.map(({ path }) => path)).toEqual(['empty', 'gone', 'link', 'new', 'there'])
+  expect((await bench.changesets.undo(id, 'anna')).applied).toEqual(applied)
 })
 
 test('roots in several repositories get a commit each', async () => {
@@ -158,6 +186,6 @@ test('a file too large for a patch is left out of it and named, and git takes th
   expect(left_out).toEqual(['large'])
   await writeFile(join(bench.folder, 'patch'), text)
   expect((await run('git', ['apply', '../patch'], { cwd: bench.root })).stderr.toString()).toBe('')
-  expect((await bench.changesets.export(id, 'patch')).left_out).toEqual(['large'])
+  expect((await bench.changesets.export(id, { format: 'patch' })).left_out).toEqual(['large'])
   expect((await bench.changesets.diff(id, { path: 'large' })).text).toContain('Binary files')
 })

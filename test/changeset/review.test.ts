@@ -305,31 +305,38 @@ test('what lands can become one commit of the user, on a branch he names, withou
 test('a changeset is exported as a mail for git am, a tarball and a document', async () => {
   await using bench = await Bench.make()
   await bench.user(
-    'git init -q -b main; git config user.name U; git config user.email u@x; echo a > a; git add .; git commit -qm first',
+    'git init -q -b main; git config user.name U; git config user.email u@x; echo a > a; echo "*.o" > .gitignore; git add .; git commit -qm first',
   )
   const { id } = await bench.dispatch(
-    `echo b >> a; mkdir -p long/${'x'.repeat(120)}; ln -s ../a long/l; echo n > long/${'x'.repeat(120)}/n`,
+    `echo b >> a; mkdir built; echo o > built/o.o; mkdir -p long/${'x'.repeat(120)}; ln -s ../a long/l; echo n > long/${'x'.repeat(120)}/n`,
   )
-  const patch = await bench.changesets.export(id, 'patch')
+  const patch = await bench.exported(id, 'patch')
   const twin = join(bench.folder, 'twin')
   await run('git', ['clone', '-q', bench.root, twin])
   const am = await run('git', ['-c', 'user.name=x', '-c', 'user.email=x@x', 'am', '-q'], {
     cwd: twin,
-    input: patch.data,
+    input: patch,
   })
   expect(am.stderr.toString()).toBe('')
-  const tar = await bench.changesets.export(id, 'tar')
-  const names = await run('tar', ['-tf', '-'], { input: tar.data })
-  expect(names.stdout.toString().trim().split('\n')).toEqual([
-    'a',
-    'long/',
-    'long/l',
-    `long/${'x'.repeat(120)}/`,
-    `long/${'x'.repeat(120)}/n`,
-  ])
-  const document = JSON.parse((await bench.changesets.export(id, 'json')).data.toString()) as { diff: string }
+  const namesIn = async (includeIgnored: boolean) =>
+    (await run('tar', ['-tf', '-'], { input: await bench.exported(id, 'tar', includeIgnored) })).stdout
+      .toString()
+      .trim()
+      .split('\n')
+  const results = ['a', 'long/', 'long/l', `long/${'x'.repeat(120)}/`, `long/${'x'.repeat(120)}/n`]
+  expect(await namesIn(false)).toEqual(results)
+  // Ignored files, and folders that hold nothing else, only when asked for.
+  expect(await namesIn(true)).toEqual(['a', 'built/', 'built/o.o', ...results.slice(1)])
+  const text = async (format: 'patch' | 'json', includeIgnored: boolean) =>
+    (await bench.exported(id, format, includeIgnored)).toString()
+  expect(await text('patch', false)).toContain(': 3 files, +3 -0')
+  expect(await text('patch', true)).toContain('b/built/o.o')
+  const document = JSON.parse(await text('json', false)) as { diff: string }
+  expect(document.diff).not.toContain('built/')
   expect(document.diff).toContain('+b')
-  await bench.changesets.apply(id, all, 'anna')
+  await bench.changesets.apply(id, { all: true, include_ignored: true }, 'anna')
+  // What has landed is exported as it was reviewed, not as the nothing that is left.
+  expect(await namesIn(false)).toEqual(results)
   expect(await readFile(join(twin, 'a'), 'utf8')).toBe(await readFile(join(bench.root, 'a'), 'utf8'))
 })
 

@@ -1,8 +1,6 @@
-import { writeFileSync } from 'node:fs'
 import type { Command } from 'commander'
-import type { ApplyResult, ExportFormat, Verdict } from '../../shared/changeset.ts'
-import { diffScopes, exportFormats, verdicts } from '../../shared/changeset.ts'
-import type { Output } from '../../shared/api.ts'
+import type { ApplyResult, Verdict } from '../../shared/changeset.ts'
+import { diffScopes, verdicts } from '../../shared/changeset.ts'
 import { exitCodes, OrangeryError } from '../../shared/errors.ts'
 import { withClient } from '../connect.ts'
 import { printError } from '../failure.ts'
@@ -19,6 +17,7 @@ import {
   renderPreview,
   renderWaiting,
 } from './changeset.render.ts'
+import { bytesOf, registerExport, warnIfCut, warnIfLeftOut } from './changeset.export.ts'
 import { oneOf, registerSettling } from './changeset.settling.ts'
 
 type Json = { readonly json?: boolean }
@@ -39,24 +38,6 @@ async function peek(id: string, options: Json) {
   const glimpses = await withClient((client) => client.call('changeset.peek', { id }))
   if (options.json) printJson(glimpses)
   else print(renderGlimpses(glimpses))
-}
-
-type Diff = Output<'changeset.diff'>
-
-/** The diff as git wrote it: content in another encoding than UTF-8 would not survive as text. */
-const bytesOf = ({ text, text_b64 }: Diff) =>
-  text_b64 === undefined ? Buffer.from(text) : Buffer.from(text_b64, 'base64')
-
-function warnIfCut({ truncated }: Diff, id: string): void {
-  if (!truncated) return
-  printError(`${id}: the diff is too long and ends early`, 'Read it file by file with --path.')
-  process.exitCode = exitCodes.input
-}
-
-function warnIfLeftOut({ left_out: names }: Pick<Diff, 'left_out'>): void {
-  if (names === undefined) return
-  const hint = 'A file this large lands only by `orangery changeset apply`.'
-  printError(`too large for a patch and left out: ${names.join(', ')}`, hint)
 }
 
 type DiffOptions = Json & {
@@ -229,45 +210,6 @@ async function restore(id: string, options: Json) {
   reportState(await withClient((client) => client.call('changeset.restore', { id })), options)
 }
 
-async function exportAs(id: string, format: ExportFormat): Promise<Buffer> {
-  const exported = await withClient((client) => client.call('changeset.export', { id, format }))
-  warnIfLeftOut(exported)
-  return Buffer.from(exported.data_b64, 'base64')
-}
-
-type ExportOptions = Json & {
-  readonly output?: string
-  readonly includeIgnored?: boolean
-  readonly format?: string
-}
-
-async function exportChangeset(id: string, options: ExportOptions) {
-  const format = options.format === undefined ? undefined : oneOf(exportFormats, options.format, 'format')
-  const bytes = format === undefined ? await exportDiff(id, options) : await exportAs(id, format)
-  if (options.output === undefined) return void process.stdout.write(bytes)
-  try {
-    writeFileSync(options.output, bytes, { flag: 'wx' })
-  } catch (error) {
-    const exists = (error as NodeJS.ErrnoException).code === 'EEXIST'
-    throw new OrangeryError(
-      'cli.output_file',
-      `--output ${options.output}: ${exists ? 'it is there already' : 'cannot be written'}`,
-      { kind: 'cannot_create', hint: 'Name a file that does not exist, in a folder you may write to.' },
-    )
-  }
-}
-
-function exportDiff(id: string, options: ExportOptions): Promise<Buffer> {
-  return withClient(async (client) => {
-    const diff = await client.call('changeset.diff', { id, include_ignored: options.includeIgnored === true })
-    warnIfCut(diff, id)
-    warnIfLeftOut(diff)
-    if (!options.json) return bytesOf(diff)
-    const changeset = await client.call('changeset.get', { id })
-    return Buffer.from(`${JSON.stringify({ changeset, diff }, null, 2)}\n`)
-  })
-}
-
 export function registerChangeset(program: Command): void {
   const changeset = program
     .command('changeset')
@@ -403,14 +345,5 @@ Examples:
 
   registerSettling(changeset)
 
-  changeset
-    .command('export <id>')
-    .summary('the changeset as a patch, or as JSON for another reviewer')
-    .description('Writes the changeset as a patch, or with --json as one document for another reviewer.')
-    .option('-o, --output <file>', 'write to this new file (default: standard output)')
-    .option('--format <format>', 'patch (a mail for git am), tar or json')
-    .option('--include-ignored', 'ignored files too')
-    .option('--json', 'the changeset and its diff as JSON')
-    .addHelpText('after', '\nExample:\n  orangery changeset export 20260128 -o fix.patch')
-    .action(exportChangeset)
+  registerExport(changeset)
 }

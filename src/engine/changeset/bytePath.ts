@@ -35,6 +35,12 @@ export function parentOf(path: BytePath): BytePath {
   const cut = path.lastIndexOf('/')
   return (cut === -1 ? '' : path.slice(0, cut)) as BytePath
 }
+/** Every folder above it, the nearest first, without the root. */
+export function parentsOf(path: BytePath): BytePath[] {
+  const found: BytePath[] = []
+  for (let at = parentOf(path); at !== ''; at = parentOf(at)) found.push(at)
+  return found
+}
 export function nameOf(path: BytePath): string {
   return path.slice(path.lastIndexOf('/') + 1)
 }

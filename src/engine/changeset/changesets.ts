@@ -5,7 +5,6 @@ import type {
   Changeset,
   ChangesetState,
   Conflicts,
-  ExportFormat,
   Glimpse,
   Verdict,
 } from '../../shared/changeset.ts'
@@ -35,7 +34,7 @@ import { landedPaths } from './landedPaths.ts'
 import { PackWriter } from './packWriter.ts'
 import { planApply } from './planApply.ts'
 import { peekWorkspace } from './peek.ts'
-import { ChangesetReader, turnOf, type DiffOptions, type Exported } from './reader.ts'
+import { ChangesetReader, turnOf, type DiffOptions, type Exported, type ExportOptions } from './reader.ts'
 import { revisionOf, SavedManifests } from './saved.ts'
 import { sidesOf } from './scan.ts'
 import { hasOpenJournal, recoverChangeset, type ApplyContext } from './transaction.ts'
@@ -125,7 +124,8 @@ export interface Changesets {
   reworkPrompt(id: DispatchId, last?: string): Promise<string | null>
   /** Flags it to a human, or takes the flag back. */
   escalate(id: DispatchId, why: string | null): Promise<Changeset>
-  export(id: DispatchId, format: ExportFormat): Promise<Exported>
+  /** Nothing of it is held in memory beyond a piece, be it as large as it may. */
+  export(id: DispatchId, options: ExportOptions): Promise<Exported>
   /** Says what becomes of a path that a crash left neither old nor new, and brings the apply to its end. */
   settle(id: DispatchId, place: Place, choice: 'mine' | 'theirs'): Promise<Ended>
   /** Lets go of what was abandoned more than 30 days ago. */
@@ -269,7 +269,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       new Map([...(await landedPaths(context, find(id)))].map(([path, hash]) => [toText(path), hash])),
     get: (id) => reader.get(id),
     diff: (id, wanted, by = '') => reader.diff(id, wanted, by),
-    export: (id, format) => reader.export(id, format),
+    export: (id, wanted) => reader.export(id, wanted),
     reworkPrompt: (id, last = '') => reader.reworkPrompt(id, last),
 
     async list() {
@@ -335,10 +335,11 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       if (revision !== undefined && revision !== record.revision) throw movedOn(record)
       const view = await reader.view(record)
       const selection = { all, includeIgnored: include_ignored }
-      if (all) approveSelected(records, record, view, selection, by)
       let plan: CommitPlan | undefined
       const result = await applyChangeset(context, record, view, selection, by, async (landed) => {
         if (commit !== undefined) plan = await planCommit(context, record, view.manifest, landed, commit)
+        // Not before it is sure to begin: what is refused leaves the decisions as they were.
+        if (all) approveSelected(records, record, view, selection, by)
       })
       return await landCommit(context, record, view.manifest, result, commit, plan)
     },

@@ -2,11 +2,11 @@ import { chmod, mkdir, mkdtemp, open, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
-import { fromBytes, parentOf, toBytes, toText, type BytePath } from './bytePath.ts'
+import { fromBytes, parentOf, parentsOf, toBytes, toText, type BytePath } from './bytePath.ts'
 import { mergeTexts } from './conflicts.ts'
 import type { Side } from './manifest.ts'
 import type { BlobReader } from './objects.ts'
-import { userGit, userGitBytes } from './userGit.ts'
+import { askGit, userGit, userGitBytes } from './userGit.ts'
 
 /** What a path of a repository holds, as git's own lists say it. */
 export type GitItem = { readonly mode: string; readonly oid: string }
@@ -77,12 +77,6 @@ const sideOf =
 
 export function sameItem(a: GitItem | null, b: GitItem | null): boolean {
   return a === null || b === null ? a === b : a.mode === b.mode && a.oid === b.oid
-}
-
-function parentsOf(path: BytePath): BytePath[] {
-  const found: BytePath[] = []
-  for (let at = parentOf(path); at !== ''; at = parentOf(at)) found.push(at)
-  return found
 }
 
 /** Undefined where the two changes contradict each other. */
@@ -217,12 +211,14 @@ export async function updateIndex(
   items: readonly ChangedItem[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<void> {
+  if (items.length === 0) return
+  const isLong = (await askGit(['rev-parse', '--show-object-format'], top)) === 'sha256'
+  const none = '0'.repeat(isLong ? 64 : 40)
   const row = ({ path, item }: ChangedItem) => {
-    const head = item === null ? `0 ${'0'.repeat(40)}\t` : `${item.mode} ${item.oid}\t`
+    const head = item === null ? `0 ${none}\t` : `${item.mode} ${item.oid}\t`
     return Buffer.concat([Buffer.from(head), toBytes(path), zero])
   }
   const ordered = items.toSorted((a, b) => Number(a.item !== null) - Number(b.item !== null))
-  if (ordered.length === 0) return
   const input = Buffer.concat(ordered.map(row))
   await userGit(['update-index', '-z', '--index-info'], { cwd: top, env, input })
 }

@@ -110,7 +110,13 @@ export async function captureCommits(
   const commits: Commit[] = []
   const problems: { root: string; path: string; why: string }[] = []
   for (const repository of await repositoriesOf(workspace)) {
-    const tips = await changedTips(repository, disk)
+    const { tips, foreign } = await changedTips(repository, disk)
+    for (const ref of foreign)
+      problems.push({
+        root: repository.root,
+        path: `${gitPath(repository)}/${ref}`,
+        why: 'its commits are named by SHA-256 and were not imported',
+      })
     if (tips.length === 0) continue
     try {
       const env = { GIT_ALTERNATE_OBJECT_DIRECTORIES: join(repository.realGit, 'objects') }
@@ -148,23 +154,24 @@ function gitPath({ submodule }: Repository): string {
 async function changedTips(
   { root, submodule, agentGit, realGit }: Repository,
   disk: Disk,
-): Promise<Commit[]> {
+): Promise<{ tips: Commit[]; foreign: string[] }> {
   await using tree = new Tree(agentGit, disk)
   const tips = new Map<string, string>()
   for (const line of ((await readSmall(tree, fromText('packed-refs'))) ?? '').split('\n')) {
-    const match = /^([0-9a-f]{40}) (refs\/heads\/.+)$/.exec(line)
+    const match = /^([0-9a-f]{40,64}) (refs\/heads\/.+)$/.exec(line)
     if (match?.[1] !== undefined && match[2] !== undefined) tips.set(match[2], match[1])
   }
   for (const path of await filesBelow(tree, fromText('refs/heads'), 6)) {
     const value = (await readSmall(tree, path))?.trim() ?? ''
-    if (/^[0-9a-f]{40}$/.test(value)) tips.set(path, value)
+    if (isOid.test(value)) tips.set(path, value)
   }
   const head = (await readSmall(tree, fromText('HEAD')))?.trim() ?? ''
-  if (/^[0-9a-f]{40}$/.test(head)) tips.set('HEAD', head)
+  if (isOid.test(head)) tips.set('HEAD', head)
   // The layer of the agent has it only if it switched branches.
   await using real = new Tree(realGit, disk)
   const checkedOut = head === '' ? ((await readSmall(real, fromText('HEAD')))?.trim() ?? '') : head
   const changed: Commit[] = []
+  const foreign: string[] = []
   for (const [ref, oid] of tips) {
     const isSafe = ref === 'HEAD' || (await tryGit(['check-ref-format', ref])).code === 0
     if (!isSafe || !/^[\x21-\x7e]+$/.test(ref)) continue
@@ -172,7 +179,8 @@ async function changedTips(
       gitDir: realGit,
     })
     const base = known.code === 0 ? known.stdout.toString().trim() : await headOf(realGit)
-    if (base !== oid)
+    if (base !== oid && oid.length > 40) foreign.push(ref)
+    else if (base !== oid)
       changed.push({
         root,
         ref,
@@ -182,8 +190,9 @@ async function changedTips(
         ...(ref === 'HEAD' || checkedOut === `ref: ${ref}` ? { head: true } : {}),
       })
   }
-  return changed
+  return { tips: changed, foreign }
 }
+const isOid = /^([0-9a-f]{40}|[0-9a-f]{64})$/
 
 async function headOf(realGit: string): Promise<string | null> {
   const head = await tryGit(['rev-parse', '--verify', '--quiet', 'HEAD'], { gitDir: realGit })

@@ -1,11 +1,12 @@
-import type { Changeset } from '../../shared/changeset.ts'
+import type { ChangedFile, Changeset } from '../../shared/changeset.ts'
 import { toBytes } from './bytePath.ts'
 import type { Entry } from './manifest.ts'
 import type { BlobReader } from './objects.ts'
 
-/** A mail that `git am` and `git apply` take. */
-export function asMail(changeset: Changeset, diff: Buffer): Buffer {
-  const subject = `Changeset ${changeset.id}: ${changeset.files.length} files, +${changeset.insertions} -${changeset.deletions}`
+/** A mail that `git am` and `git apply` take. `files`: those that are in it. */
+export function asMail(changeset: Changeset, files: readonly ChangedFile[], diff: Buffer): Buffer {
+  const sum = (of: 'insertions' | 'deletions') => files.reduce((total, file) => total + file[of], 0)
+  const subject = `Changeset ${changeset.id}: ${files.length} files, +${sum('insertions')} -${sum('deletions')}`
   const head = [
     `From ${'0'.repeat(40)} Mon Sep 17 00:00:00 2001`,
     'From: Orangery <orangery@localhost>',
@@ -19,34 +20,51 @@ export function asMail(changeset: Changeset, diff: Buffer): Buffer {
   return Buffer.concat([Buffer.from(`${head}\n`), diff, Buffer.from('-- \norangery\n\n')])
 }
 
-/** What the agent left, as a tar archive; deletions are not in it. Names that tar's own fields cannot hold go into pax records. */
-export async function asTar(
+/**
+ * What the agent left, as a tar archive, piece by piece: a large one is never held. Deletions are not in it. Names and
+ * sizes that tar's own fields cannot hold go into pax records.
+ */
+export async function* asTar(
   entries: readonly Entry[],
   folderOf: (root: string) => string,
   blobs: BlobReader,
-): Promise<Buffer> {
-  const parts: Buffer[] = []
-  const add = (name: Buffer, mode: number, type: '0' | '2' | '5', content: Buffer, link: Buffer) => {
-    const records = [
-      ...(name.length > 100 ? [paxRecord('path', name)] : []),
-      ...(link.length > 100 ? [paxRecord('linkpath', link)] : []),
-    ]
-    if (records.length > 0) {
-      const body = Buffer.concat(records)
-      parts.push(tarHeader(Buffer.from('pax'), 0o644, 'x', body.length, Buffer.alloc(0)), padded(body))
-    }
-    parts.push(tarHeader(name, mode, type, content.length, link), padded(content))
-  }
-  const nothing = Buffer.alloc(0)
+): AsyncGenerator<Buffer> {
   for (const { root, path, result } of entries) {
     const folder = folderOf(root)
     const name = Buffer.concat([Buffer.from(folder === '' ? '' : `${folder}/`), toBytes(path)])
     if (result?.kind === 'directory')
-      add(Buffer.concat([name, Buffer.from('/')]), result.mode, '5', nothing, nothing)
-    if (result?.kind === 'symlink') add(name, 0o777, '2', nothing, await blobs.read(result.oid))
-    if (result?.kind === 'file') add(name, result.mode, '0', await blobs.read(result.oid), nothing)
+      yield tarHead({ name: Buffer.concat([name, Buffer.from('/')]), mode: result.mode, type: '5' })
+    if (result?.kind === 'symlink')
+      yield tarHead({ name, mode: 0o777, type: '2', link: await blobs.read(result.oid) })
+    if (result?.kind === 'file') {
+      yield tarHead({ name, mode: result.mode, type: '0', size: result.size })
+      yield* blobs.stream(result.oid)
+      yield padding(result.size)
+    }
   }
-  return Buffer.concat([...parts, Buffer.alloc(1024)])
+  yield Buffer.alloc(1024)
+}
+
+type TarItem = {
+  readonly name: Buffer
+  readonly mode: number
+  readonly type: '0' | '2' | '5' | 'x'
+  readonly size?: number
+  readonly link?: Buffer
+}
+const largestField = 8 * 1024 ** 3 - 1
+
+function tarHead(item: TarItem): Buffer {
+  const { name, size = 0, link = Buffer.alloc(0) } = item
+  const records = Buffer.concat([
+    ...(name.length > 100 ? [paxRecord('path', name)] : []),
+    ...(link.length > 100 ? [paxRecord('linkpath', link)] : []),
+    ...(size > largestField ? [paxRecord('size', Buffer.from(String(size)))] : []),
+  ])
+  const head = tarHeader({ ...item, size: size > largestField ? 0 : size })
+  if (records.length === 0) return head
+  const above = tarHeader({ name: Buffer.from('pax'), mode: 0o644, type: 'x', size: records.length })
+  return Buffer.concat([above, records, padding(records.length), head])
 }
 
 function paxRecord(key: string, value: Buffer): Buffer {
@@ -56,11 +74,11 @@ function paxRecord(key: string, value: Buffer): Buffer {
   return Buffer.concat([Buffer.from(String(length)), body])
 }
 
-function padded(content: Buffer): Buffer {
-  return Buffer.concat([content, Buffer.alloc((512 - (content.length % 512)) % 512)])
+function padding(size: number): Buffer {
+  return Buffer.alloc((512 - (size % 512)) % 512)
 }
 
-function tarHeader(name: Buffer, mode: number, type: string, size: number, link: Buffer): Buffer {
+function tarHeader({ name, mode, type, size = 0, link = Buffer.alloc(0) }: TarItem): Buffer {
   const header = Buffer.alloc(512)
   const octal = (value: number, at: number, width: number) =>
     header.write(value.toString(8).padStart(width - 1, '0'), at, 'latin1')

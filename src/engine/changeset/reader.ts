@@ -6,7 +6,7 @@ import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import { stoppedAt, type ApplyContext } from './transaction.ts'
 import { readBases } from './bases.ts'
-import { toText } from './bytePath.ts'
+import { parentsOf, toText } from './bytePath.ts'
 import { readCopies } from './copies.ts'
 import { diffText, type DiffPair, type DiffText } from './diffText.ts'
 import { asMail, asTar } from './exports.ts'
@@ -30,12 +30,15 @@ export type DiffOptions = {
   readonly maxBytes?: number | undefined
 }
 const largestDiff = 64 * 1024 * 1024
-const largestExport = 256 * 1024 * 1024
+const largestPatch = 256 * 1024 * 1024
+const pieceBytes = 64 * 1024
 const largestLog = 32 * 1024 * 1024
 
+export type ExportOptions = { readonly format: ExportFormat; readonly include_ignored?: boolean | undefined }
 export type Exported = {
   readonly name: string
-  readonly data: Buffer
+  /** Read once, to its end. */
+  readonly chunks: AsyncIterable<Buffer>
   /** Files too large for a patch. */
   readonly left_out?: string[]
 }
@@ -157,34 +160,43 @@ export class ChangesetReader {
     return [...pairs.values()].flat()
   }
 
-  async export(id: DispatchId, format: ExportFormat): Promise<Exported> {
+  async export(id: DispatchId, { format, include_ignored = false }: ExportOptions): Promise<Exported> {
     const record = this.find(id)
+    if (format === 'tar') return { name: `${id}.tar`, chunks: this.#tar(record, include_ignored) }
     const changeset = await this.get(id)
-    if (format === 'tar') {
-      const { manifest } = await this.view(record)
-      const landable = manifest.entries.filter((entry) => entry.refused === null)
-      const size = landable.reduce(
-        (sum, { result }) => sum + (result !== null && 'size' in result ? result.size : 0),
-        0,
-      )
-      if (size > largestExport) throw tooLarge(id, size)
-      const names = new Map(manifest.roots.map((root) => [root.path, root.name]))
-      await using blobs = new BlobReader(this.#gitDir(record))
-      const data = await asTar(landable, (root) => (names.size > 1 ? (names.get(root) ?? '') : ''), blobs)
-      return { name: `${id}.tar`, data }
-    }
-    const diff = await this.diff(id, { maxBytes: largestExport }, '')
-    if (diff.truncated) throw tooLarge(id, largestExport)
+    const diff = await this.diff(id, { include_ignored, maxBytes: largestPatch }, '')
+    if (diff.truncated) throw tooLarge(id, largestPatch)
     const bytes = diff.text_b64 === undefined ? Buffer.from(diff.text) : Buffer.from(diff.text_b64, 'base64')
     const leftOut = diff.left_out === undefined ? {} : { left_out: diff.left_out }
-    if (format === 'patch') return { name: `${id}.patch`, data: asMail(changeset, bytes), ...leftOut }
+    if (format === 'patch') {
+      const files = changeset.files.filter(({ ignored }) => include_ignored || !ignored)
+      return { name: `${id}.patch`, ...leftOut, chunks: inPieces(asMail(changeset, files, bytes)) }
+    }
     const document = {
       version: 1,
       changeset,
       diff: diff.text,
       ...(diff.text_b64 === undefined ? {} : { diff_b64: diff.text_b64 }),
     }
-    return { name: `${id}.json`, ...leftOut, data: Buffer.from(`${JSON.stringify(document, null, 2)}\n`) }
+    const text = Buffer.from(`${JSON.stringify(document, null, 2)}\n`)
+    return { name: `${id}.json`, ...leftOut, chunks: inPieces(text) }
+  }
+
+  async *#tar(record: ChangesetRecord, includeIgnored: boolean): AsyncGenerator<Buffer> {
+    const { manifest, files } = await this.#shown(record)
+    const chosen = files
+      .map(({ entry }) => entry)
+      .filter(({ refused, ignored }) => refused === null && (includeIgnored || !ignored))
+    // A folder comes with what is in it, and one that holds only what is left out stays away.
+    const keys = new Set(
+      chosen.flatMap(({ root, path }) =>
+        [path, ...parentsOf(path)].map((each) => entryKey({ root, path: each })),
+      ),
+    )
+    const entries = manifest.entries.filter((entry) => entry.refused === null && keys.has(entryKey(entry)))
+    const names = new Map(manifest.roots.map((root) => [root.path, root.name]))
+    await using blobs = new BlobReader(this.#gitDir(record))
+    yield* asTar(entries, (root) => (names.size > 1 ? (names.get(root) ?? '') : ''), blobs)
   }
 
   async reworkPrompt(id: DispatchId, last: string): Promise<string | null> {
@@ -303,6 +315,10 @@ export function chooseFiles(view: View, path: string, root: string | undefined):
   })
 }
 
+async function* inPieces(whole: Buffer): AsyncGenerator<Buffer> {
+  for (let at = 0; at < whole.length; at += pieceBytes) yield whole.subarray(at, at + pieceBytes)
+}
+
 const isOpen = (state: string) => state === 'active' || state === 'review'
 const isNoFolder = ({ base, result }: { base: { kind: string } | null; result: { kind: string } | null }) =>
   (result ?? base)?.kind !== 'directory'
@@ -311,6 +327,6 @@ function tooLarge(id: DispatchId, size: number): OrangeryError {
   const why = `it is larger than ${Math.round(size / 1024 ** 2)} MB`
   return new OrangeryError('changeset.too_large', `cannot export changeset ${id}: ${why}`, {
     kind: 'cannot_create',
-    hint: 'Export single files with `changeset diff --path`, or apply it.',
+    hint: 'Export it as a tar, single files with `changeset diff --path`, or apply it.',
   })
 }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, mkdtemp, realpath } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
+import type { ExportFormat } from '../../shared/changeset.ts'
 import { makeDispatchId, type DispatchId } from '../../shared/ids.ts'
 import { layout, repoIdOf, type Layout } from '../base/paths.ts'
 import { run } from '../base/process.ts'
@@ -108,6 +109,14 @@ export class Bench implements AsyncDisposable {
     await this.agent(workspace, script)
     await this.changesets.capture(workspace, { final: true })
     return { id: workspace.id, workspace }
+  }
+
+  /** What an export would write. */
+  async exported(id: DispatchId, format: ExportFormat, includeIgnored = false): Promise<Buffer> {
+    const { chunks } = await this.changesets.export(id, { format, include_ignored: includeIgnored })
+    const read: Buffer[] = []
+    for await (const chunk of chunks) read.push(chunk)
+    return Buffer.concat(read)
   }
 
   /** Every path below the first root with its kind, mode and content hash. */

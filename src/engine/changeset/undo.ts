@@ -13,7 +13,7 @@ import { LockedFolders } from './scan.ts'
 import { orderSteps, type Operation, type Step } from './steps.ts'
 import { carryOut, newJournal, type ApplyContext } from './transaction.ts'
 import { Tree } from './tree.ts'
-import type { View } from './view.ts'
+import { readView, type View } from './view.ts'
 
 export async function undoChangeset(
   context: ApplyContext,
@@ -59,9 +59,13 @@ export async function undoChangeset(
     why: 'the apply was undone',
   })
   await carryOut(context, record, journal)
-  const applied = steps
-    .filter(({ before, after }) => (after ?? before)?.kind !== 'directory')
-    .map((step) => ({ root: step.root, ...namedPath(step.path) }))
+  // As the apply told it: one for each file a reviewer knows, be it an empty folder or under two names.
+  const applied = (await readView(gitDir, '', done.previous)).files
+    .flatMap(
+      ({ entry, from }) =>
+        [entry, ...(from === null ? [] : [from])].find((each) => touched.has(entryKey(each))) ?? [],
+    )
+    .map(({ root, path }) => ({ root, ...namedPath(path) }))
   return { id: record.id, state: 'review', applied, skipped: [] }
 }
 

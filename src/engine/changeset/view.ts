@@ -3,6 +3,7 @@ import type { ChangedFile, ChangeKind, Decision, Provenance, ReviewComment } fro
 import type { DecisionRecord } from '../base/changesetRecords.ts'
 import { fromText, isBelow, namedPath, parentOf, toText, type BytePath } from './bytePath.ts'
 import { entryKey, sameContent, type Entry, type Manifest, type Side } from './manifest.ts'
+import { largeFile } from './objects.ts'
 import { readPatch, type PatchFile, type PatchHunk } from './patch.ts'
 
 /** One file as a reviewer sees it: an entry, the entry it was renamed from, and its hunks. */
@@ -121,16 +122,17 @@ function signOf(side: Side | null): string {
 }
 
 /** A size such that all files below it together stay within the budget. */
-function largestWithin(entries: readonly Entry[], budget: number): number {
+export function largestWithin(entries: readonly Entry[], budget: number): number {
   const sizes = entries
     .map(({ base, result }) => Math.max(sizeOf(base) ?? 0, sizeOf(result) ?? 0))
     .toSorted((a, b) => a - b)
   let total = 0
   for (const size of sizes) {
     total += size * 2
-    if (total > budget) return Math.max(size, 1)
+    // What is larger than git's threshold is not read: this one must be.
+    if (total > budget) return Math.min(Math.max(size - 1, 1), largeFile)
   }
-  return 16 * 1024 * 1024
+  return largeFile
 }
 
 /** A decision counts for the content it was made on; whatever changed since is open again. */

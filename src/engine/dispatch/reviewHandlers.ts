@@ -41,9 +41,13 @@ export function reviewHandlers(
     },
     'changeset.escalate': ({ id, why }) => changesets.escalate(find(id), why),
     'changeset.restore': ({ id }, { by }) => restoreChangeset(parts, find(id), by),
-    'changeset.export': async ({ id, format }) => {
-      const { data, ...rest } = await changesets.export(find(id), format)
-      return { ...rest, data_b64: data.toString('base64') }
+    'changeset.export': async function* ({ id, ...wanted }) {
+      const { name, chunks, left_out: leftOut } = await changesets.export(find(id), wanted)
+      let first = leftOut === undefined ? {} : { left_out: leftOut }
+      for await (const chunk of chunks) {
+        yield { name, data_b64: chunk.toString('base64'), ...first }
+        first = {}
+      }
     },
   }
 }

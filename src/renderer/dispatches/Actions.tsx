@@ -11,10 +11,11 @@ import {
 import { useState } from 'react'
 import { exportFormats, type Changeset, type ExportFormat } from '../../shared/changeset.ts'
 import { isTerminal, type DispatchDetail, type DispatchRow } from '../../shared/dispatch.ts'
+import { useClient } from '../client/context.tsx'
 import { useAct } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Menu, MenuItem } from '../design/Menu.tsx'
-import { showToast } from '../design/toasts.ts'
+import { showError, showToast } from '../design/toasts.ts'
 import { ApplyDialog } from '../review/ApplyDialog.tsx'
 import { AbandonDialog, SendBackDialog, StopDialog } from '../review/Endings.tsx'
 import { tallyOf } from '../review/model.ts'
@@ -89,7 +90,14 @@ export function Actions({ row, changeset, worktree, commits, inGit }: ActionsPro
   const restore = useAct('changeset.restore', {
     onDone: () => showToast({ tone: 'good', title: 'Back in review' }),
   })
-  const save = useAct('changeset.export', { onDone: download })
+  const client = useClient()
+  const [isSaving, setSaving] = useState(false)
+  const save = (format: ExportFormat) => {
+    setSaving(true)
+    void download(client.open('changeset.export', { id, format }))
+      .catch(showError)
+      .finally(() => setSaving(false))
+  }
   const canApply = inReview && changeset !== undefined && whyNotApply(row, changeset) === null
   useKeys(canApply ? { p: () => setEnding('apply') } : {})
 
@@ -102,7 +110,7 @@ export function Actions({ row, changeset, worktree, commits, inGit }: ActionsPro
               look="quiet"
               icon={<Ellipsis size={16} />}
               aria-label="More actions"
-              disabled={save.isPending}
+              disabled={isSaving}
             />
           }
         >
@@ -116,11 +124,7 @@ export function Actions({ row, changeset, worktree, commits, inGit }: ActionsPro
           </MenuItem>
           {row.changeset !== null &&
             exportFormats.map((format) => (
-              <MenuItem
-                key={format}
-                icon={<Download size={14} />}
-                onSelect={() => save.mutate({ id, format })}
-              >
+              <MenuItem key={format} icon={<Download size={14} />} onSelect={() => save(format)}>
                 {exportWords[format]}
               </MenuItem>
             ))}

@@ -7,6 +7,8 @@ type AnyHandler = (input: unknown, ...rest: unknown[]) => unknown
 /** How long items of a stream are gathered into one message. */
 const batchMs = 10
 const batchItems = 500
+/** Pieces of a large file would otherwise be gathered by the hundred. */
+const batchLength = 1024 * 1024
 
 type OpenStream = { readonly abort: AbortController; acknowledged: number; wake: () => void }
 
@@ -62,23 +64,28 @@ export function serveChannel(
     const stream: OpenStream = { abort: new AbortController(), acknowledged: 0, wake: () => {} }
     streams.set(id, stream)
     let seq = 0
-    let batch: unknown[] = []
+    let batch: string[] = []
+    let length = 0
     let timer: ReturnType<typeof setTimeout> | undefined
     const flush = () => {
       clearTimeout(timer)
       timer = undefined
       if (batch.length === 0) return
-      send({ id, seq: ++seq, items: batch })
+      seq += 1
+      if (open) channel.send(`{"id":${id},"seq":${seq},"items":[${batch.join(',')}]}`)
       batch = []
+      length = 0
     }
     try {
       if (!Object.hasOwn(api, name) || api[name as Name].kind !== 'stream') throw unknownName(name)
       const handler = handlers[name as Name] as AnyHandler
       const items = handler(parseInput(name as Name, input), stream.abort.signal, caller)
       for await (const item of items as AsyncIterable<unknown>) {
-        batch.push(item)
+        const text = JSON.stringify(item)
+        batch.push(text)
+        length += text.length
         timer ??= setTimeout(flush, batchMs)
-        if (batch.length >= batchItems) flush()
+        if (batch.length >= batchItems || length >= batchLength) flush()
         while (seq - stream.acknowledged >= streamWindow && !stream.abort.signal.aborted) {
           await new Promise<void>((resolve) => {
             stream.wake = resolve

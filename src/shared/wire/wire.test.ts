@@ -95,6 +95,24 @@ test('a stream whose reader stands still is not read ahead without end', async (
   await reader.return?.(undefined)
 })
 
+test('large items are sent one by one: a reader that stands still holds up a few of them', async () => {
+  let produced = 0
+  const large = 'x'.repeat(2 * 1024 * 1024)
+  const client = connect({
+    changes: async function* (_input, signal) {
+      while (!signal.aborted && produced < 100) {
+        produced++
+        yield { ids: [large] }
+      }
+    },
+  })
+  const reader = client.open('changes', {})[Symbol.asyncIterator]()
+  expect((await reader.next()).value).toEqual({ ids: [large] })
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  expect(produced).toBeLessThan(20)
+  await reader.return?.(undefined)
+})
+
 test('leaving a stream aborts its handler', async () => {
   let aborted: () => void = () => {}
   const done = new Promise<void>((resolve) => {
