@@ -151,6 +151,59 @@ test('a host that was refused is named at once beside what the program prints, w
   expect(said.match(/was not reached/g)).toHaveLength(1)
 })
 
+/** What tries a host of its own name, by whatever way it knows. */
+const attempts: Readonly<Record<string, string>> = {
+  curl: 'curl -sS https://curl.example/',
+  socks: 'curl -sS -x "$ALL_PROXY" https://socks.example/',
+  git: 'git ls-remote https://git.example/x.git',
+  ssh: 'git ls-remote git@ssh.example:x.git',
+  wget: 'wget -nv -O- https://wget.example/',
+  npm: 'npm view x --registry https://npm.example/ --fetch-retries 0',
+  pip: 'python3 -m pip download --retries 0 --no-cache-dir -d /tmp/pip -i https://pip.example/ x',
+  go: 'GOPROXY=https://go.example GOSUMDB=off GOFLAGS=-mod=mod go list -m -versions example.org/x',
+  cargo: 'CARGO_NET_RETRY=0 cargo search x --index sparse+https://cargo.example/',
+  java: 'java -XX:TieredStopAtLevel=1 /tmp/Fetch.java',
+  node: `node -e 'fetch("https://node.example/")'`,
+  python: `python3 -c 'import socket; socket.create_connection(("python.example", 5432))'`,
+  bash: "bash -c ': </dev/tcp/bash.example/443'",
+}
+
+test('every program that is refused a host reads on its own stderr, before its own error, that it was Orangery and which host', async () => {
+  const fetch =
+    'class F { public static void main(String[] a) throws Exception { new java.net.Socket("java.example", 443); } }'
+  const script = Object.entries(attempts).map(
+    ([name, attempt]) =>
+      `if command -v $(echo ${name} | sed 's/socks/curl/;s/pip/pip3/;s/python/python3/') >/dev/null; then { ${attempt}; } 2>&1 >/dev/null | sed 's/^/${name}> /'; else echo '${name} is not here'; fi`,
+  )
+  const prepare = `echo '${fetch}' >/tmp/Fetch.java; cd /tmp`
+  // Quiet: nothing but what the programs themselves were told.
+  const ran = await run([
+    ...project(),
+    '-q',
+    '--outputs',
+    'restricted',
+    '--',
+    'sh',
+    '-c',
+    [prepare, ...script].join('\n'),
+  ])
+  for (const name of Object.keys(attempts)) {
+    if (ran.stdout.includes(`${name} is not here`)) continue
+    const said = ran.stdout.split('\n').filter((line) => line.startsWith(`${name}> `))
+    const told = said.findIndex((line) => line.startsWith(`${name}> orangery: ${name}.example`))
+    expect(said[told], `${name}: ${said.join('\n')}`).toMatch(/ was not reached: outputs are none$/)
+    // What the program makes of it comes after.
+    expect(said.slice(0, told).join(), name).not.toContain(`${name}.example`)
+    expect(said.length, name).toBeGreaterThan(1)
+  }
+  // What a program prints for others to read is left alone.
+  const json = `curl -sS https://curl.example/ >&2; echo '{"ok":true}'`
+  expect(await run([...project(), '--outputs', 'restricted', '--', 'sh', '-c', json])).toMatchObject({
+    stdout: '{"ok":true}\n',
+    stderr: expect.stringMatching(/^orangery: \S+: curl.example was not reached: .*\ncurl: /),
+  })
+}, 60_000)
+
 type Row = { id: string; status: string }
 async function runningId(): Promise<string> {
   const find = async () =>

@@ -79,11 +79,16 @@ export type TurnedAway = {
   readonly datagrams: number
 }
 
+/** A program's end of a connection, or of a question for a name, in the sandbox's own network. */
+export type Peer = { readonly protocol: 'tcp' | 'udp'; readonly port: number; readonly toPort: number }
+
 /** How the agent's stdio is connected: the caller's own descriptors, or those of a pty's slave side. */
 export type SandboxIo = {
   readonly stdin: number | 'ignore'
   readonly stdout: number
   readonly stderr: number
+  /** Somebody else writes there what the agent's programs are refused. */
+  readonly isAnnotated?: boolean
 }
 
 export interface RunningSandbox extends AsyncDisposable {
@@ -114,6 +119,8 @@ export interface RunningSandbox extends AsyncDisposable {
     onStarted?: (relay: ChildProcess) => void,
   ): Promise<void>
   stopRelay(): Promise<void>
+  /** Says a line on the stderr of the program that holds this end of a connection, if it has one to be spoken on. */
+  tell(peer: Peer, line: string): Promise<void>
   /** Null where the sandbox has no network of its own; readable until it is disposed of. */
   turnedAway(): TurnedAway | null
 }

@@ -46,7 +46,8 @@ export function terminalIo(size: Size): AgentIo {
   }
 }
 
-export async function pipeIo(directory: string): Promise<AgentIo> {
+/** `isAnnotated`: who reads them is told by us what was refused; the agent's programs need not be. */
+export async function pipeIo(directory: string, isAnnotated = false): Promise<AgentIo> {
   const [input, output, errors] = (await makePipes(directory, 3)) as [Pipe, Pipe, Pipe]
   const theirs = [input.read, output.write, errors.write]
   const stdin = new Socket({ fd: input.write, readable: false, writable: true })
@@ -65,7 +66,7 @@ export async function pipeIo(directory: string): Promise<AgentIo> {
   let pumping: Promise<unknown> = Promise.resolve()
   return {
     terminal: false,
-    sandbox: { stdin: input.read, stdout: output.write, stderr: errors.write },
+    sandbox: { stdin: input.read, stdout: output.write, stderr: errors.write, isAnnotated },
     start(sink) {
       handOver()
       const pump = async (name: OutputName) => {

@@ -89,7 +89,7 @@ export async function runForeground(
   try {
     // Before the row: what fails here leaves none.
     using _caretaker = leaveCaretaker({ dataDir: parts.layout.dataDir, configDir: parts.configDir })
-    using io = size === undefined ? await pipeIo(parts.runtime) : terminalIo(size)
+    using io = size === undefined ? await pipeIo(parts.runtime, onRefused !== undefined) : terminalIo(size)
     const job = await prepare(parts, size === undefined ? request : { ...request, size })
     onPrepared?.(job.contract)
     if (job.notes.length > 0) onNotes?.(job.notes)

@@ -108,9 +108,10 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     const { id, credentials, proxies } = job
     const { runtime } = parts
     const beforeDenial = (host: string, port: number | null) => this.#beforeDenial(host, port)
-    const relays: Pick<RunningSandbox, 'startRelay' | 'stopRelay'> = {
+    const relays: Pick<RunningSandbox, 'startRelay' | 'stopRelay' | 'tell'> = {
       startRelay: async (...relay) => (await sandbox).startRelay(...relay),
       stopRelay: async () => (await sandbox).stopRelay(),
+      tell: async (...said) => (await sandbox).tell(...said),
     }
     this.#network = new Network({
       id,

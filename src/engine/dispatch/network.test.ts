@@ -22,7 +22,7 @@ test('while something goes over, the log says now and then how much, and says no
   const network = new Network({
     id,
     runtime,
-    sandbox: { startRelay: async () => {}, stopRelay: async () => {} },
+    sandbox: { startRelay: async () => {}, tell: async () => {}, stopRelay: async () => {} },
     note: (event) => events.push(event),
     credentials: [],
     authority: null,

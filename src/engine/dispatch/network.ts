@@ -18,7 +18,7 @@ import { DecisionLog } from './decisionLog.ts'
 export type NetworkOptions = {
   readonly id: DispatchId
   readonly runtime: string
-  readonly sandbox: Pick<RunningSandbox, 'startRelay' | 'stopRelay'>
+  readonly sandbox: Pick<RunningSandbox, 'startRelay' | 'stopRelay' | 'tell'>
   readonly note: (event: EventBody) => void
   readonly credentials: readonly CredentialGrant[]
   /** Vouches for hosts whose TLS a secret lets us open. */
@@ -85,6 +85,7 @@ export class Network implements AsyncDisposable {
       authority: this.#options.authority,
       proxies: this.#options.proxies,
       onDecision: (decided) => this.#log.add(decided),
+      tell: (peer, line) => this.#options.sandbox.tell(peer, line),
       beforeDenial: ({ host, port }) => this.#options.beforeDenial(host, port),
     })
     const every = this.#options.carriedEveryMs ?? usualCarriedEveryMs

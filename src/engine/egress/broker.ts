@@ -8,7 +8,8 @@ import { OrangeryError } from '../../shared/errors.ts'
 import { aliasesFor } from './aliases.ts'
 import type { Authority } from './authority.ts'
 import { opensTls, parseCredential, type CredentialGrant } from './credentials.ts'
-import { defaultCaps, Gate, Unreachable, type Caps, type Decided } from './gate.ts'
+import { Unreachable } from './failures.ts'
+import { defaultCaps, Gate, type Caps, type Decided } from './gate.ts'
 import { createHttpSide } from './http.ts'
 import { Lookups } from './lookups.ts'
 import { normaliseHost, type Target, type Wanted } from './names.ts'
@@ -17,6 +18,7 @@ import type { EgressPolicy } from './policy.ts'
 import { readUntil } from './reading.ts'
 import { memoisedResolver, type Resolver } from './resolver.ts'
 import { encodeReply, oldRefusal, parseGreeting, parseOldRequest, parseRequest, socksReply } from './socks.ts'
+import { tellWith, type Tell, type TellWhy } from './telling.ts'
 import { upstreamTrust } from './trust.ts'
 import type { Proxies } from './upstream.ts'
 import { carry, hangUp, openPassage, refusePlain, statusOf, type Readers } from './tunnel.ts'
@@ -30,6 +32,8 @@ export type BrokerOptions = {
   readonly onDecision: (decided: Decided) => void
   /** Called before a missing host is denied; the connection waits for it, and the policy then decides anew. */
   readonly beforeDenial?: (wanted: Wanted) => Promise<unknown>
+  /** Says a line to the program at the other end of a connection, before it is refused. */
+  readonly tell?: Tell
   readonly resolver?: Resolver
   readonly caps?: Partial<Caps>
   /** Proxies of the user's own environment that lead out. */
@@ -74,12 +78,14 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   const trust = upstreamTrust(options.authorities ?? [])
   const proxies = options.proxies ?? null
   const gate = new Gate(options.policy, { caps, resolver, onDecision, beforeDenial, remark, proxies, trust })
+  const tell = tellWith(options.tell)
   const http = createHttpSide(gate, {
     credentials,
     authority,
     trust,
     handshakeMs: caps.handshakeMs,
     answerMs: caps.idleMs,
+    tell,
   })
   const clients = new Set<Socket>()
   let closed = false
@@ -99,6 +105,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   const line = new RelayLine()
   const lookups = new Lookups(options.policy, {
     gate,
+    tell,
     listenAt: async (alias) => {
       if (openKeys(alias).every((key) => listeners.has(key))) return true
       // A relay that takes no orders has listened to what it was told at its start, and to nothing else.
@@ -157,7 +164,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
     const first = await readUntil(client, firstByte, caps.handshakeMs)
     if (first === null) return void client.destroy()
     if (first === 5) return serveSocks(gate, client, caps.handshakeMs, http)
-    if (first === 4) return refuseOldSocks(gate, client, caps.handshakeMs)
+    if (first === 4) return refuseOldSocks(gate, client, caps.handshakeMs, tell)
     http.serveProxy(client)
   }
 
@@ -169,6 +176,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
       const passage = await openPassage(gate, client, target, 'alias')
       await carry(gate, client, passage, caps.handshakeMs, http)
     } catch (error) {
+      await tell(client, error)
       await refusePlain(client, statusOf(error).text)
     }
   }
@@ -235,15 +243,16 @@ async function serveSocks(gate: Gate, client: Socket, handshakeMs: number, reade
     client.write(encodeReply(socksReply.ok))
     await carry(gate, client, passage, handshakeMs, readers)
   } catch (error) {
+    await readers.tell(client, error)
     hangUp(client, encodeReply(replyOf(error)))
   }
 }
 
 /** SOCKS4 cannot say why, and often resolves by itself: who speaks it is refused, and the host is on record. */
-async function refuseOldSocks(gate: Gate, client: Socket, handshakeMs: number): Promise<void> {
+async function refuseOldSocks(gate: Gate, client: Socket, handshakeMs: number, tell: TellWhy): Promise<void> {
   const target = await readUntil(client, parseOldRequest, handshakeMs)
   if (target === null) gate.denyNonsense('socks')
-  else gate.deny(target, 'socks', 'SOCKS4 is not spoken here: use SOCKS5 or HTTP')
+  else await tell(client, gate.deny(target, 'socks', 'SOCKS4 is not spoken here: use SOCKS5 or HTTP'))
   hangUp(client, oldRefusal)
 }
 

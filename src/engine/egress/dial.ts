@@ -1,5 +1,7 @@
 import { connect, type Socket } from 'node:net'
 import type { Writable } from 'node:stream'
+import { Unreachable } from './failures.ts'
+import type { Target } from './names.ts'
 
 /** Takes bytes as they arrive, in a buffer that is used again; false: read no more until `resume`. */
 export type Sink = (bytes: Buffer) => boolean
@@ -96,3 +98,30 @@ export function passOn(source: Socket, destination: Writable): void {
 }
 
 export const codedError = (code: string): NodeJS.ErrnoException => Object.assign(new Error(code), { code })
+
+/** The first of the addresses that answers. */
+export async function dialFirst(
+  target: Target,
+  addresses: readonly string[],
+  port: number,
+  deadline: number,
+): Promise<Socket> {
+  let failure = 'no address'
+  for (const [index, address] of addresses.entries()) {
+    const left = deadline - Date.now()
+    if (left <= 0) break
+    try {
+      // A dead address (IPv6 without a route, mostly) must not eat the time of those after it.
+      return await dial(address, port, index === addresses.length - 1 ? left : Math.min(left, 3000))
+    } catch (error) {
+      failure = (error as NodeJS.ErrnoException).code ?? 'failed'
+    }
+  }
+  throw new Unreachable(target, failure)
+}
+
+export function withDeadline<T>(work: Promise<T>, deadline: number): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(codedError('ETIMEDOUT')), deadline - Date.now())
+  return Promise.race([work, promise]).finally(() => clearTimeout(timer))
+}

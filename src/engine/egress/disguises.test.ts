@@ -173,7 +173,12 @@ test('HTTP/2 without TLS, whose host we cannot read, leads only where the user p
     pinned: false,
     forwarder: null,
   } as const
-  await carry(gate, client, passage, 1000, { serveTunnel() {}, serveOpened() {}, opens: () => false })
+  await carry(gate, client, passage, 1000, {
+    serveTunnel() {},
+    serveOpened() {},
+    opens: () => false,
+    tell: async () => {},
+  })
   await readAll(program)
   expect(Buffer.concat(oracle.seen).toString()).toBe(preface)
   expect(gate.usage().denied).toMatchObject([{ host: 'a.test' }])

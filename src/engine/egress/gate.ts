@@ -3,8 +3,9 @@ import type { SecureContext } from 'node:tls'
 import type { NetworkUse } from '../../shared/effective.ts'
 import { isInCidr, refusedAddress } from './addresses.ts'
 import { portsOf } from './aliases.ts'
-import { codedError, dial } from './dial.ts'
-import { showTarget, type Target, type Wanted } from './names.ts'
+import { dialFirst, withDeadline } from './dial.ts'
+import { Denied, Unreachable } from './failures.ts'
+import type { Target, Wanted } from './names.ts'
 import {
   decide,
   decideName,
@@ -61,18 +62,6 @@ export type Decided = {
   readonly via: Via
   /** A wider boundary could let it through: it is missing, not forbidden. */
   readonly grantable: boolean
-}
-
-export class Denied extends Error {
-  override readonly name = 'Denied'
-}
-export class Unreachable extends Error {
-  override readonly name = 'Unreachable'
-  readonly code: string
-  constructor(target: Target, code: string) {
-    super(`Orangery could not reach ${showTarget(target)}: ${code}`)
-    this.code = code
-  }
 }
 
 export type Passage = {
@@ -254,7 +243,7 @@ export class Gate {
   /** Books a denial and gives the error that the program is told. */
   deny(target: Wanted, via: Via, why: string, grantable = false): Denied {
     this.#decided(target, via, false, why, grantable)
-    return new Denied(denialText(target, why))
+    return new Denied(target, why)
   }
 
   /** Books an attempt that named no host: whatever it was to be, it is on record. */
@@ -386,29 +375,3 @@ export class Gate {
 const takesRequests = (proxy: Proxy | null): boolean => proxy !== null && proxy.kind !== 'socks5'
 
 const dialKey = (decision: Allowed): string => JSON.stringify(decision.dial)
-
-async function dialFirst(
-  target: Target,
-  addresses: readonly string[],
-  port: number,
-  deadline: number,
-): Promise<Socket> {
-  let failure = 'no address'
-  for (const [index, address] of addresses.entries()) {
-    const left = deadline - Date.now()
-    if (left <= 0) break
-    try {
-      // A dead address (IPv6 without a route, mostly) must not eat the time of those after it.
-      return await dial(address, port, index === addresses.length - 1 ? left : Math.min(left, 3000))
-    } catch (error) {
-      failure = (error as NodeJS.ErrnoException).code ?? 'failed'
-    }
-  }
-  throw new Unreachable(target, failure)
-}
-
-function withDeadline<T>(work: Promise<T>, deadline: number): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(codedError('ETIMEDOUT')), deadline - Date.now())
-  return Promise.race([work, promise]).finally(() => clearTimeout(timer))
-}

@@ -6,8 +6,10 @@ import type { Authority } from './authority.ts'
 import { credentialsFor, opensTls, type Credential } from './credentials.ts'
 import { pour, sinkInto, whenEnded } from './dial.ts'
 import { headText, passedOn, passResponse, readHead, sendRequest } from './exchange.ts'
-import { Unreachable, type Gate, type Passage, type Via } from './gate.ts'
+import { Unreachable } from './failures.ts'
+import type { Gate, Passage, Via } from './gate.ts'
 import { parseAuthority, showTarget, type Target } from './names.ts'
+import type { TellWhy } from './telling.ts'
 import { authorizationOf, type Carrying, type Proxy } from './upstream.ts'
 import { carry, hangUp, httpAnswer, join, openPassage, statusOf } from './tunnel.ts'
 
@@ -33,6 +35,7 @@ export type HttpSide = {
   opens(target: Target): boolean
   /** Answers a client's TLS in the place of the host, and serves what it says inside. */
   serveOpened(client: Socket, passage: Passage): void
+  readonly tell: TellWhy
 }
 
 export type HttpOptions = {
@@ -44,6 +47,7 @@ export type HttpOptions = {
   readonly handshakeMs: number
   /** Until a server's answer begins. */
   readonly answerMs: number
+  readonly tell: TellWhy
 }
 
 /**
@@ -51,7 +55,7 @@ export type HttpOptions = {
  * the server gets: no smuggled second request, no other Host. (escape: host-header, request-smuggling)
  */
 export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
-  const { credentials, authority, handshakeMs, answerMs } = options
+  const { credentials, authority, handshakeMs, answerMs, tell } = options
   const fixed = new WeakMap<Duplex, Fixed>()
   const greeting = new WeakMap<Duplex, NodeJS.Timeout>()
   const server = createServer({
@@ -111,14 +115,19 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
       if (head.length > 0) client.unshift(head)
       await carry(gate, client, passage, handshakeMs, side)
     } catch (error) {
-      const { status, text } = statusOf(error)
-      hangUp(client, httpAnswer(status, text))
+      await refuse(client, error)
     }
+  }
+  async function refuse(client: Socket, error: unknown): Promise<void> {
+    await tell(client, error)
+    const { status, text } = statusOf(error)
+    hangUp(client, httpAnswer(status, text))
   }
 
   server.on('request', (request, response) => {
     hear(request.socket)
-    void onRequest(request, response).catch((error: unknown) => {
+    void onRequest(request, response).catch(async (error: unknown) => {
+      await tell(request.socket, error)
       const { status, text } = statusOf(error)
       answer(request, response, status, text)
     })
@@ -145,10 +154,7 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     hear(socket)
     const client = socket as Socket
     client.on('error', () => client.destroy())
-    void onUpgrade(request, client, head).catch((error: unknown) => {
-      const { status, text } = statusOf(error)
-      hangUp(client, httpAnswer(status, text))
-    })
+    void onUpgrade(request, client, head).catch((error: unknown) => refuse(client, error))
   })
   async function onUpgrade(request: IncomingMessage, client: Socket, first: Buffer): Promise<void> {
     const plan = planRequest(request)
@@ -263,7 +269,7 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     })
   }
 
-  const side: HttpSide = { serveProxy: serve, serveTunnel, serveRequests, opens, serveOpened }
+  const side: HttpSide = { serveProxy: serve, serveTunnel, serveRequests, opens, serveOpened, tell }
   return side
 }
 

@@ -1,15 +1,18 @@
-import { isIP } from 'node:net'
-import { ownName, type HostAlias } from '../base/sandbox.ts'
+import { isIP, type Socket } from 'node:net'
+import { ownName, type HostAlias, type Peer } from '../base/sandbox.ts'
 import { addressOf, aliasesFor, aliasOf, portsOf } from './aliases.ts'
 import { encodeAnswer, parseQuestion, type Answer, type Question } from './dns.ts'
-import { Denied, type Gate } from './gate.ts'
+import { Denied } from './failures.ts'
+import type { Gate } from './gate.ts'
 import { normaliseHost } from './names.ts'
 import type { EgressPolicy } from './policy.ts'
+import type { TellWhy } from './telling.ts'
 
 type Refusal = { readonly answer: Answer; readonly until: number; readonly types: Set<number> }
 
 export type LookupOptions = {
   readonly gate: Gate
+  readonly tell?: TellWhy
   /** Has the relay listen where a host's address is; false where nobody will. */
   readonly listenAt: (alias: HostAlias) => Promise<boolean>
   readonly forget: (alias: HostAlias) => void
@@ -63,13 +66,13 @@ export class Lookups {
   }
 
   /** Null: nothing is said. */
-  async answer(message: Buffer): Promise<Buffer | null> {
+  async answer(message: Buffer, from?: Peer | Socket): Promise<Buffer | null> {
     const question = parseQuestion(message)
     if (question === null || Buffer.isBuffer(question)) return question
-    return encodeAnswer(question, await this.#decide(question))
+    return encodeAnswer(question, await this.#decide(question, from))
   }
 
-  async #decide({ name, type }: Question): Promise<Answer> {
+  async #decide({ name, type }: Question, from?: Peer | Socket): Promise<Answer> {
     const host = name === null ? null : normaliseHost(name)
     // A name that is written like an address is no name: resolvers would dial what it spells.
     if (host === null || isIP(host) !== 0) {
@@ -89,16 +92,17 @@ export class Lookups {
     const known = this.#deciding.get(host)
     if (known !== undefined) return known
     if (this.#deciding.size >= mostWaiting) return { code: 'failed' }
-    const deciding = this.#lookUp(host, type).finally(() => this.#deciding.delete(host))
+    const deciding = this.#lookUp(host, type, from).finally(() => this.#deciding.delete(host))
     this.#deciding.set(host, deciding)
     return deciding
   }
 
-  async #lookUp(host: string, type: number): Promise<Answer> {
+  async #lookUp(host: string, type: number, from?: Peer | Socket): Promise<Answer> {
     try {
       await this.#options.gate.lookUp(host)
     } catch (error) {
       if (!(error instanceof Denied)) return { code: 'failed' }
+      if (from !== undefined) await this.#options.tell?.(from, error)
       const answer = blockedText(error.message)
       if (this.#refused.size >= mostRemembered) this.#refused.clear()
       this.#refused.set(host, { answer, until: Date.now() + refusalHoldsMs, types: new Set([type]) })

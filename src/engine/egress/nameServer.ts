@@ -1,5 +1,6 @@
 import type { Socket as DatagramSocket } from 'node:dgram'
 import type { Socket } from 'node:net'
+import { namePort } from '../base/sandbox.ts'
 import type { Lookups } from './lookups.ts'
 import { readUntil, type Read } from './reading.ts'
 
@@ -15,7 +16,7 @@ export function serveDatagrams(socket: DatagramSocket, lookups: Lookups): void {
     if (pending >= mostPending) return
     pending++
     void lookups
-      .answer(message)
+      .answer(message, { protocol: 'udp', port, toPort: namePort })
       .then((answer) => {
         // Whoever asked may be gone, and so may we.
         if (answer !== null) socket.send(answer, port, address, () => {})
@@ -29,7 +30,7 @@ export function serveDatagrams(socket: DatagramSocket, lookups: Lookups): void {
 export async function serveQuestions(client: Socket, lookups: Lookups, timeoutMs: number): Promise<void> {
   for (;;) {
     const message = await readUntil(client, readFramed, timeoutMs)
-    const answer = message === null ? null : await lookups.answer(message)
+    const answer = message === null ? null : await lookups.answer(message, client)
     if (answer === null) return void client.destroy()
     client.write(framed(answer))
   }

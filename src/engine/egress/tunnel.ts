@@ -1,9 +1,11 @@
 import type { Socket } from 'node:net'
 import { passOn, pour, sinkInto, whenEnded } from './dial.ts'
-import { Denied, Unreachable, type Gate, type Passage, type Via } from './gate.ts'
+import { Denied, Unreachable } from './failures.ts'
+import type { Gate, Passage, Via } from './gate.ts'
 import { peek, unfinished, type Peeked } from './hello.ts'
 import { readUntil } from './reading.ts'
 import { normaliseHost, showTarget, type Target } from './names.ts'
+import type { TellWhy } from './telling.ts'
 
 /** TLS alert "access denied", fatal. */
 const tlsDenied = Buffer.from([0x15, 3, 3, 0, 2, 2, 49])
@@ -13,6 +15,7 @@ export type Readers = {
   serveTunnel(client: Socket, passage: Passage): void
   opens(target: Target): boolean
   serveOpened(client: Socket, passage: Passage): void
+  readonly tell: TellWhy
 }
 
 /**
@@ -70,9 +73,11 @@ export async function carry(
   upstream.on('data', onHeard).pipe(client)
   const { peeked, left } = await readFirst(client, handshakeMs, upstream)
   upstream.off('data', onHeard).unpipe(client)
-  const refuse = (why: string) => {
-    const { message } = gate.deny(target, via, why)
+  const refuse = async (why: string) => {
+    const denied = gate.deny(target, via, why)
+    const { message } = denied
     upstream.destroy()
+    await readers.tell(client, denied)
     const isTls = peeked.kind === 'tls' || (peeked.kind === 'broken' && peeked.like === 'TLS')
     const isHttp = peeked.kind === 'broken' && heard === 0
     hangUp(client, isTls ? tlsDenied : isHttp ? httpAnswer(403, message) : '')

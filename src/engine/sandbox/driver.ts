@@ -1,6 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
-import { closeSync, openSync, writeFileSync } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { closeSync, fstatSync, openSync, writeFileSync, type Stats } from 'node:fs'
 import { constants as osConstants } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { DeclaredEqualsActual } from '../../shared/effective.ts'
@@ -9,6 +8,7 @@ import { pause } from '../base/pause.ts'
 import type {
   HostAlias,
   LimitName,
+  Peer,
   RunningSandbox,
   SandboxEnd,
   SandboxIo,
@@ -24,6 +24,7 @@ import { narrowAgainstWriters } from './narrow.ts'
 import type { HeldRoot, SandboxPlan } from './plan.ts'
 import { judgeAnswers, judgeProcess } from './probe.ts'
 import { Relay } from './relay.ts'
+import { ProgramVoice } from './tell.ts'
 import { ProcessTree } from './tree.ts'
 import { NetworkCounters } from './turnedAway.ts'
 import { hostsFile, hostsPath } from './view.ts'
@@ -57,6 +58,7 @@ class LinuxSandbox implements RunningSandbox {
   readonly #cgroup: Cgroup | null
   readonly #relay: Relay
   readonly #tidy: () => Promise<void>
+  readonly #ownStderr: Stats | null
   readonly #startedAt = performance.now()
   readonly #limits = new Set<LimitName>()
   /** Aborted at the end: whatever waits or watches stops then. */
@@ -68,6 +70,7 @@ class LinuxSandbox implements RunningSandbox {
   #tree: ProcessTree | null = null
   #agentPid: number | null = null
   #counters: NetworkCounters | null = null
+  #voice: ProgramVoice | null = null
   #peakMb = 0
   #cpuMs = 0
   #diskBefore = 0
@@ -75,7 +78,7 @@ class LinuxSandbox implements RunningSandbox {
 
   constructor(
     plan: SandboxPlan,
-    io: Descriptors,
+    io: Descriptors & Pick<SandboxIo, 'isAnnotated'>,
     spare: SpareHolder | null,
     cgroup: Cgroup | null,
     tidy: () => Promise<void>,
@@ -83,6 +86,7 @@ class LinuxSandbox implements RunningSandbox {
     this.#tidy = tidy
     this.#plan = plan
     this.#cgroup = cgroup
+    this.#ownStderr = io.isAnnotated === true ? null : fstatSync(io.stderr)
     this.#chain = new Chain(plan, io, cgroup?.joinFiles ?? [], spare)
     this.#relay = new Relay(plan)
     this.driver = plan.driver
@@ -161,7 +165,10 @@ class LinuxSandbox implements RunningSandbox {
     if (gate === null || holder === null) throw this.#startError()
     this.#agentPid = gate
     this.#tree = new ProcessTree(holder, gate)
-    if (this.#plan.request.network !== 'host') this.#counters = new NetworkCounters(gate)
+    if (this.#plan.request.network !== 'host') {
+      this.#counters = new NetworkCounters(gate)
+      this.#voice = new ProgramVoice(this.#tree, this.#ownStderr)
+    }
     // The kernel's side is looked at while the gate still tries its own.
     const seen = judgeProcess(this.#plan, gate)
     const answers = await this.#orEnd(this.#chain.answers)
@@ -325,13 +332,16 @@ class LinuxSandbox implements RunningSandbox {
         kind: 'busy',
       })
     }
-    await writeInPlace(hostsPath(this.#plan.request), hostsFile(hosts))
     await this.#relay.start(holder, agent, brokerSocket, hosts, onStarted)
   }
 
   async stopRelay(): Promise<void> {
     await this.#relay.stop()
-    await writeInPlace(hostsPath(this.#plan.request), hostsFile([]))
+    await this.#relay.setNames([])
+  }
+
+  async tell(peer: Peer, line: string): Promise<void> {
+    await this.#voice?.tell(peer, line)
   }
 
   turnedAway(): TurnedAway | null {
@@ -342,17 +352,6 @@ class LinuxSandbox implements RunningSandbox {
     await this.kill()
     this.#counters?.[Symbol.dispose]()
     this.#counters = null
-  }
-}
-
-// A new file would not show inside, where this one is bound.
-async function writeInPlace(path: string, text: string): Promise<void> {
-  const handle = await open(path, 'r+')
-  try {
-    const { bytesWritten } = await handle.write(text, 0)
-    await handle.truncate(bytesWritten)
-  } finally {
-    await handle.close()
   }
 }
 

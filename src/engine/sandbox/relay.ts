@@ -1,4 +1,5 @@
 import { spawn, type ChildProcess, type ChildProcessByStdio } from 'node:child_process'
+import { open } from 'node:fs/promises'
 import type { Readable, Writable } from 'node:stream'
 import { OrangeryError } from '../../shared/errors.ts'
 import { entryCommand, entryEnv } from '../base/entry.ts'
@@ -6,6 +7,7 @@ import { minimalEnv } from '../base/process.ts'
 import { proxyPort, type HostAlias } from '../base/sandbox.ts'
 import { keepTail, onLines } from './lines.ts'
 import type { SandboxPlan } from './plan.ts'
+import { hostsFile, hostsPath } from './view.ts'
 
 const pipes: ('pipe' | 'ipc')[] = ['pipe', 'pipe', 'pipe']
 type RelayProcess = ChildProcessByStdio<Writable, Readable, Readable>
@@ -55,6 +57,7 @@ export class Relay {
     aliases: readonly HostAlias[],
     onStarted?: (relay: ChildProcess) => void,
   ): Promise<void> {
+    await this.setNames(aliases)
     if (this.#child !== null && this.#isAlive) {
       const updated = this.#nextWord(this.#child, this.#said)
       this.#child.stdin.write(`${JSON.stringify(aliases)}\n`)
@@ -90,6 +93,11 @@ export class Relay {
     await this.#nextWord(child, this.#said)
   }
 
+  /** From now on these names resolve inside, and no others. */
+  setNames(aliases: readonly HostAlias[]): Promise<void> {
+    return writeInPlace(hostsPath(this.#plan.request), hostsFile(aliases))
+  }
+
   async stop(): Promise<void> {
     const child = this.#child
     this.#child = null
@@ -99,4 +107,11 @@ export class Relay {
       child.kill('SIGKILL')
     })
   }
+}
+
+// A new file would not show inside, where this one is bound.
+async function writeInPlace(path: string, text: string): Promise<void> {
+  await using handle = await open(path, 'r+')
+  const { bytesWritten } = await handle.write(text, 0)
+  await handle.truncate(bytesWritten)
 }

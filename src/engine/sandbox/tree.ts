@@ -59,8 +59,13 @@ export class ProcessTree {
     return Number(/^PPid:\s*(\d+)/m.exec(await this.read(pid, 'status'))?.[1] ?? 0)
   }
 
+  /** Of a process inside, by its number there. */
+  pathOf(pid: number, name: string): string {
+    return join(this.#folder, String(pid), name)
+  }
+
   read(pid: number, name: string): Promise<string> {
-    return readFile(join(this.#folder, String(pid), name), 'utf8').catch(() => '')
+    return readFile(this.pathOf(pid, name), 'utf8').catch(() => '')
   }
 
   /** What all of them together use, now. */
@@ -83,7 +88,7 @@ export class ProcessTree {
   async unlinked(places: readonly string[]): Promise<number> {
     const files = new Map<string, number>()
     for (const pid of await this.list()) {
-      const folder = join(this.#folder, String(pid), 'fd')
+      const folder = this.pathOf(pid, 'fd')
       const numbers = await readdir(folder).catch(() => [])
       await Promise.all(
         numbers.map(async (number) => {
@@ -106,16 +111,14 @@ export class ProcessTree {
       return point !== undefined && unescapeMount(point) === target ? [id] : []
     })
     if (mounts.length === 0) return []
-    const numbers = await readdir(join(this.#folder, String(pid), 'fd')).catch(() => [])
+    const numbers = await readdir(this.pathOf(pid, 'fd')).catch(() => [])
     const open = await Promise.all(
       numbers.map(async (number) => {
         const info = await this.read(pid, `fdinfo/${number}`)
         const flags = Number.parseInt(/^flags:\s*(\d+)/m.exec(info)?.[1] ?? '0', 8)
         const mount = /^mnt_id:\s*(\d+)/m.exec(info)?.[1]
         if ((flags & 0o3) === 0 || !mounts.includes(mount)) return []
-        return [
-          await readlink(join(this.#folder, String(pid), 'fd', number)).catch(() => `descriptor ${number}`),
-        ]
+        return [await readlink(this.pathOf(pid, `fd/${number}`)).catch(() => `descriptor ${number}`)]
       }),
     )
     const mapped = (await this.read(pid, 'maps')).split('\n').flatMap((line) => {
