@@ -42,7 +42,6 @@ async function readied(root: string, name: string): Promise<Contender> {
           project: await identifyProject([root]),
           strategy: 'overlay',
           driver: 'kernel-overlay',
-          access: 'rw',
           layout,
           name: null,
           runner: 'command',

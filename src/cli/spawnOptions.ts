@@ -59,6 +59,7 @@ export function addSpawnOptions(command: Command): Command {
     .option('--outputs <mode>', 'none, restricted or open (default: none)')
     .option('--allow-host <host[:port][=addr:port]>', 'host the agent may reach; repeatable', gather)
     .option('--boundary <level>', 'readonly, readwrite, network or full (default: readwrite)')
+    .option('--root-mode <folder=mode>', 'rw, ro or hidden for one root; repeatable (default: rw)', gather)
     .option('--software <name>', 'macos, linux, freebsd or an image reference')
     .option('--memory-mb <n>', 'memory limit')
     .option('--cpus <n>', 'processor limit')
@@ -140,7 +141,8 @@ function readSpec(given: string): string {
 
 /** The contract's text: as given, or what the options amount to; undefined where neither is there. */
 function contractText(options: SpawnOptions): string | undefined {
-  const amounted = contractOfOptions(options)
+  const rootMode = options.rootMode?.map((text) => text.replace(/^[^]+(?==)/, (folder) => resolve(folder)))
+  const amounted = contractOfOptions({ ...options, rootMode })
   if (options.sandboxSpec === undefined) return amounted === null ? undefined : JSON.stringify(amounted)
   if (amounted !== null) {
     throw new OrangeryError(

@@ -81,6 +81,7 @@ export function compareSandbox(dispatch: ComparedDispatch): ComparedField[] {
     outputs(spec, effective, ended),
     ...limits(spec, effective, held),
     same('resources', null, resources(effective)),
+    same('root_modes', spec['root_modes'], effective['root_modes']),
     ...plainFields.map((name) => same(name, spec[name], held[name])),
     ...unknownFields(spec).map((name) => same(name, spec[name])),
   ].filter((field) => field.requested !== null || field.effective !== null)
@@ -103,6 +104,7 @@ const compared = new Set<string>([
   'max_commands',
   'outputs',
   'limits',
+  'root_modes',
 ])
 const unknownFields = (spec: Fields): string[] => Object.keys(spec).filter((name) => !compared.has(name))
 
@@ -178,6 +180,7 @@ const strategyOfDriver: ReadonlyMap<string, string> = new Map([
 function workspace(spec: Fields, effective: Fields): ComparedField {
   const asked = textOf(spec['changeset'])
   const actual = textOf(effective['workspace'])
+  const driver = textOf(effective['workspace_driver'])
   const word = actual?.split(/[\s(]/, 1)[0] ?? ''
   const strategy = strategyOfDriver.get(word) ?? word
   // A worktree is carried by an overlay of it.
@@ -186,7 +189,7 @@ function workspace(spec: Fields, effective: Fields): ComparedField {
   return {
     field: 'changeset',
     requested: asked,
-    effective: actual,
+    effective: actual === null || driver === null || driver === actual ? actual : `${actual} (${driver})`,
     differs,
     violation: differs && strategy === 'none' ? 'the real files were written directly' : null,
   }

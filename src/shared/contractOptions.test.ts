@@ -17,6 +17,7 @@ test('every contract option amounts to the field of the spec it stands for', () 
     platform: 'linux',
     allowHost: ['Api.Example.com:443', '*.example.org', 'db.test:5432=127.0.0.1:5433'],
     boundary: 'network',
+    rootMode: ['/a=b=ro', '/c=hidden'],
     software: 'node:24',
     memoryMb: '512',
     cpus: '1.5',
@@ -35,6 +36,7 @@ test('every contract option amounts to the field of the spec it stands for', () 
     },
     software: 'node:24',
     boundary: 'network',
+    root_modes: { '/a=b': 'ro', '/c': 'hidden' },
     limits: { cpus: 1.5, memory_mb: 512, pids: 64, disk_mb: 100, timeout_s: 30 },
   })
   expect(sandboxSpecSchema.safeParse(spec).success).toBe(true)
@@ -47,6 +49,9 @@ test.each([
   [{ memoryMb: '-1' }, 'usage'],
   [{ memoryMb: '1e3' }, 'usage'],
   [{ pids: '1.5' }, 'usage'],
+  [{ rootMode: ['/a'] }, 'usage'],
+  [{ rootMode: ['/a=none'] }, 'usage'],
+  [{ rootMode: ['/a=ro', '/a=rw'] }, 'usage'],
   [{ outputs: 'none', allowHost: ['a.test'] }, 'input'],
   [{ allowHost: ['a.test/path'] }, 'usage'],
   [{ allowHost: ['a.test=evil.test:80'] }, 'usage'],

@@ -5,9 +5,11 @@ import { isolationOfLevel, isolations, parseLevel, type Isolation } from './leve
 import {
   outputModes,
   platforms,
+  rootModes,
   workspaceStrategies,
   type Limits,
   type Outputs,
+  type RootMode,
   type SandboxSpec,
 } from './spec.ts'
 
@@ -22,6 +24,8 @@ export type ContractOptions = {
   readonly outputs?: string | undefined
   readonly allowHost?: readonly string[] | undefined
   readonly boundary?: string | undefined
+  /** `FOLDER=MODE`, the folder's path absolute. */
+  readonly rootMode?: readonly string[] | undefined
   readonly software?: string | undefined
   readonly memoryMb?: NumberLike | undefined
   readonly cpus?: NumberLike | undefined
@@ -112,6 +116,21 @@ function outputsOf(options: ContractOptions): Outputs | undefined {
   return { mode: mode ?? 'restricted', allow, ...(Object.keys(pins).length === 0 ? {} : { pins }) }
 }
 
+function rootModesOf(given: readonly string[] = []): Record<string, RootMode> | undefined {
+  const modes: Record<string, RootMode> = {}
+  for (const text of given) {
+    const equals = text.lastIndexOf('=')
+    const mode = rootModes.find((each) => each === text.slice(equals + 1))
+    if (equals < 1 || mode === undefined) throw badValue('--root-mode', text, 'FOLDER=rw|ro|hidden')
+    const folder = text.slice(0, equals)
+    if (Object.hasOwn(modes, folder) && modes[folder] !== mode) {
+      throw badValue('--root-mode', text, 'one mode for a folder')
+    }
+    modes[folder] = mode
+  }
+  return given.length === 0 ? undefined : modes
+}
+
 function withoutUndefined<T extends object>(value: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>
@@ -136,6 +155,7 @@ export function contractOfOptions(options: ContractOptions): SandboxSpec | null 
     outputs: outputsOf(options),
     software: options.software,
     boundary: choice('--boundary', options.boundary, boundaryLevels),
+    root_modes: rootModesOf(options.rootMode),
     limits: Object.keys(limits).length === 0 ? undefined : limits,
   })
   return Object.keys(spec).length === 0 ? null : spec

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { accessModeSchema, boundaryChangeSchema } from './boundary.ts'
 import { sandboxLevelSchema } from './level.ts'
+import { rootModesSchema } from './spec.ts'
 
 export const violationSchema = z.object({
   kind: z.string(),
@@ -49,6 +50,10 @@ export const sandboxEffectiveSchema = z.looseObject({
   level: sandboxLevelSchema,
   driver: z.string(),
   workspace: z.string(),
+  /** Which rung of the ladder carried it; not in records of earlier releases. */
+  workspace_driver: z.string().optional(),
+  /** Of roots that were not `rw`, where there were any. */
+  root_modes: rootModesSchema.optional(),
   ceiling: ceilingSchema.optional(),
   boundary_history: z.array(boundaryChangeSchema),
   network: networkUseSchema,

@@ -3,6 +3,7 @@ import { boundaryLevelSchema } from './boundary.ts'
 import { ceilingSchema, declaredEqualsActualSchema, violationSchema } from './effective.ts'
 import { dispatchStatusSchema } from './dispatch.ts'
 import { sandboxLevelSchema } from './level.ts'
+import { rootModesSchema } from './spec.ts'
 
 /**
  * Everything a dispatch's log can say. The supervisor writes these outside the sandbox's reach; terminal
@@ -18,8 +19,14 @@ export const eventBodySchema = z.discriminatedUnion('type', [
     boundary: boundaryLevelSchema.optional(),
     strategy: z.string().optional(),
     ceiling: ceilingSchema.optional(),
+    root_modes: rootModesSchema.optional(),
   }),
-  z.object({ type: z.literal('WorkspaceReady'), strategy: z.string(), detail: z.string() }),
+  z.object({
+    type: z.literal('WorkspaceReady'),
+    strategy: z.string(),
+    detail: z.string(),
+    driver: z.string().optional(),
+  }),
   z.object({ type: z.literal('SandboxReady'), driver: z.string(), plan: z.string() }),
   z.object({ type: z.literal('SelfProbe'), result: declaredEqualsActualSchema }),
   z.object({ type: z.literal('AgentStarted'), pid: z.number() }),

@@ -26,6 +26,12 @@ const absolutePath = z
   .refine((path) => !path.includes('\0'), 'a path cannot hold a NUL character')
   // `/project/../etc` begins like a path inside /project. (escape: child-root-dots)
   .refine((path) => !path.split('/').includes('..'), 'must be without ..')
+/** What an agent may do with one root: see it and write, see it only, or not even that. */
+export const rootModes = ['rw', 'ro', 'hidden'] as const
+export type RootMode = (typeof rootModes)[number]
+/** By the root's path as it was named. A root that is not there is `rw`. */
+export const rootModesSchema = z.record(absolutePath, z.enum(rootModes))
+export type RootModes = Readonly<Record<string, RootMode>>
 const levelWord = z
   .union([z.number(), z.string()])
   .refine((level) => parseLevel(String(level)) !== undefined, 'must be 0 to 3 or the name of a level')
@@ -77,6 +83,7 @@ export const sandboxSpecSchema = z.looseObject({
   boundary: boundaryLevelSchema.optional(),
   phase: phaseSchema.optional(),
   roots: z.array(absolutePath).optional(),
+  root_modes: rootModesSchema.optional(),
   hide: names.optional(),
   on_limit: z.enum(['record', 'stop']).optional(),
   limits: limitsSchema.optional(),
@@ -128,6 +135,7 @@ const actedOn: ReadonlyMap<string, object | null> = new Map<string, object | nul
   ['outputs.', outputsSchema.shape],
   ['outputs.pins.', null],
   ['limits.', limitsSchema.shape],
+  ['root_modes.', null],
 ])
 
 /**

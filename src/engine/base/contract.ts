@@ -1,6 +1,6 @@
 import type { BoundaryLevel, Phase } from '../../shared/boundary.ts'
 import type { SandboxLevel } from '../../shared/level.ts'
-import type { Limits, OutputMode, Platform, WorkspaceStrategy } from '../../shared/spec.ts'
+import type { Limits, OutputMode, Platform, RootModes, WorkspaceStrategy } from '../../shared/spec.ts'
 
 export type ContractOutputs = {
   readonly mode: OutputMode
@@ -31,6 +31,8 @@ export type Contract = {
   readonly boundary: BoundaryLevel
   readonly phase: Phase | null
   readonly roots: readonly string[]
+  /** What it may do with each root, where that is not `rw`; none in contracts of earlier releases. */
+  readonly rootModes?: RootModes
   readonly workingDir: string | null
   /** Globs, relative to each root, of files the agent must not see. */
   readonly hide: readonly string[]

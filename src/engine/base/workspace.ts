@@ -1,13 +1,11 @@
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
-import type { WorkspaceStrategy } from '../../shared/spec.ts'
+import type { RootMode, RootModes, WorkspaceStrategy } from '../../shared/spec.ts'
 
 /**
  * What carries the agent's writes. `worktree` is an overlay of a sandbox worktree and of the common `.git`;
  * `direct` is the user's own files, with no changeset.
  */
 export type WorkspaceDriver = 'kernel-overlay' | 'fuse-overlayfs' | 'reflink-copy' | 'plain-copy' | 'direct'
-
-export type RootAccess = 'rw' | 'ro' | 'hidden'
 
 export type WorkspaceRoot = {
   /** Real path of the user's files: what a changeset compares with and lands in. */
@@ -18,7 +16,7 @@ export type WorkspaceRoot = {
   readonly name: string
   /** `git` is the common `.git` of a worktree: writable for the agent, never landed as files. */
   readonly role: 'project' | 'git'
-  readonly access: RootAccess
+  readonly access: RootMode
   readonly mount:
     | { readonly kind: 'overlay'; readonly lower: string; readonly upper: string; readonly work: string }
     | { readonly kind: 'bind'; readonly source: string }
@@ -37,3 +35,9 @@ export type Workspace = {
   /** When its copies were complete, by the clock of their filesystem: what has an older ctime in them the agent has not touched. */
   readonly copiedAtMs?: number
 }
+
+/** What the agent may do with a root: in a worktree sandbox it was named by the integration tree's path. */
+export const modeOf = (
+  { target, path }: Pick<WorkspaceRoot, 'target' | 'path'>,
+  modes: RootModes | undefined,
+): RootMode => modes?.[target] ?? modes?.[path] ?? 'rw'

@@ -1,10 +1,12 @@
 import { realpath } from 'node:fs/promises'
+import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { boundaryRank } from '../../shared/boundary.ts'
 import { isTerminal } from '../../shared/dispatch.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { someHostCovers } from '../../shared/hosts.ts'
 import type { DispatchId } from '../../shared/ids.ts'
+import type { RootMode, RootModes } from '../../shared/spec.ts'
 import type { Contract } from '../base/contract.ts'
 import { currentBoundary, opensGrantedOnly } from '../policy/index.ts'
 import { parentEnded } from '../store/index.ts'
@@ -50,22 +52,45 @@ async function writtenContract(parts: Parts, parentId: DispatchId): Promise<Cont
 /**
  * A child's roots lie inside its parent's on the disk, not only by name: a link in the project would lead the
  * child to folders its parent cannot see. And where the parent has files hidden from it, only its own roots will
- * do, because what is hidden is named from the root. (escape: child-root-link, child-root-hidden)
+ * do, because what is hidden is named from the root. What the parent may only read its child may only read.
+ * (escape: child-root-link, child-root-hidden)
  */
-export async function refuseRootsBeyond(parent: Contract, child: Contract): Promise<void> {
-  const own = await Promise.all(parent.roots.map(real))
+export async function withinParent(
+  parent: Contract,
+  child: Contract,
+  asked: RootModes | undefined,
+): Promise<Contract> {
+  const own = await Promise.all(
+    parent.roots.map(async (root) => ({
+      path: await real(root),
+      mode: parent.rootModes?.[resolve(root)] ?? 'rw',
+    })),
+  )
+  const modes: Record<string, RootMode> = { ...child.rootModes }
   for (const root of child.roots) {
     const path = await real(root)
-    const isOwn = own.includes(path)
-    const isInside = own.some((each) => path.startsWith(each === '/' ? '/' : `${each}/`))
-    if (isOwn || (isInside && parent.hide.length === 0)) continue
-    const why = isInside ? 'the parent does not see everything in it' : "outside the parent's roots"
-    throw new OrangeryError('policy.parent_root', `${root}: ${why}`, {
-      kind: 'refused',
-      hint: "Name the parent's own roots.",
-    })
+    const around = own.find((each) => path === each.path || isBelow(path, each.path))
+    const sees = around !== undefined && around.mode !== 'hidden'
+    if (!sees || (path !== around.path && parent.hide.length > 0)) {
+      throw refused(
+        root,
+        sees ? 'the parent does not see everything in it' : "outside the parent's roots",
+        "Name the parent's own roots.",
+      )
+    }
+    if (around.mode === 'rw') continue
+    // Wished for in words, more than the parent has is refused; what nobody said is cut.
+    const wish = Object.entries(asked ?? {}).find(([name]) => resolve(name) === resolve(root))
+    if (wish?.[1] === 'rw') throw refused(root, 'the parent may only read it', 'Ask for ro.')
+    modes[resolve(root)] ??= 'ro'
   }
+  return Object.keys(modes).length === 0 ? child : { ...child, rootModes: modes }
 }
+
+const isBelow = (path: string, folder: string) => path.startsWith(folder === '/' ? '/' : `${folder}/`)
+
+const refused = (root: string, why: string, hint: string) =>
+  new OrangeryError('policy.parent_root', `${root}: ${why}`, { kind: 'refused', hint })
 
 /** What is not there is refused by preflight, with its reasons. */
 const real = (path: string): Promise<string> => realpath(path).catch(() => path)

@@ -11,7 +11,8 @@ const contract: Contract = {
   software: null,
   boundary: 'readwrite',
   phase: null,
-  roots: ['/p'],
+  roots: ['/p', '/q'],
+  rootModes: { '/q': 'ro' },
   workingDir: null,
   hide: [],
   writableFiles: [],
@@ -27,6 +28,10 @@ const logged: readonly (readonly [string, EventBody])[] = [
   [
     '2026-01-28T12:05:00.000Z',
     { type: 'DispatchStarting', ...termsOf(contract), command: ['x'], roots: ['/p'] },
+  ],
+  [
+    '2026-01-28T12:05:00.000Z',
+    { type: 'WorkspaceReady', strategy: 'overlay', detail: '', driver: 'fuse-overlayfs' },
   ],
   ['2026-01-28T12:05:01.000Z', { type: 'SandboxReady', driver: 'bubblewrap 0.8.0', plan: '' }],
   ['2026-01-28T12:05:01.000Z', { type: 'SelfProbe', result: { ok: true, checks: [] } }],
@@ -63,6 +68,8 @@ test('an event log alone proves who did what and when, with the times of the log
     level: 1,
     driver: 'bubblewrap 0.8.0',
     workspace: 'overlay',
+    workspace_driver: 'fuse-overlayfs',
+    root_modes: { '/q': 'ro' },
     boundary_history: [
       { at: '2026-01-28T12:05:00.000Z', from: null, to: 'readwrite', by: 'spawn', why: 'as requested' },
       { at: '2026-01-28T12:05:04.000Z', from: 'readwrite', to: 'network', by: 'you', why: 'tests need it' },

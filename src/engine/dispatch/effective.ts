@@ -12,6 +12,7 @@ import type {
   Violation,
 } from '../../shared/effective.ts'
 import { turnBegun, type EventBody } from '../../shared/events.ts'
+import type { RootModes } from '../../shared/spec.ts'
 import type { Contract } from '../base/contract.ts'
 import { run } from '../base/process.ts'
 import type { SandboxEnd } from '../base/sandbox.ts'
@@ -44,12 +45,19 @@ function ceilingOf({
 type Terms = Pick<Contract, 'level' | 'boundary'> & {
   readonly strategy: string
   readonly ceiling?: Ceiling | undefined
+  readonly root_modes?: RootModes | undefined
 }
 
 export function termsOf(contract: Contract): Terms {
-  const { level, boundary, strategy } = contract
+  const { level, boundary, strategy, rootModes } = contract
   const ceiling = ceilingOf(contract)
-  return { level, boundary, strategy, ...(ceiling === undefined ? {} : { ceiling }) }
+  return {
+    level,
+    boundary,
+    strategy,
+    ...(ceiling === undefined ? {} : { ceiling }),
+    ...(rootModes === undefined ? {} : { root_modes: { ...rootModes } }),
+  }
 }
 
 /** Null where the log is of a release that did not write them down. */
@@ -58,8 +66,10 @@ export function termsInLog({
   boundary,
   strategy,
   ceiling,
+  root_modes,
 }: Extract<EventBody, { type: 'DispatchStarting' }>): Terms | null {
-  return boundary === undefined || strategy === undefined ? null : { level, boundary, strategy, ceiling }
+  if (boundary === undefined || strategy === undefined) return null
+  return { level, boundary, strategy, ceiling, root_modes }
 }
 
 /** Gathers what really happened from the events of one dispatch, so that the log and the record agree. */
@@ -78,6 +88,7 @@ export class Observations {
   #commands = 0
   #turns = 0
   #turn: string | null = null
+  #workspaceDriver: string | undefined
   #probe: DeclaredEqualsActual = { ok: false, checks: [] }
   #resources: SandboxEnd['resources'] | null = null
 
@@ -100,6 +111,9 @@ export class Observations {
       this.#turns++
     }
     switch (event.type) {
+      case 'WorkspaceReady':
+        this.#workspaceDriver = event.driver
+        break
       case 'SandboxReady':
         this.driver = event.driver
         break
@@ -192,7 +206,7 @@ export class Observations {
   }
 
   effective(): SandboxEffective {
-    const { level, strategy, ceiling } = this.#terms
+    const { level, strategy, ceiling, root_modes: modes } = this.#terms
     return {
       tools_used: [...this.#tools],
       access_mode: accessModeOfBoundary[this.#widest()],
@@ -202,6 +216,8 @@ export class Observations {
       level,
       driver: this.driver,
       workspace: strategy,
+      ...(this.#workspaceDriver === undefined ? {} : { workspace_driver: this.#workspaceDriver }),
+      ...(modes === undefined ? {} : { root_modes: modes }),
       ...(ceiling === undefined ? {} : { ceiling }),
       boundary_history: this.#history,
       network: this.#networkUse(),

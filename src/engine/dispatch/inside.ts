@@ -86,7 +86,7 @@ async function collectAgentCommits(
   if (commonDir === null || workspace.strategy === 'none') return []
   if (!(await leftGitObjects(workspace, commonDir))) return []
   const { id, repoId, roots } = workspace
-  const checkout = roots.find((root) => root.role === 'project')?.target ?? '/'
+  const checkout = roots.find((root) => root.role === 'project' && root.access !== 'hidden')?.target ?? '/'
   const home = join(workspace.dir, 'inside.home')
   await mkdir(home, { recursive: true, mode: 0o700 })
   try {

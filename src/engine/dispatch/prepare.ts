@@ -29,7 +29,7 @@ import {
   checkReachable,
   runChecks,
 } from '../preflight/index.ts'
-import { checkWritableFiles, describePlan, type HostFacts } from '../sandbox/index.ts'
+import { checkGrants, checkWritableFiles, describePlan, type HostFacts } from '../sandbox/index.ts'
 import type { NewDispatch } from '../store/index.ts'
 import {
   canClone,
@@ -38,6 +38,7 @@ import {
   describeDriver,
   identifyProject,
   isInside,
+  lowerRung,
   planRoots,
   type Project,
   type WorkspaceFacts,
@@ -55,7 +56,7 @@ import { readProxies } from './proxies.ts'
 import { ownStartTicks } from './processes.ts'
 import { resolveAgent } from './provider.ts'
 import { sandboxRequest } from './request.ts'
-import { refuseEnded, refuseRootsBeyond, rightsOf } from './childRights.ts'
+import { refuseEnded, rightsOf, withinParent } from './childRights.ts'
 
 type Worked = {
   readonly request: SpawnRequest
@@ -104,8 +105,8 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
     config,
     parent,
   })
-  const contract = place.strategy === null ? resolved : { ...resolved, strategy: place.strategy, roots }
-  if (parent !== null) await refuseRootsBeyond(parent, contract)
+  const placed = place.strategy === null ? resolved : { ...resolved, strategy: place.strategy, roots }
+  const contract = parent === null ? placed : await withinParent(parent, placed, spec?.root_modes)
   refuseCommand(capabilitiesOf(contract.boundary, config).commands, command, contract.boundary)
   const size = request.size ?? { columns: 120, rows: 40 }
   const entersInvocation = place.invocation !== null
@@ -225,6 +226,7 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
       describe = () => describePlan(agent.plan(trial))
       return [
         { ...available, detail: `${available.detail}; ${describeDriver(driver, contract.strategy)}` },
+        ...(await checkGrants(trial)),
         ...(await checkWritableFiles(trial)),
       ]
     },
@@ -248,7 +250,7 @@ async function workspaceFacts(
 /** The sandbox as it would be, planned but not made: what the host cannot do shows here. */
 function trialRequest(parts: Parts, job: Job) {
   const dir = parts.layout.sandbox(job.project.repoId, job.id)
-  const roots = planRoots(job.project, job.driver, 'rw', dir)
+  const roots = planRoots(job.project, job.driver, job.contract.rootModes, dir)
   const { contract } = job
   const workspace = {
     id: job.id,
@@ -301,7 +303,8 @@ export async function prepare(
       details: { id, report },
     })
   }
-  return { ...worked.job, id, project, driver }
+  const rung = lowerRung(driver, worked.contract.strategy)
+  return { ...worked.job, id, project, driver, notes: [...worked.job.notes, ...rung] }
 }
 
 /** Two dispatches of one second may draw the same four digits: the later one draws again. */

@@ -31,7 +31,6 @@ export async function rehearse(parts: Parts): Promise<void> {
     project: await identifyProject([root]),
     strategy: 'overlay',
     driver: 'kernel-overlay',
-    access: 'rw',
     layout: place,
     name: null,
     runner: 'nobody',

@@ -1,4 +1,5 @@
-import { join } from 'node:path'
+import { homedir } from 'node:os'
+import { isAbsolute, join, resolve } from 'node:path'
 import { levelNames } from '../../shared/level.ts'
 import { doorPath, type SandboxRequest } from '../base/sandbox.ts'
 import type { Workspace } from '../base/workspace.ts'
@@ -15,6 +16,16 @@ export function homeOf(parts: Pick<Parts, 'layout'>, job: Pick<Job, 'card'>, wor
   return keep ? join(parts.layout.homes, job.card.id) : join(workspaceDir, 'home')
 }
 
+/** A card is written for whoever uses it. */
+const fromHome = (path: string): string => {
+  const full = path.replace(/^~(?=\/|$)/, () => homedir())
+  return isAbsolute(full) ? resolve(full) : full
+}
+
+/** Where an agent starts that nobody told where to. */
+const firstSeen = ({ roots, rootModes }: Job['contract']): string =>
+  roots.find((root) => rootModes?.[resolve(root)] !== 'hidden') ?? '/'
+
 export function sandboxRequest(
   parts: Parts,
   job: Job,
@@ -29,7 +40,7 @@ export function sandboxRequest(
     level: contract.level,
     workspace,
     command: job.command,
-    cwd: seenInside(workspace, contract.workingDir ?? contract.roots[0] ?? '/'),
+    cwd: seenInside(workspace, contract.workingDir ?? firstSeen(contract)),
     env: {
       ...networkEnvironment(job),
       ...trust?.env,
@@ -42,7 +53,7 @@ export function sandboxRequest(
     writableFiles: contract.writableFiles.map((path) => seenInside(workspace, path)),
     network: contract.level === 0 ? 'host' : listensForHosts(job) ? 'broker' : 'none',
     limits: contract.limits,
-    grants: job.card.sandboxRequirements.read,
+    grants: job.card.sandboxRequirements.read.map(fromHome),
     home: homeOf(parts, job, workspace.dir),
     hide: contract.hide,
     ...(trust === null ? {} : { shown: trust.shown }),

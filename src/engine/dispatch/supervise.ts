@@ -87,6 +87,7 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
       type: 'WorkspaceReady',
       strategy: contract.strategy,
       detail: describeDriver(job.driver, contract.strategy),
+      driver: job.driver,
     })
     for (const text of job.notes) note({ type: 'Note', text })
     const writeRecord = async () => {

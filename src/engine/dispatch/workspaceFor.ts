@@ -9,19 +9,20 @@ export function workspaceFor(
   job: Job,
   isHeaded: boolean,
 ): Promise<Workspace> {
+  const modes = job.contract.rootModes
   const { id, name, contract, project, driver, continues, trusted } = job
   const mode = isHeaded ? 'headed' : 'headless'
   const runner = job.card.id
   if (continues !== null)
-    return continueInvocation(layout, project.repoId, { id, continues, name, runner, mode })
-  if (job.entersInvocation) return enterInvocation(layout, project.repoId, id, { access: 'rw', driver })
+    return continueInvocation(layout, project.repoId, { id, continues, name, runner, mode, modes })
+  if (job.entersInvocation) return enterInvocation(layout, project.repoId, id, { modes, driver })
   const { strategy } = contract
   return prepareWorkspace({
     id,
     project,
     strategy,
     driver,
-    access: 'rw',
+    modes,
     layout,
     name,
     runner,

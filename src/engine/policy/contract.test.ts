@@ -285,3 +285,26 @@ test('a child about whose outputs nobody spoke is not one that is to reach nothi
   expect(resolve({}, { parent: resolve(closed) }).outputs.cut).toBeUndefined()
   expect(resolve(closed, { parent: resolve({}) }).outputs.cut).toBeUndefined()
 })
+
+describe('a mode for each root', () => {
+  const roots = ['/projects/a', '/projects/b']
+
+  test('is kept for those that are not rw, and phase files go to the first root the agent sees', () => {
+    const modes = { '/projects/a/': 'hidden', '/projects/b': 'rw' } as const
+    const { rootModes, writableFiles } = resolve({ root_modes: modes, phase: 'plan' }, { roots })
+    expect(rootModes).toEqual({ '/projects/a': 'hidden' })
+    expect(writableFiles.filter((path) => !path.startsWith('/projects/b/'))).toEqual([])
+    expect(resolve({ root_modes: { '/projects/b': 'rw' } }, { roots })).not.toHaveProperty('rootModes')
+  })
+
+  test.each<[string, SandboxSpec]>([
+    ['is none of the roots', { root_modes: { '/projects': 'ro' } }],
+    ['every root is hidden', { root_modes: { '/projects/a': 'hidden', '/projects/b': 'hidden' } }],
+    ['which is hidden', { root_modes: { '/projects/b': 'hidden' }, working_dir: '/projects/b/x' }],
+  ])('is bad input where %s', (message, spec) => {
+    expect(refusal(() => resolve(spec, { roots }))).toMatchObject({
+      kind: 'input',
+      message: expect.stringContaining(message) as string,
+    })
+  })
+})

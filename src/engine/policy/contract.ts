@@ -1,15 +1,15 @@
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { boundaryRank, legacyBoundaries, type BoundaryLevel, type Phase } from '../../shared/boundary.ts'
 import type { AgentCard } from '../../shared/card.ts'
 import type { EffectiveConfig } from '../../shared/config.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { parseHostPattern, parsePinAddress } from '../../shared/hosts.ts'
 import { isolationOfLevel, levelNames, levelOfIsolation, type SandboxLevel } from '../../shared/level.ts'
-import { requestedBoundary, type SandboxSpec } from '../../shared/spec.ts'
+import { requestedBoundary, type RootModes, type SandboxSpec } from '../../shared/spec.ts'
 import type { Contract, ContractOutputs } from '../base/contract.ts'
 import { capabilitiesOf, phaseBoundary } from './capabilities.ts'
 import { narrowerBoundary, unique } from './config/narrow.ts'
-import { underParent } from './parent.ts'
+import { isInside, underParent } from './parent.ts'
 
 export type ContractInput = {
   readonly spec: SandboxSpec | null
@@ -175,6 +175,36 @@ function boundaryOf(input: ContractInput, phase: Phase | null, outputs: Contract
   }
 }
 
+/** A mode for a folder that is no root would be a promise about nothing. Undefined where every root is `rw`. */
+function rootModesOf(spec: SandboxSpec | null, roots: readonly string[]): RootModes | undefined {
+  const named = Object.entries(spec?.root_modes ?? {}).map(([path, mode]) => [resolve(path), mode] as const)
+  const known = new Set(roots.map((root) => resolve(root)))
+  const stray = named.find(([path]) => !known.has(path))
+  if (stray !== undefined) {
+    throw new OrangeryError('spec.root_mode', `root_modes: ${stray[0]} is none of the roots`, {
+      kind: 'input',
+      hint: `Roots are ${roots.join(', ')}.`,
+    })
+  }
+  const modes = Object.fromEntries(named)
+  const given = roots
+    .map((root) => resolve(root))
+    .flatMap((root) => {
+      const mode = modes[root] ?? 'rw'
+      return mode === 'rw' ? [] : [[root, mode] as const]
+    })
+  if (given.length === 0) return undefined
+  if (given.length === known.size && given.every(([, mode]) => mode === 'hidden')) {
+    throw contradiction('root_modes', 'every root is hidden', 'Leave at least one for the agent to see.')
+  }
+  const dir = spec?.working_dir
+  const covering = given.find(([root, mode]) => mode === 'hidden' && dir !== undefined && isInside(dir, root))
+  if (covering !== undefined) {
+    throw contradiction('working_dir', `it lies in ${covering[0]}, which is hidden`, 'Start it elsewhere.')
+  }
+  return Object.fromEntries(given)
+}
+
 /** At level 0 nothing stands around the agent: a promise that nothing keeps is bad input. */
 function checkEnforceable({ level, strategy, boundary, outputs }: Contract): void {
   if (level !== 0) return
@@ -217,7 +247,8 @@ export function resolveContract(input: ContractInput): Contract {
   const boundary = narrowerBoundary(level, ceiling)
   const capabilities = capabilitiesOf(boundary, config)
   const roots = unique(spec?.roots ?? input.roots)
-  const first = roots[0]
+  const rootModes = rootModesOf(spec, roots)
+  const first = roots.find((root) => rootModes?.[resolve(root)] !== 'hidden')
   const phaseFiles = phase === null ? [] : config.sandboxPhaseFiles[phase]
   const writable = unique([...phaseFiles, ...config.sandboxLevels.readonly.writable])
   const contract: Contract = {
@@ -229,6 +260,7 @@ export function resolveContract(input: ContractInput): Contract {
     boundary,
     phase,
     roots,
+    ...(rootModes === undefined ? {} : { rootModes }),
     workingDir: spec?.working_dir ?? null,
     hide: unique([...(spec?.hide ?? []), ...capabilities.files.hide]),
     writableFiles: first === undefined ? [] : writable.map((path) => join(first, path)),

@@ -13,7 +13,7 @@ function refuse(code: string, message: string, hint: string): OrangeryError {
 
 const modeRank = { none: 0, restricted: 1, open: 2 } as const
 
-const isInside = (path: string, folder: string): boolean =>
+export const isInside = (path: string, folder: string): boolean =>
   path === folder || path.startsWith(folder === '/' ? '/' : `${folder}/`)
 
 /** Hosts a parent can reach itself, at best. Null: any public one. */

@@ -1,6 +1,6 @@
 import { ownEtc } from './etc.ts'
 import type { SandboxPlan } from './plan.ts'
-import type { ViewStep } from './view.ts'
+import { hiddenRoot, type ViewStep } from './view.ts'
 
 function describeStep(step: ViewStep): string {
   switch (step.kind) {
@@ -56,6 +56,11 @@ export function describePlan(plan: SandboxPlan): string {
     `namespaces ${plan.namespaces.join(' ')}`,
     ...plan.roots.map(
       (root) => `overlay    ${quote(root.target)} over ${quote(root.lower)}, writes in ${quote(root.upper)}`,
+    ),
+    ...request.workspace.roots.flatMap(({ access, target }) =>
+      access === 'hidden' && !plan.view.some((step) => step.kind === 'hidden' && step.target === target)
+        ? [`hidden     ${quote(target)} (${hiddenRoot})`]
+        : [],
     ),
     ...plan.view.map(describeStep),
     ...(plan.sealsDevices ? ['sealed     nodes in /dev'] : []),

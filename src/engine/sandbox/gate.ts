@@ -74,14 +74,13 @@ function hiddenQuestions({ view }: SandboxPlan): readonly GateQuestion[] {
 export function gateQuestions(plan: SandboxPlan): readonly GateQuestion[] {
   const { request } = plan
   const roots = request.workspace.roots
-  const rootQuestions = roots
-    .filter((root) => root.access !== 'hidden')
-    .map((root): GateQuestion => ({
-      name: `write ${root.target}`,
-      ask: 'write',
-      path: root.target,
-      expected: root.access === 'rw' && plan.files === 'rw',
-    }))
+  const rootQuestions = roots.map((root): GateQuestion => {
+    const path = root.target
+    // Covered or not there at all: in either case it cannot be opened.
+    if (root.access === 'hidden') return { name: `read ${path}`, ask: 'read', path, expected: false }
+    const expected = root.access === 'rw' && plan.files === 'rw'
+    return { name: `write ${path}`, ask: 'write', path, expected }
+  })
   if (plan.confinement === 'holder') return rootQuestions
   const visible = roots.map((root) => root.target)
   return [

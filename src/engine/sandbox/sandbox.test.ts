@@ -1,7 +1,7 @@
 import { access, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { makeGround, runIn, startOn } from './fixture.ts'
+import { makeGround, runIn, startOn, type Ground } from './fixture.ts'
 import { detectHost, type HostFacts } from './host.ts'
 import { describePlan, planSandbox } from './index.ts'
 
@@ -176,6 +176,41 @@ test('an agent is a user of its own, whose files of /etc are ours', async () => 
   expect(await runIn(ground, host, script)).toMatchObject({
     stdout: 'agent\nnameserver 127.0.0.53\n2\nrefused\n',
   })
+})
+
+test('of several roots one is read-only however wide the boundary gets, and a hidden one is not there', async () => {
+  await using ground = await makeGround()
+  await using other = await makeGround('other')
+  await using away = await makeGround('away', process.getuid?.() === 0 ? '/opt' : undefined)
+  const rootOf = (from: Ground, access: 'rw' | 'ro' | 'hidden') => {
+    const [root] = from.request(['true']).workspace.roots
+    if (root === undefined) throw new Error('no root')
+    return { ...root, access }
+  }
+  const roots = [rootOf(ground, 'rw'), rootOf(other, 'ro'), rootOf(away, 'hidden')]
+  const script =
+    `touch new; cat '${other.root}/README.md'; touch '${other.root}/new' || echo refused; ` +
+    `cat '${away.root}/README.md' || echo hidden; touch ~/ready; while [ ! -e ~/wide ]; do sleep 0.01; done; ` +
+    `touch '${other.root}/new' || echo refused again`
+  const workspace = { ...ground.request(['true']).workspace, roots }
+  const request = ground.request(['sh', '-c', script], { workspace, secretDirs: [] })
+  expect(describePlan(planSandbox(request, host))).toContain(
+    `hidden     ${away.root} (a root that is hidden by the spec)`,
+  )
+  const { sandbox, finish } = await startOn(ground, request, host)
+  await using _ = sandbox
+  expect(sandbox.probe.checks.filter(({ ok }) => !ok)).toEqual([])
+  expect(sandbox.probe.checks).toContainEqual(
+    expect.objectContaining({ name: `read ${away.root}`, actual: 'no' }),
+  )
+  sandbox.release()
+  await ground.waitForHome('ready')
+  await sandbox.setFiles('ro')
+  await sandbox.setFiles('rw')
+  await ground.writeHome('wide')
+  expect(await finish()).toMatchObject({ stdout: 'original\nrefused\nhidden\nrefused again\n' })
+  await access(join(ground.upper, 'new'))
+  await expect(access(join(other.upper, 'new'))).rejects.toThrow('ENOENT')
 })
 
 describe('a plan is refused before anything starts', () => {

@@ -83,6 +83,18 @@ function etcSteps(request: SandboxRequest, host: HostFacts, layer: EtcLayer | nu
   return [...[...given, hosts].filter(({ target }) => isPlain(target)), ...masks]
 }
 
+/** A hidden root that something else would show. Elsewhere it does not exist inside. */
+function hiddenRootSteps({ workspace, grants }: SandboxRequest, host: HostFacts): readonly ViewStep[] {
+  const shown = [...host.system.flatMap((entry) => (entry.kind === 'folder' ? [entry.path] : [])), ...grants]
+  const hidden = workspace.roots.filter(({ access }) => access === 'hidden')
+  const targets = new Set(hidden.flatMap(({ path, target }) => [path, target]))
+  return [...targets]
+    .filter((target) => shown.some((folder) => isInside(target, folder)))
+    .map((target) => ({ kind: 'hidden', of: 'folder', target, why: hiddenRoot }))
+}
+
+export const hiddenRoot = 'a root that is hidden by the spec'
+
 function rootSteps(
   root: WorkspaceRoot,
   slot: number,
@@ -136,6 +148,7 @@ export function planView(request: SandboxRequest, host: HostFacts): readonly Vie
     { kind: 'writable', source: request.home, target: agentHome },
     ...(request.shown ?? []).map((file): ViewStep => ({ kind: 'read-only', ...file })),
     ...request.grants.map((path): ViewStep => ({ kind: 'read-only', source: path, target: path })),
+    ...hiddenRootSteps(request, host),
     ...[...roots.entries()]
       // Outer targets first: a mount made later on an outer path would cover the inner one.
       .sort(([, a], [, b]) => a.target.length - b.target.length)

@@ -131,7 +131,6 @@ describe('worktrees', () => {
       project,
       strategy: 'overlay',
       driver: 'kernel-overlay',
-      access: 'rw',
       layout: ground.layout,
       name: null,
       runner: 'command',
@@ -193,7 +192,7 @@ describe('discard and restore', () => {
   test('discard archives the branch and what was written, then deletes branch and worktree', async () => {
     const meta = await start()
     const id = meta.invocation_id
-    const workspace = await enterInvocation(ground.layout, repoId(), id, { access: 'rw' })
+    const workspace = await enterInvocation(ground.layout, repoId(), id, {})
     const mount = workspace.roots[0]!.mount
     if (mount.kind !== 'overlay') throw new Error('expected an overlay')
     await writeFile(join(mount.upper, 'new.txt'), 'work')
@@ -212,12 +211,12 @@ describe('discard and restore', () => {
     expect(await readFile(join(mount.upper, 'new.txt'), 'utf8')).toBe('work')
     expect(await gitText(meta.sandbox_path, 'symbolic-ref', '--short', 'HEAD')).toBe(meta.sandbox_branch)
     expect(await gitText(meta.sandbox_path, 'status', '--porcelain')).toBe('')
-    await enterInvocation(ground.layout, repoId(), id, { access: 'rw' })
+    await enterInvocation(ground.layout, repoId(), id, {})
   })
 
   test('a running agent is not discarded', async () => {
     const meta = await start()
-    const workspace = await enterInvocation(ground.layout, repoId(), meta.invocation_id, { access: 'rw' })
+    const workspace = await enterInvocation(ground.layout, repoId(), meta.invocation_id, {})
     await using _held = await claimWorkspace(ground.layout, workspace)
     await expect(discardAgent(ground.layout, meta.invocation_id)).rejects.toMatchObject({ exitCode: 75 })
     expect(await branches()).toContain(meta.sandbox_branch)

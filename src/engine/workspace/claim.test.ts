@@ -22,7 +22,6 @@ async function prepare(root: string, driver: 'kernel-overlay' | 'plain-copy' = '
     project: await identifyProject([root]),
     strategy: driver === 'plain-copy' ? 'clone' : 'overlay',
     driver,
-    access: 'rw',
     layout: ground.layout,
     name: null,
     runner: 'command',

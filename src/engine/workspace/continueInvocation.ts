@@ -1,4 +1,5 @@
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
+import type { RootModes } from '../../shared/spec.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import type { Layout } from '../base/paths.ts'
 import type { Workspace } from '../base/workspace.ts'
@@ -12,6 +13,7 @@ export type ContinueOptions = Pick<InvocationMeta, 'runner' | 'mode'> & {
   readonly id: DispatchId
   readonly continues: DispatchId
   readonly name: string | null
+  readonly modes?: RootModes | undefined
 }
 
 /**
@@ -21,9 +23,9 @@ export type ContinueOptions = Pick<InvocationMeta, 'runner' | 'mode'> & {
 export async function continueInvocation(
   layout: Layout,
   repoId: RepoId,
-  { id, continues, name, runner, mode }: ContinueOptions,
+  { id, continues, name, runner, mode, modes }: ContinueOptions,
 ): Promise<Workspace> {
-  const workspace = await enterInvocation(layout, repoId, continues, { access: 'rw' })
+  const workspace = await enterInvocation(layout, repoId, continues, { modes })
   const first = await readInvocationMeta(layout, repoId, continues)
   await using rollback = new Rollback(reportToLog(layout))
   await ensureInvocationDir(layout, repoId, id)

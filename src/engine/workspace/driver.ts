@@ -57,3 +57,9 @@ export function describeDriver(driver: WorkspaceDriver, strategy: WorkspaceStrat
       return 'the real files: everything the agent writes is final, there is no changeset'
   }
 }
+
+/** The same as a note, where it is not what was asked for but the next step down: that is never silent. */
+export function lowerRung(driver: WorkspaceDriver, strategy: WorkspaceStrategy): readonly string[] {
+  if (driver === 'kernel-overlay' || strategy === 'clone' || strategy === 'none') return []
+  return [`workspace by ${describeDriver(driver, strategy)}`]
+}

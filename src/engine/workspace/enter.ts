@@ -1,8 +1,9 @@
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
+import type { RootModes } from '../../shared/spec.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import type { Layout } from '../base/paths.ts'
-import type { RootAccess, Workspace, WorkspaceDriver } from '../base/workspace.ts'
+import { modeOf, type Workspace, type WorkspaceDriver } from '../base/workspace.ts'
 import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
 import { hasMarker, integrationMarker, integrationTreeAbove, sandboxMarker } from './marker.ts'
 import { makeRoot } from './sandboxFolders.ts'
@@ -17,12 +18,13 @@ export async function enterInvocation(
   layout: Layout,
   repoId: RepoId,
   id: DispatchId,
-  options: { readonly access: RootAccess; readonly driver?: WorkspaceDriver },
+  options: { readonly modes?: RootModes | undefined; readonly driver?: WorkspaceDriver },
 ): Promise<Workspace> {
   const meta = await readInvocationMeta(layout, repoId, id)
   await assertWhole(meta)
-  const roots = meta.roots.map((root) => ({ ...root, access: options.access }))
+  const roots = meta.roots.map((root) => ({ ...root, access: modeOf(root, options.modes) }))
   for (const root of roots) {
+    if (root.access === 'hidden') continue
     if (root.mount.kind === 'overlay' && !(await isFolder(root.mount.work))) await makeRoot(root, meta.driver)
   }
   const driver = options.driver ?? meta.driver

@@ -2,11 +2,11 @@ import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
-import type { WorkspaceStrategy } from '../../shared/spec.ts'
+import { rootModes, type RootMode, type RootModes, type WorkspaceStrategy } from '../../shared/spec.ts'
 import { ensurePrivateDir } from '../base/files.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import type { Layout } from '../base/paths.ts'
-import type { RootAccess, Workspace, WorkspaceDriver, WorkspaceRoot } from '../base/workspace.ts'
+import { modeOf, type Workspace, type WorkspaceDriver, type WorkspaceRoot } from '../base/workspace.ts'
 import { afterCopies } from './clone.ts'
 import { enterInvocation } from './enter.ts'
 import { headCommit } from './findGit.ts'
@@ -24,7 +24,8 @@ export type PrepareOptions = {
   readonly project: Project
   readonly strategy: WorkspaceStrategy
   readonly driver: WorkspaceDriver
-  readonly access: RootAccess
+  /** Left out: the agent may write every root. */
+  readonly modes?: RootModes | undefined
   readonly layout: Layout
   readonly name: string | null
   readonly runner: string
@@ -37,14 +38,14 @@ export type PrepareOptions = {
 export function planRoots(
   project: Project,
   driver: WorkspaceDriver,
-  access: RootAccess,
+  modes: RootModes | undefined,
   sandboxDir: string,
 ): WorkspaceRoot[] {
   const places = [
-    ...project.roots.map((root) => ({ ...root, role: 'project' as const })),
-    ...gitRoots(project.roots),
+    ...project.roots.map((root) => ({ ...root, role: 'project' as const, access: modeOf(root, modes) })),
+    ...gitRoots(project.roots, modes),
   ]
-  return places.map(({ path, target, name, role }, index) => {
+  return places.map(({ path, target, name, role, access }, index) => {
     const mount: WorkspaceRoot['mount'] =
       driver === 'kernel-overlay' || driver === 'fuse-overlayfs'
         ? overlayMount(path, sandboxDir, index)
@@ -59,14 +60,20 @@ export function planRoots(
 /** Common git folders that linked worktrees among the roots need besides, each once. */
 function gitRoots(
   roots: readonly ProjectRoot[],
-): { path: string; target: string; name: string; role: 'git' }[] {
-  const folders = new Set<string>()
-  for (const { path, git } of roots) {
+  modes: RootModes | undefined,
+): { path: string; target: string; name: string; role: 'git'; access: RootMode }[] {
+  const folders = new Map<string, RootMode>()
+  for (const { path, target, git } of roots) {
     if (git === null || !git.linked || !git.confirmed || git.top !== path) continue
-    if (!roots.some((root) => git.commonDir.startsWith(`${root.path}/`))) folders.add(git.commonDir)
+    if (!roots.some((root) => git.commonDir.startsWith(`${root.path}/`))) {
+      // Who may write one of its checkouts may commit.
+      const wider = new Set([folders.get(git.commonDir), modeOf({ path, target }, modes)])
+      folders.set(git.commonDir, rootModes.find((mode) => wider.has(mode)) ?? 'hidden')
+    }
   }
-  return [...folders].map((path, index) => ({
+  return [...folders].map(([path, access], index) => ({
     path,
+    access,
     target: path,
     name: index === 0 ? '.git' : `.git-${index + 1}`,
     role: 'git' as const,
@@ -80,7 +87,7 @@ function gitRoots(
  * `syncInvocation` before anything runs.
  */
 export async function prepareWorkspace(options: PrepareOptions): Promise<Workspace> {
-  const { id, project, strategy, driver, access, layout } = options
+  const { id, project, strategy, driver, modes, layout } = options
   const { repoId } = project
   const dir = layout.sandbox(repoId, id)
   if (strategy === 'worktree') return prepareWorktree(options)
@@ -88,7 +95,7 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
   base.catch(() => {})
   await refuseTangledRoots(project, layout)
   if (strategy === 'none') await refuseIntegrationTrees(project)
-  const roots = planRoots(project, driver, access, dir)
+  const roots = planRoots(project, driver, modes, dir)
   const createdAtMs = Date.now()
 
   await using rollback = new Rollback(reportToLog(layout))
@@ -96,7 +103,7 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
   rollback.add('invocation folder', () => removeTree(layout.invocation(repoId, id)))
   await makeSandboxDir(dir, id)
   rollback.add('sandbox folder', () => removeTree(dir))
-  await Promise.all(roots.map((root) => makeRoot(root, driver)))
+  await Promise.all(roots.filter(({ access }) => access !== 'hidden').map((root) => makeRoot(root, driver)))
   const isCopy = driver === 'reflink-copy' || driver === 'plain-copy'
   const meta: InvocationMeta = {
     schema_version: '1.0',
@@ -133,7 +140,7 @@ async function baseOf(project: Project): Promise<string | null> {
 
 /** The first root must be an integration tree; the sandbox is made from its branch. */
 async function prepareWorktree(options: PrepareOptions): Promise<Workspace> {
-  const { id, layout, name, runner, mode, driver, access, project } = options
+  const { id, layout, name, runner, mode, driver, modes, project } = options
   const [root, ...others] = project.roots
   if (others.length > 0) {
     throw new OrangeryError(
@@ -147,7 +154,7 @@ async function prepareWorktree(options: PrepareOptions): Promise<Workspace> {
   }
   const trusted = options.trusted === true
   await startAgent({ layout, worktree: root.path, id, name, runner, mode, driver, trusted })
-  return enterInvocation(layout, project.repoId, id, { access })
+  return enterInvocation(layout, project.repoId, id, { modes })
 }
 
 // Without a changeset every write is final, and an integration tree is written by no agent. (invariant 1)

@@ -286,7 +286,7 @@ test('the lock is held from the first folder to the commit point and at no other
 
 test('Invariant 5: No fallback execution paths exist; nothing runs in a tree without the sandbox marker, or with an integration marker', async () => {
   const meta = await start()
-  const enter = () => enterInvocation(ground.layout, repoId(), meta.invocation_id, { access: 'rw' })
+  const enter = () => enterInvocation(ground.layout, repoId(), meta.invocation_id, {})
   expect((await enter()).roots.map((root) => root.role)).toEqual(['project', 'git'])
   await writeFile(join(meta.sandbox_path, '.agency', 'INTEGRATION_MARKER'), '')
   await expect(enter()).rejects.toMatchObject({ code: 'workspace.sandbox_marker', exitCode: 77 })
@@ -301,7 +301,6 @@ test('Invariant 1: Integration worktrees are never modified by agents; no worksp
     project,
     strategy: 'none',
     driver: 'direct',
-    access: 'rw',
     layout: ground.layout,
     name: null,
     runner: 'command',

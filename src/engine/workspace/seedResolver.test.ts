@@ -77,9 +77,7 @@ describe('Broken Invocation Detection', () => {
     await expect(resolveInvocation(ground.layout, meta.invocation_id.slice(0, 17))).rejects.toMatchObject({
       code: 'workspace.not_found',
     })
-    await expect(
-      enterInvocation(ground.layout, repoId(), meta.invocation_id, { access: 'rw' }),
-    ).rejects.toMatchObject({
+    await expect(enterInvocation(ground.layout, repoId(), meta.invocation_id, {})).rejects.toMatchObject({
       code: 'workspace.meta_unreadable',
     })
     expect(await fingerprint(ground.layout.dataDir)).toBe(before)

@@ -54,7 +54,6 @@ async function prepare(paths: string[], over: Partial<Parameters<typeof prepareW
     project,
     strategy: 'overlay',
     driver: 'kernel-overlay',
-    access: 'rw',
     layout,
     name: null,
     runner: 'command',

@@ -15,6 +15,7 @@ const words: Readonly<Record<string, string>> = {
   phase: 'Phase',
   working_dir: 'Working folder',
   roots: 'Folders',
+  root_modes: 'Mode of each folder',
   hide: 'Hidden',
   on_limit: 'At a limit',
   'limits.cpus': 'CPUs',

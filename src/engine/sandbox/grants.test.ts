@@ -1,0 +1,30 @@
+import { mkdir, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { makeGround } from './fixture.ts'
+import { checkGrants } from './grants.ts'
+
+test('a grant that is not there, shows our folders or the whole home, or covers the sandbox fails preflight', async () => {
+  await using ground = await makeGround()
+  const home = join(ground.folder, 'home')
+  const tools = join(home, 'tools')
+  const link = join(ground.folder, 'link')
+  await mkdir(tools, { recursive: true })
+  await writeFile(join(home, 'token'), '')
+  await symlink(ground.dataDir, link)
+  const faultOf = async (grant: string, level: 0 | 1 = 1) => {
+    const found = await checkGrants(ground.request(['true'], { grants: [tools, grant], level }), home)
+    expect(found.every(({ ok, fix }) => !ok && fix !== null)).toBe(true)
+    return found.map(({ detail }) => detail.slice(grant.length + 1)).join()
+  }
+  const ours = `would show ${ground.dataDir}, which is Orangery's own`
+  expect(await faultOf(join(home, 'token'))).toBe('')
+  expect(await faultOf(join(home, 'missing'))).toBe('is not there')
+  expect(await faultOf('tools')).toBe('is no absolute path')
+  expect(await faultOf(ground.folder)).toBe(ours)
+  expect(await faultOf(join(ground.dataDir, 'repos'))).toBe(ours)
+  expect(await faultOf(link)).toBe(ours)
+  expect(await faultOf(home)).toBe('holds your whole home, secrets and all')
+  expect(await faultOf('/proc')).toBe('would cover /proc of the sandbox')
+  expect(await faultOf(join(home, 'missing'), 0)).toBe('')
+})

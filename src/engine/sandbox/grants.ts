@@ -1,0 +1,50 @@
+import { constants } from 'node:fs'
+import { access, realpath } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import { isAbsolute } from 'node:path'
+import type { CheckResult } from '../../shared/doctor.ts'
+import { doorPath, type SandboxRequest } from '../base/sandbox.ts'
+import { agentHome } from './etc.ts'
+import { isInside } from './view.ts'
+
+// A grant above one of these would cover what every sandbox has of its own.
+const ownPlaces = [agentHome, '/proc', '/dev', '/tmp', doorPath]
+
+const real = (path: string): Promise<string | null> => realpath(path).catch(() => null)
+
+/** What is wrong with what the agent's card grants to read: each is found before anything is made. */
+export async function checkGrants(
+  { grants, secretDirs, level }: SandboxRequest,
+  home = homedir(),
+): Promise<readonly CheckResult[]> {
+  // There the agent reads what the user reads.
+  if (level === 0 || grants.length === 0) return []
+  const [secrets, realHome] = await Promise.all([Promise.all(secretDirs.map(real)), real(home)])
+  const findFault = async (grant: string): Promise<string | null> => {
+    if (!isAbsolute(grant)) return 'is no absolute path'
+    const path = await real(grant)
+    if (path === null) return 'is not there'
+    const canRead = await access(path, constants.R_OK).then(
+      () => true,
+      () => false,
+    )
+    if (!canRead) return 'cannot be read by you either'
+    // By whatever name it is granted. (escape: grant-data-dir)
+    const places = [path, grant]
+    const secret = secrets.find(
+      (folder) => folder !== null && (isInside(folder, path) || isInside(path, folder)),
+    )
+    if (secret != null) return `would show ${secret}, which is Orangery's own`
+    if (realHome !== null && isInside(realHome, path)) return 'holds your whole home, secrets and all'
+    const own = ownPlaces.find((place) => places.some((each) => isInside(place, each)))
+    return own === undefined ? null : `would cover ${own} of the sandbox`
+  }
+  const faults = await Promise.all(grants.map(findFault))
+  return grants.flatMap((grant, index): readonly CheckResult[] => {
+    const fault = faults[index] ?? null
+    if (fault === null) return []
+    const fix =
+      'Name what the agent needs in sandboxRequirements.read of its card, and nothing that is not there.'
+    return [{ name: `grant ${grant}`, ok: false, detail: `${grant} ${fault}`, fix }]
+  })
+}
