@@ -189,3 +189,29 @@ test('a file too large for a patch is left out of it and named, and git takes th
   expect((await bench.changesets.export(id, { format: 'patch' })).left_out).toEqual(['large'])
   expect((await bench.changesets.diff(id, { path: 'large' })).text).toContain('Binary files')
 })
+
+test('commits that change no file in the end land by themselves, and can be taken back', async () => {
+  await using bench = await Bench.make()
+  await bench.user(`${setUp}; echo a > a; git add .; git commit -qm first`)
+  const { id } = await bench.dispatch(`${asAgent}
+    echo b >> a; git commit -qam one; git revert --no-edit HEAD; git commit -q --allow-empty -m empty`)
+  const before = await filesIn(bench)
+  const { state, applied } = await bench.changesets.apply(id, { all: false, include_ignored: false }, 'anna')
+  expect({ state, applied }).toEqual({ state: 'applied', applied: [] })
+  expect(await gitIn(bench.root, 'log', '--format=%s', `refs/orangery/${id}/heads/main`)).toBe(
+    'empty\nRevert "one"\none\nfirst',
+  )
+  expect((await bench.changesets.undo(id, 'anna')).state).toBe('review')
+  expect(await filesIn(bench)).toBe(before)
+})
+
+test('an ignore file that would show a marker never lands in an integration tree', async () => {
+  await using bench = await Bench.make()
+  await bench.user('mkdir .agency; touch .agency/INTEGRATION_MARKER')
+  const { id } = await bench.dispatch(
+    "echo '!.agency/**' > .gitignore; echo n > n; rm .agency/*; echo x > .agency/SANDBOX_MARKER",
+  )
+  const { applied, skipped } = await bench.changesets.apply(id, all, 'anna')
+  expect(applied.map(({ path }) => path)).toEqual(['n'])
+  expect(skipped).toMatchObject([{ path: '.gitignore', why: expect.stringContaining('INTEGRATION_MARKER') }])
+})

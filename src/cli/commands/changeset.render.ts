@@ -168,7 +168,7 @@ export function renderApplied(result: ApplyResult, verb: string): string {
     const what = verb === 'applied' ? 'lands' : `is ${verb}`
     return `${id} ${what} when ${agents} has ended; see: orangery changeset waiting`
   }
-  if (applied.length === 0 && skipped.length === 0) {
+  if (applied.length === 0 && skipped.length === 0 && result.notes === undefined) {
     return `${id} is ${paintState(state)}${state === 'applied' ? ' already' : ''}: nothing is left to do`
   }
   const lines = [`${id} is ${paintState(state)}: ${plural(applied.length, 'file')} ${verb}`]

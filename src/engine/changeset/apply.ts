@@ -22,7 +22,7 @@ export async function applyChangeset(
 ): Promise<{ result: ApplyResult; landed: readonly Landed[] }> {
   const plan = await planApply(context, record, view, options)
   refuseConflicts('apply', record.id, plan.conflicts)
-  if (plan.landed.length === 0) {
+  if (plan.landed.length === 0 && !landsCommitsAlone(record, view)) {
     if (options.all || record.state === 'applied') {
       const result = { id: record.id, state: record.state, applied: [], skipped: [...plan.skipped] }
       return { result, landed: [] }
@@ -67,6 +67,13 @@ export async function applyChangeset(
     ...merged,
   }
   return { result, landed: plan.landed }
+}
+
+/** Commits that leave every file as it was are work too: nothing is to be decided, and they land. */
+function landsCommitsAlone({ state }: ChangesetRecord, { manifest, files }: View): boolean {
+  return (
+    state === 'review' && manifest.commits.length > 0 && files.every(({ entry }) => entry.refused !== null)
+  )
 }
 
 /** What landed as a reviewer knows it: folders and former names come along unnamed. */

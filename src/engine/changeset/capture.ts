@@ -3,7 +3,7 @@ import type { ThroughHolder } from '../base/throughHolder.ts'
 import type { Workspace, WorkspaceRoot } from '../base/workspace.ts'
 import type { Layout } from '../base/paths.ts'
 import type { UserLinks } from './aliases.ts'
-import { gitPartOf, isMarker, isPackageFile } from './classify.ts'
+import { gitPartOf, isIgnoreFile, isMarker, isPackageFile } from './classify.ts'
 import { classifyEntries } from './classifyEntries.ts'
 import { toText, type BytePath } from './bytePath.ts'
 import { readBases, type Bases } from './bases.ts'
@@ -89,7 +89,8 @@ export async function captureWorkspace(
   for (const root of links.unfinished)
     dropped.push({ root, path: '.', why: 'too many files to look for links with protected names' })
   // Links and package files are looked into below; nothing else needs to be in place before the end.
-  const isReadBelow = (entry: Entry) => entry.result?.kind === 'symlink' || isPackageFile(entry.path)
+  const isReadBelow = ({ path, result }: Entry) =>
+    result?.kind === 'symlink' || isPackageFile(path) || isIgnoreFile(path)
   if (links.inside.length > 0 || entries.some(isReadBelow)) await writer.flush()
   const writeTrees = async () => {
     const written: Manifest['roots'] = []

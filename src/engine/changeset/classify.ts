@@ -1,3 +1,4 @@
+import { ignoreFiles } from '../base/markers.ts'
 import { nameOf, type BytePath } from './bytePath.ts'
 
 export function isPackageFile(path: BytePath): boolean {
@@ -34,4 +35,9 @@ export function gitPartOf(path: BytePath): BytePath | null {
 /** Our own markers; git does not see them and neither does a review. */
 export function isMarker(path: BytePath): boolean {
   return /(^|\/)\.agency(\/(SANDBOX_MARKER|INTEGRATION_MARKER))?$/.test(path)
+}
+
+/** One of the ignore files that could show our markers to git. */
+export function isIgnoreFile(path: BytePath): boolean {
+  return ignoreFiles.includes(path)
 }

@@ -1,7 +1,10 @@
+import { lstat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { integrationMarker, showingLine } from '../base/markers.ts'
 import type { Workspace, WorkspaceRoot } from '../base/workspace.ts'
 import { Aliases, type UserLinks } from './aliases.ts'
 import type { BytePath } from './bytePath.ts'
-import { hasChangedScripts, isPackageFile, type PackageContent } from './classify.ts'
+import { hasChangedScripts, isIgnoreFile, isPackageFile, type PackageContent } from './classify.ts'
 import type { Disk } from './disk.ts'
 import { ignoredPaths } from './ignored.ts'
 import { followLink, type Home, type LinkAt } from './links.ts'
@@ -66,6 +69,8 @@ export async function classifyEntries(
     }
     const repository = (await repositoryOf.get(root)?.(path)) ?? null
     if (repository !== null) refused ??= inRepository
+    if (isIgnoreFile(path) && (await isMarkedTree(root)))
+      refused ??= await showsMarker(path, await read(result))
     const isPackage = [entry, ...aliases.of(entry)].some((each) => isPackageFile(each.path))
     const hasScripts = isPackage && hasChangedScripts(await read(base), await read(result))
     const isLink = base?.kind === 'symlink' || result?.kind === 'symlink'
@@ -94,4 +99,17 @@ function linksAfter(entries: readonly Entry[], blobs: BlobReader, before: LinkAt
     if (known === undefined) return before(root, path)
     return known.result?.kind === 'symlink' ? (await blobs.read(known.result.oid)).toString('latin1') : null
   }
+}
+
+const isMarkedTree = (root: string): Promise<boolean> =>
+  lstat(join(root, integrationMarker)).then(
+    (info) => info.isFile(),
+    () => false,
+  )
+
+// An agent's ignore file could make the user commit a marker, and every checkout of that look like one of ours.
+async function showsMarker(path: BytePath, content: PackageContent): Promise<string | null> {
+  if (!Buffer.isBuffer(content)) return null
+  const line = await showingLine(path, content)
+  return line === null ? null : `its line ${line} would show ${integrationMarker} to git`
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { inflate } from 'node:zlib'
 import { git, tryGit } from '../base/git.ts'
+import { withoutMarkers } from '../base/markers.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { fromBytes, fromText, joinPath, type BytePath } from './bytePath.ts'
 import { contentOf } from './content.ts'
@@ -128,8 +129,11 @@ export async function captureCommits(
           env,
         })
         const isCommit = await tryGit(['cat-file', '-e', `${tip.oid}^{commit}`], { gitDir, env })
-        if (walk.code === 0 && isCommit.code === 0) commits.push(tip)
-        else
+        if (walk.code === 0 && isCommit.code === 0) {
+          const known = tip.base === null ? [] : [tip.base]
+          const oid = (await withoutMarkers([tip.oid], known, { gitDir, env })).get(tip.oid) ?? tip.oid
+          commits.push({ ...tip, oid })
+        } else
           problems.push({
             root: tip.root,
             path: `${gitPath(repository)}/${tip.ref}`,

@@ -47,7 +47,7 @@ export async function planCommit(
     })
   }
   await using blobs = new BlobReader(context.layout.objects(record.repoId))
-  const places = await repositoriesOf(landed)
+  const places = await repositoriesOf(landed, manifest)
   if (request.own) return await planTakeOver(context, record, manifest, { landed, blobs, branch, places })
   const notes = places
     .filter(({ top }) => top === '')
@@ -73,9 +73,11 @@ export async function planCommit(
   return { finish, notes }
 }
 
-async function repositoriesOf(landed: readonly Landed[]): Promise<RootPlace[]> {
+async function repositoriesOf(landed: readonly Landed[], { roots }: Manifest): Promise<RootPlace[]> {
   const found: RootPlace[] = []
-  for (const root of new Set(landed.map(({ target }) => target.entry.root))) {
+  const own =
+    landed.length === 0 ? roots.map(({ path }) => path) : landed.map(({ target }) => target.entry.root)
+  for (const root of new Set(own)) {
     const top = await askGit(['rev-parse', '--show-toplevel'], root)
     found.push({ root, top, prefix: fromText(top === '' ? '' : relative(top, root)) })
   }
@@ -175,9 +177,13 @@ export async function landCommit(
   plan: CommitPlan | undefined,
 ): Promise<ApplyResult> {
   const { result, landed } = applied
-  if (landed.length === 0)
+  // Commits alone have landed where the changeset became applied just now.
+  const hasLanded = landed.length > 0 || result.state !== record.state
+  if (!hasLanded)
     return request === undefined ? result : { ...result, notes: ['no commit was made: nothing has landed'] }
   const notes = await importCommits(manifest, record.workspace, context.layout.objects(record.repoId))
+  if (landed.length === 0)
+    notes.push(`no file is changed by it; its commits are in refs/orangery/${record.id}/`)
   notes.push(...(plan?.notes ?? []))
   const made: Made[] = []
   for (const finish of plan?.finish ?? []) {

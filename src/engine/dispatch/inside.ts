@@ -108,6 +108,8 @@ export async function noteAgentCommits(
     const collected = await collectAgentCommits(parts, commonDir, workspace)
     if (collected.length > 0)
       note(`commits of the agent are kept: ${collected.map(({ ref }) => ref).join(', ')}`)
+    if (collected.some(({ was }) => was !== undefined))
+      note('commits of the agent held a marker of Orangery; they were written anew without it')
     return collected.length > 0
   } catch (reason) {
     note(reason instanceof Error ? reason.message : String(reason))

@@ -7,7 +7,7 @@ import type { SandboxSpec, WorkspaceStrategy } from '../../shared/spec.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { trustQuestion } from '../policy/index.ts'
-import { integrationTree, resolveInvocation, worktreeNotes } from '../workspace/index.ts'
+import { assertMarked, integrationTree, resolveInvocation, worktreeNotes } from '../workspace/index.ts'
 import type { Parts } from './parts.ts'
 
 /** Where a dispatch is to run: the folders that were named, or what a worktree or an invocation says. */
@@ -86,7 +86,10 @@ async function unusedInvocation(parts: Parts, reference: string): Promise<Invoca
       { kind: 'input', hint: 'Make a new one with `orangery agent start`.' },
     )
   }
-  if (entry.meta.status === 'starting') return entry.meta
+  if (entry.meta.status === 'starting') {
+    await assertMarked(entry.meta)
+    return entry.meta
+  }
   throw new OrangeryError(
     'spawn.invocation_used',
     `invocation ${entry.id}: something has run in it already`,

@@ -52,6 +52,30 @@ async function agentWork(meta: InvocationMeta) {
 }
 
 describe('commits of the agent', () => {
+  test('come out without a marker that one of them holds, and otherwise as they were made', async () => {
+    const meta = await start()
+    const work = await agentWork(meta)
+    const clean = await work.commit('a.txt', 'first')
+    await mkdir(join(work.inside, '.agency'))
+    await work.commit('.agency/SANDBOX_MARKER', 'forged')
+    const last = await work.commit('b.txt', 'last')
+    const [collected] = await work.collect()
+    expect(collected?.was).toBe(last)
+    const gitDir = join(ground.layout.repo(repoId()), 'commits.git')
+    const listed = await listCommits(ground.layout, repoId(), meta.invocation_id, meta.base_commit!)
+    expect(listed.map(({ subject }) => subject)).toEqual([
+      'Change a.txt',
+      'Change .agency/SANDBOX_MARKER',
+      'Change b.txt',
+    ])
+    expect(listed[0]?.commit).toBe(clean)
+    for (const { commit } of listed)
+      expect((await git(['ls-tree', '-r', '--name-only', commit], { gitDir })).toString()).not.toContain(
+        'MARKER',
+      )
+    expect((await git(['show', `${collected?.commit}:b.txt`], { gitDir })).toString()).toBe('last')
+  })
+
   test('come out as checked objects, readable one by one, while the user repository stays as it is', async () => {
     const meta = await start()
     const work = await agentWork(meta)

@@ -2,8 +2,8 @@ import { lstat, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
+import { markers, withdrawal } from '../base/markers.ts'
 import type { Aside } from './archive.ts'
-import { integrationMarker, sandboxMarker } from './marker.ts'
 import { removeTree } from './removeTree.ts'
 import type { Repository } from './repository.ts'
 import type { Rollback } from './rollback.ts'
@@ -79,14 +79,7 @@ export async function worktreePaths(repository: Repository): Promise<string[]> {
 
 /** A commit that holds a marker would make every checkout of it look like one of ours. */
 export async function refuseTrackedMarkers(repository: Repository, commit: string): Promise<void> {
-  const tracked = await repository.git([
-    'ls-tree',
-    '--full-tree',
-    '--name-only',
-    commit,
-    integrationMarker,
-    sandboxMarker,
-  ])
+  const tracked = await repository.git(['ls-tree', '--full-tree', '--name-only', commit, ...markers])
   if (tracked === '') return
   const marker = tracked.split('\n')[0] ?? ''
   throw new OrangeryError(
@@ -106,6 +99,8 @@ export async function snapshotCommit(repository: Repository, tree: string, tip: 
     const options = { cwd: tree, env: { GIT_INDEX_FILE: join(folder, 'index') } }
     await repository.git(['read-tree', tip], options)
     await repository.git(['add', '-A', '--ignore-errors', '.'], options)
+    const input = withdrawal(tip.length)
+    await repository.git(['update-index', '-z', '--index-info'], { ...options, input })
     const written = await repository.git(['write-tree'], options)
     if (written === (await repository.git(['rev-parse', `${tip}^{tree}`]))) return tip
     return await repository.git(['commit-tree', written, '-p', tip, '-m', 'Work that was not committed'])

@@ -5,6 +5,7 @@ import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { AgentCommit } from '../../shared/invocation.ts'
 import { git, tryGit } from '../base/git.ts'
 import { createRepoLock } from '../base/lock.ts'
+import { withoutMarkers } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
 import type { RunResult } from '../base/process.ts'
 import type { Workspace } from '../base/workspace.ts'
@@ -33,7 +34,12 @@ export type CollectOptions = {
   readonly maxBytes?: number
 }
 
-export type CollectedRef = { readonly ref: string; readonly commit: string }
+export type CollectedRef = {
+  readonly ref: string
+  readonly commit: string
+  /** It held a marker of ours, which was taken out: what the agent's own commit was. */
+  readonly was?: string
+}
 const defaultMaxBytes = 512 * 1024 * 1024
 const listLimit = 1024 * 1024
 
@@ -87,11 +93,16 @@ export async function collectCommits(options: CollectOptions): Promise<Collected
   }
   await using _lock = await createRepoLock(layout).acquire(`commits-${repoId}`)
   const collected: CollectedRef[] = []
-  for (const { ref, commit } of moved) {
-    await assertConnected(into, commit, known)
+  for (const { commit } of moved) await assertConnected(into, commit, known)
+  const tips = missing.map(({ commit }) => commit)
+  const renamed = await withoutMarkers(tips, known, { gitDir: into }).catch((error: unknown) => {
+    throw refuse(error instanceof Error ? error.message : String(error))
+  })
+  for (const { ref, commit: was } of moved) {
+    const commit = renamed.get(was) ?? was
     const name = `${collectedPrefix(id)}${ref.slice('refs/'.length)}`
     await git(['update-ref', name, commit], { gitDir: into })
-    collected.push({ ref: name, commit })
+    collected.push({ ref: name, commit, ...(commit === was ? {} : { was }) })
   }
   return collected
 }

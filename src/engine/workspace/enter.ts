@@ -2,10 +2,11 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { RootModes } from '../../shared/spec.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
+import { integrationMarker, sandboxMarker } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
 import { modeOf, type Workspace, type WorkspaceDriver } from '../base/workspace.ts'
 import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
-import { hasMarker, integrationMarker, integrationTreeAbove, sandboxMarker } from './marker.ts'
+import { hasMarker, integrationTreeAbove } from './marker.ts'
 import { makeRoot } from './sandboxFolders.ts'
 import { isFolder } from './scan.ts'
 
@@ -53,6 +54,11 @@ async function assertWhole(meta: InvocationMeta): Promise<void> {
       },
     )
   }
+  await assertMarked(meta)
+}
+
+/** Nothing runs in a worktree sandbox whose tree does not say that it is one. */
+export async function assertMarked(meta: InvocationMeta): Promise<void> {
   if (meta.strategy !== 'worktree') return
   const marked = await hasMarker(meta.sandbox_path, sandboxMarker)
   const integration = await integrationTreeAbove(meta.sandbox_path)
@@ -62,6 +68,9 @@ async function assertWhole(meta: InvocationMeta): Promise<void> {
     integration === null
       ? `invocation ${meta.invocation_id}: its tree carries no ${sandboxMarker}`
       : `invocation ${meta.invocation_id}: ${integration} carries ${integrationMarker}`,
-    { kind: 'refused', hint: 'Nothing runs where the markers do not say that it may.' },
+    {
+      kind: 'refused',
+      hint: `Nothing runs where the markers do not say that it may. Start a new one; \`orangery agent discard ${meta.invocation_id}\` puts this one into the archive.`,
+    },
   )
 }

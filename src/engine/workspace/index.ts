@@ -29,7 +29,7 @@ export { canClone } from './clone.ts'
 export { continueInvocation } from './continueInvocation.ts'
 export { disposeWorkspace, hasWork, type DisposeOptions } from './dispose.ts'
 export { chooseDriver, describeDriver, lowerRung, type WorkspaceFacts } from './driver.ts'
-export { enterInvocation } from './enter.ts'
+export { assertMarked, enterInvocation } from './enter.ts'
 export { readInvocationMeta, syncInvocation, updateInvocation } from './invocation.ts'
 export {
   commitLanding,

@@ -3,10 +3,10 @@ import { lstat, mkdir, open, readFile, realpath } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import { writeFileAtomically } from '../base/files.ts'
+import { integrationMarker, markers, sandboxMarker } from '../base/markers.ts'
+import type { Repository } from './repository.ts'
 
 const folder = '.agency'
-export const integrationMarker = join(folder, 'INTEGRATION_MARKER')
-export const sandboxMarker = join(folder, 'SANDBOX_MARKER')
 
 const texts: Readonly<Record<string, string>> = {
   [integrationMarker]: '# This directory is an integration worktree.\n# Agents never write here.\n',
@@ -61,9 +61,7 @@ export async function hideMarkers(commonDir: string): Promise<void> {
     throw error
   })
   const present = new Set(text.split('\n'))
-  const missing = [integrationMarker, sandboxMarker]
-    .map((marker) => `/${marker}`)
-    .filter((line) => !present.has(line))
+  const missing = markers.map((marker) => `/${marker}`).filter((line) => !present.has(line))
   if (missing.length === 0) return
   const start = text === '' || text.endsWith('\n') ? text : `${text}\n`
   const mode = await lstat(path).then(
@@ -71,4 +69,25 @@ export async function hideMarkers(commonDir: string): Promise<void> {
     () => 0o644,
   )
   await writeFileAtomically(path, `${start}${missing.join('\n')}\n`, mode)
+}
+
+/**
+ * Asks git itself whether it sees a marker that was just written. An ignore file that the repository tracks has
+ * the last word over `info/exclude`, and nothing else hides a file from git: such a tree cannot be made.
+ */
+export async function assertHidden(repository: Repository, tree: string, marker: string): Promise<void> {
+  const seen = await repository.git(['status', '--porcelain', '-uall', '--', marker], { cwd: tree })
+  if (seen === '') return
+  const told = await repository.try(['check-ignore', '--no-index', '-v', '--', marker], { cwd: tree })
+  const [, source, pattern] = /^(.*?:\d+):(.*)\t/.exec(told.stdout.toString()) ?? []
+  throw new OrangeryError(
+    'workspace.marker_shown',
+    source === undefined
+      ? `${marker}: git would show it`
+      : `${marker}: git would show it, because of the line ${pattern} (${source})`,
+    {
+      kind: 'input',
+      hint: `Add the line "${marker}" after it, or narrow it. The overlay strategy needs no marker.`,
+    },
+  )
 }

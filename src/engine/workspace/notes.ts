@@ -1,3 +1,4 @@
+import { markers } from '../base/markers.ts'
 import type { Repository } from './repository.ts'
 import { isFolder } from './scan.ts'
 import type { FilledSubmodules } from './submodules.ts'
@@ -34,7 +35,8 @@ export function changedPaths(status: string): string[] {
   const paths: string[] = []
   for (let index = 0; index < fields.length; index += 1) {
     const field = fields[index] as string
-    paths.push(field.slice(3))
+    // Whoever shows the markers to git in a tree of his own has not changed anything by that.
+    if (!markers.includes(field.slice(3))) paths.push(field.slice(3))
     // A rename names its former path in a field of its own.
     if (field.startsWith('R') || field.startsWith('C')) index += 1
   }

@@ -14,7 +14,7 @@ import { ensureInvocationDir, readInvocationMeta, workspaceOf, writeInvocationMe
 import { integrationTreeAbove } from './marker.ts'
 import type { Project, ProjectRoot } from './project.ts'
 import { removeTree } from './removeTree.ts'
-import { isTangled } from './roots.ts'
+import { isSandboxTree, isTangled } from './roots.ts'
 import { reportToLog, Rollback } from './rollback.ts'
 import { makeRoot, makeSandboxDir, overlayMount, secondsIso } from './sandboxFolders.ts'
 import { startAgent } from './startAgent.ts'
@@ -94,7 +94,7 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
   const base = baseOf(project)
   base.catch(() => {})
   await refuseTangledRoots(project, layout)
-  if (strategy === 'none') await refuseIntegrationTrees(project)
+  if (strategy === 'none') await refuseIntegrationTrees(project, layout)
   const roots = planRoots(project, driver, modes, dir)
   const createdAtMs = Date.now()
 
@@ -158,13 +158,14 @@ async function prepareWorktree(options: PrepareOptions): Promise<Workspace> {
 }
 
 // Without a changeset every write is final, and an integration tree is written by no agent. (invariant 1)
-async function refuseIntegrationTrees(project: Project): Promise<void> {
+async function refuseIntegrationTrees(project: Project, layout: Layout): Promise<void> {
+  const dataDir = realpathSync(layout.dataDir)
   for (const root of project.roots) {
-    const marked = await integrationTreeAbove(root.path)
-    if (marked === null) continue
+    const isOurs = isSandboxTree(root.path, dataDir) || (await integrationTreeAbove(root.path)) !== null
+    if (!isOurs) continue
     throw new OrangeryError(
       'workspace.integration_tree',
-      `${root.target}: an integration tree is never written directly`,
+      `${root.target}: an integration or sandbox tree is never written directly`,
       {
         kind: 'refused',
         hint: 'Use the worktree or the overlay strategy.',

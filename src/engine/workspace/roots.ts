@@ -67,14 +67,23 @@ export function checkRoots(
         : `${target} is apart from the data folder`,
       fix: holdsData ? 'Name a narrower folder, or set ORANGERY_DATA_DIR to a folder outside of it.' : null,
     })
-    const insideData = !holdsData && isInside(path, dataDir) && !isSandboxTree(path, dataDir)
+    const isTree = isSandboxTree(path, dataDir)
+    // By its place, since a marker can be lost: `git clean -fdx` takes it along. (invariant 1)
+    const isWritten = isTree && options.strategy === 'none'
+    const insideData = !holdsData && isInside(path, dataDir) && (!isTree || isWritten)
     results.push({
       name: 'own folder',
       ok: !insideData,
-      detail: insideData
-        ? `${target} lies in Orangery's data folder`
-        : `${target} is not one of our own folders`,
-      fix: insideData ? 'Name a folder of your own.' : null,
+      detail: !insideData
+        ? `${target} is not one of our own folders`
+        : isWritten
+          ? `${target} is an integration or sandbox tree, which no agent writes directly`
+          : `${target} lies in Orangery's data folder`,
+      fix: !insideData
+        ? null
+        : isWritten
+          ? 'Use the overlay or worktree strategy.'
+          : 'Name a folder of your own.',
     })
     const system = systemReason(path, home)
     results.push({
@@ -109,7 +118,7 @@ function systemReason(path: string, home: string): string | null {
 }
 
 /** Integration trees and sandbox trees live in the data folder and are projects all the same. */
-function isSandboxTree(path: string, dataDir: string): boolean {
+export function isSandboxTree(path: string, dataDir: string): boolean {
   return /^\/repos\/[0-9a-f]{16}\/(sandboxes|worktrees)\/[^/]+\/tree(\/|$)/.test(path.slice(dataDir.length))
 }
 

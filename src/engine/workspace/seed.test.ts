@@ -271,6 +271,20 @@ test('a repository that tracks a marker of its own is refused', async () => {
   })
 })
 
+test('a tracked ignore file that would show a marker is refused, by its line, and nothing is left', async () => {
+  await writeFile(join(repo, '.gitignore'), 'x\n!.agency/**\n')
+  await git(['-C', repo, 'add', '-A'])
+  await git(['-C', repo, 'commit', '-q', '-m', 'show it'])
+  const refs = await gitText(repo, 'for-each-ref')
+  await expect(createWorktree({ layout: ground.layout, repo, name: 'other' })).rejects.toMatchObject({
+    code: 'workspace.marker_shown',
+    exitCode: 65,
+    message: expect.stringContaining('!.agency/** (.gitignore:2)') as string,
+  })
+  expect(await gitText(repo, 'for-each-ref')).toBe(refs)
+  expect(await gitText(repo, 'worktree', 'list', '--porcelain')).not.toContain('other')
+})
+
 test('the lock is held from the first folder to the commit point and at no other time', async () => {
   const held: boolean[] = []
   await start({
@@ -296,17 +310,21 @@ test('Invariant 5: No fallback execution paths exist; nothing runs in a tree wit
 
 test('Invariant 1: Integration worktrees are never modified by agents; no workspace writes one directly', async () => {
   const project = await identifyProject([join(worktree.tree_path, 'src')])
-  const attempt = prepareWorkspace({
-    id: '20260128120500-b7c9' as DispatchId,
-    project,
-    strategy: 'none',
-    driver: 'direct',
-    layout: ground.layout,
-    name: null,
-    runner: 'command',
-    mode: 'headless',
-  })
-  await expect(attempt).rejects.toMatchObject({ code: 'workspace.integration_tree', exitCode: 77 })
+  const attempt = () =>
+    prepareWorkspace({
+      id: '20260128120500-b7c9' as DispatchId,
+      project,
+      strategy: 'none',
+      driver: 'direct',
+      layout: ground.layout,
+      name: null,
+      runner: 'command',
+      mode: 'headless',
+    })
+  await expect(attempt()).rejects.toMatchObject({ code: 'workspace.integration_tree', exitCode: 77 })
+  // Its place alone says what it is: `git clean -fdx` takes the marker away.
+  await rm(join(worktree.tree_path, '.agency'), { recursive: true })
+  await expect(attempt()).rejects.toMatchObject({ code: 'workspace.integration_tree', exitCode: 77 })
 })
 
 test('uncommitted work of the user is not in the sandbox, and creation says so', async () => {

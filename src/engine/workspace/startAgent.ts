@@ -1,16 +1,17 @@
 import { randomBytes } from 'node:crypto'
-import { isAbsolute } from 'node:path'
+import { isAbsolute, join } from 'node:path'
 import { realpath } from 'node:fs/promises'
 import { OrangeryError } from '../../shared/errors.ts'
 import { makeDispatchId, type DispatchId, type RepoId } from '../../shared/ids.ts'
 import type { InvocationMeta, WorktreeMeta } from '../base/invocation.ts'
 import { createRepoLock } from '../base/lock.ts'
+import { integrationMarker, sandboxMarker } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
 import type { WorkspaceDriver, WorkspaceRoot } from '../base/workspace.ts'
 import { addWorktree, refuseTrackedMarkers } from './checkout.ts'
 import { includeFiles } from './includeFiles.ts'
 import { ensureInvocationDir, writeInvocationMeta } from './invocation.ts'
-import { hasMarker, hideMarkers, integrationMarker, sandboxMarker, writeMarker } from './marker.ts'
+import { assertHidden, hasMarker, hideMarkers, writeMarker } from './marker.ts'
 import { submoduleNotes, uncommittedNotes } from './notes.ts'
 import { assertSandboxPath } from './pathSafety.ts'
 import { identifyProject } from './project.ts'
@@ -84,6 +85,7 @@ export async function startAgent(options: StartAgentOptions): Promise<Invocation
   await addWorktree(repository, { tree, branch, commit: baseCommit, start: worktree.branch, rollback })
   await step('worktree_add')
   await writeMarker(tree, sandboxMarker)
+  await assertHidden(repository, tree, sandboxMarker)
   await step('marker')
   const gitDirs = submodulesOf(layout.sandbox(repoId, id))
   const submodules = await fillSubmodules({ repository, tree, commit: baseCommit, gitDirs })
@@ -174,7 +176,10 @@ export async function integrationTree(
     })
   }
   if (await hasMarker(meta.tree_path, integrationMarker)) return meta
-  throw notIntegration(meta.tree_path)
+  throw notIntegration(
+    meta.tree_path,
+    `If it is the tree of ${meta.name}, put it back: ${putBack(meta.tree_path)}`,
+  )
 }
 
 /** The project a folder belongs to, or null where there is none. */
@@ -201,10 +206,16 @@ function branchGone({ name, branch, tree_path: tree }: WorktreeMeta): OrangeryEr
   })
 }
 
-function notIntegration(tree: string): OrangeryError {
+const putBack = (tree: string): string =>
+  `mkdir -p ${join(tree, '.agency')} && touch ${join(tree, integrationMarker)}`
+
+function notIntegration(
+  tree: string,
+  hint = 'Make one: orangery worktree create --repo DIR --name NAME',
+): OrangeryError {
   return new OrangeryError(
     'workspace.not_integration_tree',
     `${tree}: not an integration worktree (${integrationMarker} is missing)`,
-    { kind: 'input', hint: 'Make one: orangery worktree create --repo DIR --name NAME' },
+    { kind: 'input', hint },
   )
 }

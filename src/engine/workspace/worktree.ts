@@ -6,6 +6,7 @@ import type { ArchiveRecord, Stakes } from '../../shared/invocation.ts'
 import { ensurePrivateDir, writeFileAtomically } from '../base/files.ts'
 import type { WorktreeEntry, WorktreeMeta } from '../base/invocation.ts'
 import { createRepoLock } from '../base/lock.ts'
+import { integrationMarker } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
 import { contentOf, putAway, takeBack } from './archive.ts'
 import {
@@ -20,7 +21,7 @@ import {
 } from './checkout.ts'
 import { claimLanding, listRunningOn } from './claim.ts'
 import { includeFiles } from './includeFiles.ts'
-import { hideMarkers, integrationMarker, writeMarker } from './marker.ts'
+import { assertHidden, hideMarkers, writeMarker } from './marker.ts'
 import { changedPaths, submoduleNotes, uncommittedNotes } from './notes.ts'
 import { identifyProject, type Project } from './project.ts'
 import { removeTree } from './removeTree.ts'
@@ -73,6 +74,7 @@ export async function createWorktree(options: CreateWorktreeOptions): Promise<Wo
   await addWorktree(repository, { tree, branch, commit: baseCommit, start: baseCommit, rollback })
   await step('worktree_add')
   await writeMarker(tree, integrationMarker)
+  await assertHidden(repository, tree, integrationMarker)
   await step('marker')
   const gitDirs = submodulesOf(layout.worktree(repoId, id))
   notes.push(...submoduleNotes(await fillSubmodules({ repository, tree, commit: baseCommit, gitDirs })))
