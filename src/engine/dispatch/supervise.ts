@@ -148,9 +148,8 @@ function endOf(begun: Promise<object>): AsyncDisposable {
   }
 }
 
-async function makeHome(home: string, { project, contract }: Job): Promise<void> {
-  await ensurePrivateDir(home)
-  // At level 0 the home is the user's own.
+/** Its user's name in the agent's home. At level 0 the home is the user's own. */
+async function introduce(home: string, { project, contract }: Job): Promise<void> {
   if (project.commonDir !== null && contract.level > 0) await giveIdentity(home, project.roots[0].path)
 }
 
@@ -176,7 +175,7 @@ async function runAgent(
     doorFor(job, workspace, note, options.spares?.door),
     parts.host(),
     prepareTrust(job, workspace.dir),
-    makeHome(homeOf(parts, job, workspace.dir), job),
+    ensurePrivateDir(homeOf(parts, job, workspace.dir)),
   ])
   await using _door = door
   const agent = resolveAgent(job.card, job.contract, host)
@@ -192,7 +191,8 @@ async function runAgent(
   // All else that the agent has to wait for happens beside the sandbox's start.
   const recording = record()
   const furnishing = furnishDoor(door, job, note)
-  await using _begun = endOf(Promise.allSettled([recording, furnishing]))
+  const introducing = introduce(plan.request.home, job)
+  await using _begun = endOf(Promise.allSettled([recording, furnishing, introducing]))
   const opening = OutputLog.create(layout.output(project.repoId, id))
   await using _output = endOf(opening)
   const following = FollowedConfig.open(configPlaces(parts, job))
@@ -229,7 +229,7 @@ async function runAgent(
   // All that can be had before the agent stands at its gate: from there on it waits for us.
   const description = describePlan(plan)
   const supervisorStartTicks = await ownStartTicks()
-  await Promise.all([furnishing, recording])
+  await Promise.all([furnishing, recording, introducing])
   await using sandbox = await starting
   seen.driver = sandbox.driver
   note({ type: 'SandboxReady', driver: sandbox.driver, plan: description })

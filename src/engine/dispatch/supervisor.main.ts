@@ -2,7 +2,6 @@ import './closeInherited.ts'
 import { writeSync } from 'node:fs'
 import { reportError } from '../../shared/errors.ts'
 import { logUnexpected } from '../base/log.ts'
-import { superviseFromPipe } from './supervisor.ts'
 
 const [dataDir = '', configDir = ''] = process.argv.slice(2)
 
@@ -27,5 +26,7 @@ async function fallOver(error: unknown): Promise<void> {
 }
 process.on('uncaughtException', (error) => void fallOver(error))
 
+// Loaded now: in a bundle, modules that are imported at the top run before what this one begins with.
+const { superviseFromPipe } = await import('./supervisor.ts')
 await superviseFromPipe({ dataDir, configDir }, process.stdin, answer)
 process.exit(0)

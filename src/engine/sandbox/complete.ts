@@ -1,4 +1,5 @@
-import { lstat, stat } from 'node:fs/promises'
+import { lstatSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import { pathBytes } from './bytes.ts'
 import { ensureLayer } from './etc.ts'
 import { withHidden } from './hide.ts'
@@ -9,16 +10,17 @@ import type { ViewStep } from './view.ts'
 import { withWritableFiles } from './writableFiles.ts'
 
 /** The host was looked at some time ago: what has gone since cannot be covered, and need not be. */
-async function withoutVanished(plan: SandboxPlan): Promise<SandboxPlan> {
-  const isGone = (path: string) =>
-    lstat(pathBytes(path)).then(
-      () => false,
-      (error: NodeJS.ErrnoException) => error.code === 'ENOENT' || error.code === 'ENOTDIR',
-    )
-  const gone = await Promise.all(
-    plan.view.map((step) => (step.kind === 'hidden' ? isGone(step.target) : false)),
-  )
-  return { ...plan, view: plan.view.filter((_, index) => gone[index] !== true) }
+function withoutVanished(plan: SandboxPlan): SandboxPlan {
+  return { ...plan, view: plan.view.filter((step) => step.kind !== 'hidden' || !isGone(step.target)) }
+}
+
+// At once: these are folders of the system, and an agent waits for this.
+function isGone(path: string): boolean {
+  try {
+    return lstatSync(pathBytes(path), { throwIfNoEntry: false }) === undefined
+  } catch {
+    return false
+  }
 }
 
 /** The plan with the layer over /etc surely there. */
@@ -44,6 +46,6 @@ async function withSetGid(plan: SandboxPlan): Promise<SandboxPlan> {
 
 /** The plan with what only a look at the files can tell. */
 export async function completePlan(plan: SandboxPlan): Promise<SandboxPlan> {
-  const present = await withoutVanished(await withWritableFiles(plan))
-  return withSetGid(await withLayer(await withHidden(await withoutSockets(present))))
+  const present = withoutVanished(await withWritableFiles(plan))
+  return withSetGid(await withLayer(await withHidden(withoutSockets(present))))
 }

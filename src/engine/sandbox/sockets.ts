@@ -1,4 +1,4 @@
-import { lstat, readFile } from 'node:fs/promises'
+import { lstatSync, readFileSync } from 'node:fs'
 import { shownPlaces, isInside, type ViewStep } from './view.ts'
 import type { SandboxPlan } from './plan.ts'
 
@@ -13,7 +13,7 @@ export function boundPaths(table: string): readonly string[] {
  * connects, and a daemon listens there for every user (Nix). Read from the kernel's list, which is quick where
  * a search through /usr is not.
  */
-export async function withoutSockets(plan: SandboxPlan): Promise<SandboxPlan> {
+export function withoutSockets(plan: SandboxPlan): SandboxPlan {
   if (plan.confinement !== 'bubblewrap') return plan
   const shown = shownPlaces(plan.request)
   const folders = plan.view.flatMap((step) =>
@@ -24,19 +24,32 @@ export async function withoutSockets(plan: SandboxPlan): Promise<SandboxPlan> {
   const masks = plan.view.flatMap((step) =>
     step.kind === 'hidden' || step.kind === 'private' ? [step.target] : [],
   )
-  const table = await readFile('/proc/net/unix', 'utf8').catch(() => '')
-  const reachable = boundPaths(table).filter(
+  const reachable = boundPaths(readTable()).filter(
     (path) =>
       folders.some((folder) => isInside(path, folder)) &&
       ![...shown, ...masks].some((place) => isInside(path, place)),
   )
-  const steps = await Promise.all(
-    reachable.map(async (target): Promise<readonly ViewStep[]> => {
-      const isThere = (await lstat(target).catch(() => null))?.isSocket() === true
-      return isThere ? [{ kind: 'hidden', of: 'file', target, why: 'a socket of the host' }] : []
-    }),
-  )
-  if (steps.flat().length === 0) return plan
+  const steps = reachable
+    .filter((target) => isSocket(target))
+    .map((target): ViewStep => ({ kind: 'hidden', of: 'file', target, why: 'a socket of the host' }))
+  if (steps.length === 0) return plan
   const seal = plan.view.findIndex((step) => step.kind === 'sealed' && step.target === '/')
-  return { ...plan, view: [...plan.view.slice(0, seal), ...steps.flat(), ...plan.view.slice(seal)] }
+  return { ...plan, view: [...plan.view.slice(0, seal), ...steps, ...plan.view.slice(seal)] }
+}
+
+// At once: this is memory of the kernel, and an agent waits for it.
+function readTable(): string {
+  try {
+    return readFileSync('/proc/net/unix', 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+function isSocket(path: string): boolean {
+  try {
+    return lstatSync(path).isSocket()
+  } catch {
+    return false
+  }
 }
