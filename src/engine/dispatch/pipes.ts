@@ -1,7 +1,9 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { closeSync, constants, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
-import { run } from '../base/process.ts'
+import { minimalEnv, run } from '../base/process.ts'
 import { makeScratch } from './scratch.ts'
 
 export type Pipe = { readonly read: number; readonly write: number }
@@ -12,14 +14,51 @@ export type Pipe = { readonly read: number; readonly write: number }
  * writing. (escape: inherited-descriptors)
  */
 export async function makePipes(directory: string, count: number): Promise<Pipe[]> {
+  return process.platform === 'linux' ? makeNameless(count) : makeNamed(directory, count)
+}
+
+/**
+ * Pipes without a name, borrowed from a shell. Whoever opens one with a name anew, as `bash /dev/stdin` does, waits
+ * for a writer, and for ever where all that is to be read was written before.
+ */
+async function makeNameless(count: number): Promise<Pipe[]> {
+  const shell = spawn('/bin/sh', ['-c', shellWithPipes(count)], {
+    stdio: ['pipe', 'pipe', 'ignore'],
+    env: minimalEnv,
+  })
+  try {
+    const ended = once(shell, 'close').then(() => [''])
+    const [said] = (await Promise.race([once(shell.stdout, 'data'), ended])) as [Buffer | string]
+    const folder = `/proc/${Number(said.toString()) || 'none'}/fd`
+    const numbers = Array.from({ length: count }, (_, index) => String(firstPipe + index))
+    return numbers.map((name) => ({
+      write: openSync(join(folder, name), constants.O_WRONLY),
+      read: openSync(join(folder, name), constants.O_RDONLY),
+    }))
+  } catch (error) {
+    throw noPipe(error instanceof Error ? error.message : String(error))
+  } finally {
+    shell.stdin.destroy()
+  }
+}
+const firstPipe = 3
+
+/** The innermost shell holds an end of each pipe, says who it is, and stays until it is let go. */
+function shellWithPipes(count: number): string {
+  let inner = 'read -r own rest < /proc/self/stat; echo "$own" >&9; read -r wait <&8'
+  for (let pipe = firstPipe + count - 1; pipe >= firstPipe; pipe--)
+    inner = `: | { exec ${pipe}<&0; ${inner}; }`
+  return `exec 8<&0 9>&1; ${inner}`
+}
+
+const noPipe = (why: string) =>
+  new OrangeryError('dispatch.no_pipe', `pipes for the command: ${why}`, { kind: 'cannot_create' })
+
+async function makeNamed(directory: string, count: number): Promise<Pipe[]> {
   await using scratch = await makeScratch(directory)
   const paths = Array.from({ length: count }, (_, index) => join(scratch.folder, String(index)))
   const made = await run('mkfifo', ['-m', '600', ...paths])
-  if (made.code !== 0) {
-    throw new OrangeryError('dispatch.no_pipe', `mkfifo: ${made.stderr.toString().trim()}`, {
-      kind: 'cannot_create',
-    })
-  }
+  if (made.code !== 0) throw noPipe(`mkfifo: ${made.stderr.toString().trim()}`)
   return paths.map((path) => {
     // Opening either end would wait for the other, so a non-blocking reader goes first. It is replaced at
     // once: a program whose stdin does not block gets EAGAIN where it expects to wait.
