@@ -9,7 +9,10 @@ import {
   conflictsSchema,
   diffScopes,
   exportFormats,
+  givenPlace,
   glimpseSchema,
+  isGiven,
+  notGiven,
   verdictSchema,
 } from './changeset.ts'
 import { changesetSummarySchema, dispatchDetailSchema, dispatchRowSchema } from './dispatch.ts'
@@ -152,8 +155,7 @@ export const api = {
   'changeset.peek': procedure(reference, z.array(glimpseSchema)),
   'changeset.diff': procedure(
     reference.extend({
-      path: z.string().optional(),
-      root: z.string().optional(),
+      ...givenPlace,
       stat: z.boolean().default(false),
       include_ignored: z.boolean().default(false),
       /** Everything, what changed since the caller last decided something, or what the last turn changed. */
@@ -171,13 +173,14 @@ export const api = {
     }),
   ),
   'changeset.decide': procedure(
-    reference.extend({
-      root: z.string().optional(),
-      path: z.string(),
-      hunk: z.string().optional(),
-      verdict: verdictSchema.nullable(),
-      comment: z.string().optional(),
-    }),
+    reference
+      .extend({
+        ...givenPlace,
+        hunk: z.string().optional(),
+        verdict: verdictSchema.nullable(),
+        comment: z.string().optional(),
+      })
+      .refine(isGiven, notGiven),
     changesetSchema,
   ),
   'changeset.apply': procedure(
@@ -206,22 +209,19 @@ export const api = {
   ),
   /** Both sides of a conflict, and the two in one text with marks where they contradict each other. */
   'changeset.conflict_texts': procedure(
-    reference.extend({ root: z.string().optional(), path: z.string() }),
+    reference.extend(givenPlace).refine(isGiven, notGiven),
     z.object({ mine_b64: z.string(), theirs_b64: z.string(), both_b64: z.string() }),
   ),
   'changeset.resolve': procedure(
-    reference.extend({
-      root: z.string().optional(),
-      path: z.string(),
-      choice: z.enum(choices),
-      /** The whole file, for `edit`. */
-      content_b64: z.string().optional(),
-    }),
+    reference
+      // The content is the whole file, for `edit`.
+      .extend({ ...givenPlace, choice: z.enum(choices), content_b64: z.string().optional() })
+      .refine(isGiven, notGiven),
     conflictsSchema,
   ),
   /** For a path that an apply stopped at after a crash, since it was neither old nor new. */
   'changeset.settle': procedure(
-    reference.extend({ root: z.string().optional(), path: z.string(), choice: z.enum(['mine', 'theirs']) }),
+    reference.extend({ ...givenPlace, choice: z.enum(['mine', 'theirs']) }).refine(isGiven, notGiven),
     z.object({ id: dispatchIdSchema, state: changesetStateSchema }),
   ),
   'changeset.escalate': procedure(reference.extend({ why: z.string().nullable() }), changesetSchema),

@@ -15,6 +15,19 @@ export type Decision = z.infer<typeof decisionSchema>
 export const changeKinds = ['added', 'modified', 'deleted', 'renamed', 'mode', 'type'] as const
 export type ChangeKind = (typeof changeKinds)[number]
 
+/** A path as answers carry it: with its bytes where it is not UTF-8, which `path` then shows with replacement characters. */
+const namedPath = { path: z.string(), path_b64: z.string().optional() }
+const placedPath = { root: z.string(), ...namedPath }
+/** A path as a caller names it: by its text, or by its bytes, which win. */
+export const givenPlace = {
+  root: z.string().optional(),
+  path: z.string().optional(),
+  path_b64: z.base64().optional(),
+}
+export const isGiven = ({ path, path_b64 }: { path?: string | undefined; path_b64?: string | undefined }) =>
+  path !== undefined || path_b64 !== undefined
+export const notGiven = 'path or path_b64 is missing'
+
 /** What wrote it, as far as events and time tell. */
 export const provenanceSchema = z.object({
   /** Whose event log it is: a changeset has a dispatch for each turn. */
@@ -50,13 +63,12 @@ export const hunkSchema = z.object({
 export type Hunk = z.infer<typeof hunkSchema>
 
 export const changedFileSchema = z.object({
-  root: z.string(),
-  path: z.string(),
-  /** Present when the path is not UTF-8; then `path` shows replacement characters. */
-  path_b64: z.string().optional(),
+  ...placedPath,
   from_path: z.string().optional(),
+  from_path_b64: z.string().optional(),
   /** A new file with exactly the content that this other file of the root had before. */
   copy_of: z.string().optional(),
+  copy_of_b64: z.string().optional(),
   change: z.enum(changeKinds),
   kind: z.enum(['file', 'symlink', 'directory']),
   binary: z.boolean(),
@@ -100,7 +112,7 @@ export const changesetSchema = z.object({
   insertions: z.number(),
   deletions: z.number(),
   /** Changes under `.git` and other entries that were seen and dropped, each with a reason. */
-  dropped: z.array(z.object({ root: z.string(), path: z.string(), why: z.string() })),
+  dropped: z.array(z.object({ ...placedPath, why: z.string() })),
   transitions: z.array(transitionSchema),
   /** Counts from 1; a rework is the next turn. */
   turn: z.number().optional(),
@@ -109,7 +121,7 @@ export const changesetSchema = z.object({
   /** Why a human is asked to look, or null. */
   escalated: z.string().nullable().optional(),
   /** Where an apply or undo that a crash had cut off stopped, since the path is neither old nor new; or null. */
-  stopped: z.object({ root: z.string(), path: z.string() }).nullable().optional(),
+  stopped: z.object(placedPath).nullable().optional(),
   /** Other open changesets of the project that touch the same files. */
   overlaps: z.array(z.object({ id: dispatchIdSchema, paths: z.array(z.string()) })).optional(),
   /** Commits the agent made; they are imported to `refs/orangery/<id>/` when the changeset is applied. */
@@ -129,21 +141,15 @@ export type Changeset = z.infer<typeof changesetSchema>
 
 /** A path that may have changed, told without reading a file: one that was only touched is among them. */
 export const glimpseSchema = z.object({
-  root: z.string(),
-  path: z.string(),
+  ...placedPath,
   change: z.enum(changeKinds),
   size_before: z.number().nullable(),
   size_after: z.number().nullable(),
 })
 export type Glimpse = z.infer<typeof glimpseSchema>
 
-/** `path_b64` is there where the path is not UTF-8. */
-const landingPathSchema = z.object({
-  root: z.string(),
-  path: z.string(),
-  path_b64: z.string().optional(),
-})
-const skippedPathSchema = z.object({ path: z.string(), path_b64: z.string().optional(), why: z.string() })
+const landingPathSchema = z.object(placedPath)
+const skippedPathSchema = z.object({ ...namedPath, why: z.string() })
 const madeCommitSchema = z.object({ root: z.string(), branch: z.string(), oid: z.string() })
 export const applyResultSchema = z.object({
   id: dispatchIdSchema,
@@ -165,8 +171,7 @@ export type ApplyResult = z.infer<typeof applyResultSchema>
 
 export const choices = ['mine', 'theirs', 'both', 'edit'] as const
 export const conflictSchema = z.object({
-  root: z.string(),
-  path: z.string(),
+  ...placedPath,
   why: z.string(),
   /** Names both sides as they are now; a choice made for others does not count. */
   anchor: z.string(),

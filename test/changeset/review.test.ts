@@ -65,10 +65,36 @@ test('what was decided on a text holds after its file was renamed, and the new n
     { path: 'g', from_path: 'f', change: 'renamed', decision: null, comments: [{ text: 'good' }] },
   ])
   expect(files[0]!.hunks.map((hunk) => hunk.decision)).toEqual(['approve', null])
-  await expect(bench.changesets.apply(id, approved, 'anna')).rejects.toMatchObject({ kind: 'refused' })
+  // The approved part lands under the old name: nobody has approved the new one.
+  const part = await bench.changesets.apply(id, approved, 'anna')
+  expect(part.applied).toEqual([{ root: bench.root, path: 'f' }])
+  expect(part.skipped).toMatchObject([{ path: 'g', why: expect.stringContaining('keeps the name f') }])
+  expect(await bench.snapshot()).toMatch(/^f f 644/)
+  expect(await readFile(join(bench.root, 'f'), 'utf8')).toMatch(/^4\nfive\n6\n(.|\n)*^30$/m)
   await bench.changesets.decide(id, { path: 'g', verdict: 'approve' }, 'anna')
   await bench.changesets.apply(id, approved, 'anna')
-  expect(await bench.snapshot()).toMatch(/^g f 644/m)
+  expect(await bench.snapshot()).toMatch(/^g f 644/)
+})
+
+test('a hunk of a renamed file lands without the new name, whose folder waits with it, and undo takes just that back', async () => {
+  await using bench = await Bench.make()
+  await bench.user('mkdir old; seq 60 > old/f')
+  const before = await bench.snapshot()
+  const { id } = await bench.dispatch(
+    `mkdir new; mv old/f new/f; rmdir old; sed -i 's/^5$/five/; s/^55$/fiftyfive/' new/f`,
+  )
+  const [file] = (await bench.changesets.get(id)).files
+  expect(file).toMatchObject({ path: 'new/f', from_path: 'old/f', hunks: [{}, {}] })
+  await bench.changesets.decide(id, { path: 'new/f', hunk: file!.hunks[0]!.id, verdict: 'approve' }, 'anna')
+  const { applied, state } = await bench.changesets.apply(id, approved, 'anna')
+  expect([applied, state]).toEqual([[{ root: bench.root, path: 'old/f' }], 'review'])
+  expect(await bench.snapshot()).toMatch(/^old d 755 \nold\/f f 644/)
+  const rest = (await bench.changesets.get(id)).files
+  expect(rest).toMatchObject([{ path: 'new/f', from_path: 'old/f', hunks: [{ id: file!.hunks[1]!.id }] }])
+  expect((await bench.changesets.undo(id, 'anna')).applied).toEqual(applied)
+  expect(await bench.snapshot()).toBe(before)
+  await bench.changesets.apply(id, all, 'anna')
+  expect(await bench.snapshot()).toMatch(/^new d 755 \nnew\/f f 644/)
 })
 
 test('an abandoned changeset can be brought back for 30 days, and is gone after them', async () => {
@@ -102,6 +128,7 @@ test('approved hunks land, the rest stays in review, and undo takes exactly them
     ['f', 1],
   ])
   expect(rest.files[1]!.hunks[0]!.id).toBe(file.hunks[0]!.id)
+  expect(rest.files[1]!.reopened).toBe(false)
   await bench.changesets.undo(id, 'anna')
   expect(await bench.snapshot()).toBe(before)
   expect((await bench.changesets.get(id)).files.find((each) => each.path === 'f')!.hunks).toHaveLength(2)
@@ -199,6 +226,41 @@ test('conflicts are settled by mine, theirs, both or an edited text, and only fo
   expect(await read('merge')).toMatch(/agent[^]*user/)
   await bench.changesets.undo(id, 'anna')
   expect(await bench.snapshot()).toBe(before)
+})
+
+test('files that differ only in bytes that are not UTF-8 are decided, read and settled one by one', async () => {
+  await using bench = await Bench.make()
+  const names = `a="$(printf 'n\\376')"; b="$(printf 'n\\377')";`
+  await bench.user(`${names} seq 9 > "$a"; seq 9 > "$b"`)
+  const { id } = await bench.dispatch(
+    `${names} sed -i s/^2$/first/ "$a"; sed -i s/^2$/second/ "$b"; mv "$b" "$b.moved"`,
+  )
+  await bench.user(`${names} sed -i s/^2$/mine/ "$a" "$b"`)
+  const bytes = (name: string) => Buffer.from(name, 'latin1').toString('base64')
+  const [a, b] = [bytes('n\xfe'), bytes('n\xff')]
+  const { changesets } = bench
+  const changed = (await changesets.get(id)).files
+  expect(changed.map((file) => [file.path_b64, file.from_path_b64])).toEqual([
+    [a, undefined],
+    [bytes('n\xff.moved'), b],
+  ])
+  const decided = await changesets.decide(id, { path_b64: a, verdict: 'approve' }, 'anna')
+  expect(decided.files.map((file) => file.decision)).toEqual(['approve', null])
+  expect((await changesets.diff(id, { path_b64: a })).text).toContain('+first')
+  const { conflicts } = await changesets.conflicts(id)
+  expect(conflicts.map((each) => each.path_b64)).toEqual([a, b])
+  // By what they look like they cannot be told apart.
+  await expect(changesets.resolve(id, { path: 'n\ufffd', choice: 'mine' }, 'anna')).rejects.toMatchObject({
+    code: 'changeset.ambiguous_path',
+    hint: expect.stringContaining(b),
+  })
+  const left = await changesets.resolve(id, { path_b64: b, choice: 'theirs' }, 'anna')
+  expect(left.conflicts.map((each) => each.path_b64)).toEqual([a])
+  expect((await changesets.conflictTexts(id, { path_b64: a })).theirs.toString()).toContain('first')
+  const twins = await bench.dispatch(`${names} rm "$a" "$b"`)
+  await expect(
+    changesets.decide(twins.id, { path: 'n\ufffd', verdict: 'approve' }, 'anna'),
+  ).rejects.toMatchObject({ code: 'changeset.ambiguous_path', hint: expect.stringContaining(`${a} or ${b}`) })
 })
 
 test('a host file touched after the start and before the first look is a conflict, not a base', async () => {

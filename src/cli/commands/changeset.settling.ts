@@ -4,6 +4,7 @@ import type { Output } from '../../shared/api.ts'
 import { choices } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { withClient } from '../connect.ts'
+import { addPlace, placeOf, requiredPlace, type PlaceOptions } from './changeset.place.ts'
 import { gather, passedEnv } from '../spawnOptions.ts'
 import { paintState } from '../terminal/style.ts'
 import { print, printJson } from '../terminal/print.ts'
@@ -28,10 +29,9 @@ async function rework(id: string, options: ReworkOptions) {
   else print(result.dispatch)
 }
 
-async function showConflicts(id: string, options: Json & { path?: string; root?: string }) {
-  const { path, root } = options
-  if (path !== undefined) {
-    const place = { id, path, ...(root === undefined ? {} : { root }) }
+async function showConflicts(id: string, options: Json & PlaceOptions) {
+  if (options.path !== undefined || options.pathB64 !== undefined) {
+    const place = { id, ...placeOf(options) }
     const texts = await withClient((client) => client.call('changeset.conflict_texts', place))
     if (options.json) return printJson(texts)
     // Byte for byte, whatever its line ends and encoding: it is edited and given back.
@@ -40,16 +40,16 @@ async function showConflicts(id: string, options: Json & { path?: string; root?:
   reportConflicts(await withClient((client) => client.call('changeset.conflicts', { id })), options)
 }
 
-type ResolveOptions = Json & { readonly path: string; readonly root?: string; readonly file?: string }
+type ResolveOptions = Json & PlaceOptions & { readonly file?: string }
 
 async function resolveConflict(id: string, word: string, options: ResolveOptions) {
   const choice = oneOf(choices, word, 'choice')
-  const { path, root, file } = options
+  const { file } = options
   if ((choice === 'edit') !== (file !== undefined)) {
     throw new OrangeryError('usage.edit', 'edit and --file go together', { kind: 'usage' })
   }
   const content = file === undefined ? {} : { content_b64: readFileSync(file).toString('base64') }
-  const input = { id, path, choice, ...(root === undefined ? {} : { root }), ...content }
+  const input = { id, ...requiredPlace(options), choice, ...content }
   reportConflicts(await withClient((client) => client.call('changeset.resolve', input)), options)
 }
 
@@ -60,10 +60,9 @@ function reportConflicts(found: Output<'changeset.conflicts'>, options: Json) {
   if (found.conflicts.length === 0 && found.merged.length === 0) print('no conflicts')
 }
 
-async function settle(id: string, word: string, options: Json & { path: string; root?: string }) {
+async function settle(id: string, word: string, options: Json & PlaceOptions) {
   const choice = oneOf(['mine', 'theirs'], word, 'choice')
-  const { path, root } = options
-  const input = { id, path, choice, ...(root === undefined ? {} : { root }) }
+  const input = { id, ...requiredPlace(options), choice }
   const result = await withClient((client) => client.call('changeset.settle', input))
   if (options.json) printJson(result)
   else print(`${result.id} is ${paintState(result.state)}`)
@@ -99,15 +98,11 @@ export function registerSettling(changeset: Command): void {
     )
     .action(rework)
 
-  changeset
+  const conflicts = changeset
     .command('conflicts <id>')
     .summary('what an apply would run into')
     .description('Lists files that both you and the agent changed, and what can be chosen. Changes nothing.')
-    .option(
-      '--path <path>',
-      'print this file with both sides in it, marked, to edit for `resolve … edit --file`',
-    )
-    .option('--root <folder>', 'the root the file is in, where there are several')
+  addPlace(conflicts, 'print this file with both sides in it, marked, to edit for `resolve … edit --file`')
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
@@ -115,12 +110,11 @@ export function registerSettling(changeset: Command): void {
     )
     .action(showConflicts)
 
-  changeset
+  const resolving = changeset
     .command('resolve <id> <choice>')
     .summary('settle a conflict: mine, theirs, both or edit')
     .description('Settles the conflict of one file: mine, theirs, both, or edit with --file.')
-    .requiredOption('--path <path>', 'the file, as `changeset conflicts` names it')
-    .option('--root <folder>', 'the root the file is in, where there are several')
+  addPlace(resolving, 'the file, as `changeset conflicts` names it')
     .option('--file <file>', 'with edit: the content it shall have')
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  orangery changeset resolve 20260128 theirs --path src/main.c')
@@ -136,14 +130,13 @@ export function registerSettling(changeset: Command): void {
     .addHelpText('after', '\nExample:\n  orangery changeset escalate 20260128 --why "touches the licence"')
     .action(escalate)
 
-  changeset
+  const settling = changeset
     .command('settle <id> <choice>')
     .summary('after a crash: whose a file shall be, mine or theirs')
     .description(
       'Settles a file that an apply or undo stopped at after a crash, because it is neither what it was nor what it should become: mine leaves it as it is, theirs replaces it. Then the apply is brought to its end.',
     )
-    .requiredOption('--path <path>', 'the file, as the refusal named it')
-    .option('--root <folder>', 'the root the file is in, where there are several')
+  addPlace(settling, 'the file, as the refusal named it')
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  orangery changeset settle 20260128 mine --path src/main.c')
     .action(settle)

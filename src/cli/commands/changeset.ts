@@ -18,6 +18,7 @@ import {
   renderWaiting,
 } from './changeset.render.ts'
 import { bytesOf, registerExport, warnIfCut, warnIfLeftOut } from './changeset.export.ts'
+import { addPlace, placeOf, requiredPlace, type PlaceOptions } from './changeset.place.ts'
 import { oneOf, registerSettling } from './changeset.settling.ts'
 
 type Json = { readonly json?: boolean }
@@ -40,17 +41,16 @@ async function peek(id: string, options: Json) {
   else print(renderGlimpses(glimpses))
 }
 
-type DiffOptions = Json & {
-  readonly stat?: boolean
-  readonly path?: string
-  readonly root?: string
-  readonly includeIgnored?: boolean
-  readonly scope?: string
-  readonly inter?: boolean
-}
+type DiffOptions = Json &
+  PlaceOptions & {
+    readonly stat?: boolean
+    readonly includeIgnored?: boolean
+    readonly scope?: string
+    readonly inter?: boolean
+  }
 
 async function showDiff(id: string, options: DiffOptions) {
-  const { stat = false, includeIgnored = false, path, root } = options
+  const { stat = false, includeIgnored = false } = options
   const scope = oneOf(diffScopes, options.scope ?? 'all', 'scope')
   const diff = await withClient((client) =>
     client.call('changeset.diff', {
@@ -59,8 +59,7 @@ async function showDiff(id: string, options: DiffOptions) {
       include_ignored: includeIgnored,
       scope,
       inter: options.inter === true,
-      ...(path === undefined ? {} : { path }),
-      ...(root === undefined ? {} : { root }),
+      ...placeOf(options),
     }),
   )
   if (options.json) return printJson(diff)
@@ -80,17 +79,23 @@ function parseVerdict(text: string): Verdict {
   })
 }
 
-type DecideOptions = Json & {
-  readonly path: string
-  readonly root?: string
-  readonly hunk?: string
-  readonly comment?: string
-}
+type DecideOptions = Json &
+  PlaceOptions & {
+    readonly hunk?: string
+    readonly comment?: string
+  }
 
 async function decide(id: string, word: string, options: DecideOptions) {
   const verdict = parseVerdict(word)
-  const { json, ...given } = options
-  const changeset = await withClient((client) => client.call('changeset.decide', { id, verdict, ...given }))
+  const { json, hunk, comment } = options
+  const input = {
+    id,
+    verdict,
+    ...requiredPlace(options),
+    ...(hunk === undefined ? {} : { hunk }),
+    ...(comment === undefined ? {} : { comment }),
+  }
+  const changeset = await withClient((client) => client.call('changeset.decide', input))
   if (json) printJson(changeset)
   else print(renderChangeset(changeset))
 }
@@ -243,13 +248,12 @@ export function registerChangeset(program: Command): void {
     .addHelpText('after', '\nExample:\n  orangery changeset peek 20260128')
     .action(peek)
 
-  changeset
+  const diff = changeset
     .command('diff <id>')
     .summary('the changes as a unified diff')
     .description('Prints a unified diff that `git apply` accepts.')
     .option('--stat', 'only how much changed where')
-    .option('--path <path>', 'only this file')
-    .option('--root <folder>', 'the root the path is in, where there are several')
+  addPlace(diff, 'only this file, or what is in this folder')
     .option('--include-ignored', 'ignored files too')
     .option('--scope <scope>', 'all, review (since you last decided something) or turn (the last turn)')
     .option('--inter', 'only files that changed after they were decided on, against what they were then')
@@ -260,13 +264,14 @@ export function registerChangeset(program: Command): void {
     )
     .action(showDiff)
 
-  changeset
+  const deciding = changeset
     .command('decide <id> <verdict>')
     .summary('approve, reject or rework a file or a hunk')
-    .description('Decides on a file or one hunk of it: approve, reject or rework.')
-    .requiredOption('--path <path>', 'the file, as `changeset show` names it')
+    .description(
+      'Decides on a file or one hunk of it: approve, reject or rework. Hunks of a renamed file land under its old name until all of it is approved.',
+    )
+  addPlace(deciding, 'the file, as `changeset show` names it')
     .option('--hunk <id>', 'only this hunk')
-    .option('--root <folder>', 'the root the file is in, where there are several')
     .option('--comment <text>', 'what the agent is told')
     .option('--json', 'print the changeset as JSON')
     .addHelpText(

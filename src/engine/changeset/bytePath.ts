@@ -28,6 +28,19 @@ export function namedPath(path: BytePath): { path: string; path_b64?: string } {
   const text = { path: toText(path) }
   return isUtf8(path) ? text : { ...text, path_b64: toBytes(path).toString('base64') }
 }
+/** A path as a caller names it: by its text, or by its bytes where text cannot tell two apart. */
+export type GivenPath = { readonly path?: string | undefined; readonly path_b64?: string | undefined }
+export type GivenPlace = GivenPath & { readonly root?: string | undefined }
+export function givenPath({ path = '', path_b64 }: GivenPath): BytePath {
+  return path_b64 === undefined ? fromText(path) : fromBytes(Buffer.from(path_b64, 'base64'))
+}
+export function givenText(given: GivenPath): string {
+  return toText(givenPath(given))
+}
+/** Whether somebody who says this means that path; by text alone one that only looks so is meant, too. */
+export function isMeant(path: BytePath, given: GivenPath): boolean {
+  return path === givenPath(given) || (given.path_b64 === undefined && toText(path) === given.path)
+}
 export function joinPath(parent: BytePath, name: string): BytePath {
   return (parent === '' ? name : `${parent}/${name}`) as BytePath
 }

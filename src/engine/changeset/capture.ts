@@ -5,7 +5,7 @@ import type { Layout } from '../base/paths.ts'
 import type { UserLinks } from './aliases.ts'
 import { gitPartOf, isIgnoreFile, isMarker, isPackageFile } from './classify.ts'
 import { classifyEntries } from './classifyEntries.ts'
-import { toText, type BytePath } from './bytePath.ts'
+import { namedPath, type BytePath } from './bytePath.ts'
 import { readBases, type Bases } from './bases.ts'
 import { captureCommits } from './commits.ts'
 import { permissionBits, storeQuickly, storeSide, Unstable } from './content.ts'
@@ -77,7 +77,7 @@ export async function captureWorkspace(
   for (const scan of scans) {
     const { root } = scan
     for (const path of scan.unreadable) {
-      dropped.push({ root: root.path, path: toText(path), why: 'the agent made this folder unreadable' })
+      dropped.push({ root: root.path, ...namedPath(path), why: 'the agent made this folder unreadable' })
     }
     const kept = scan.seen.filter((seen) => !isMarker(seen.path) && gitPartOf(seen.path) === null)
     dropped.push(...droppedGit(root, scan.seen))
@@ -179,7 +179,7 @@ async function compareRoot(
     if (sameSide(base.side, result)) continue
     const { side: landing, why } = withoutRights(result, base.side)
     if (why !== null) {
-      dropped.push({ root: root.path, path: toText(path), why })
+      dropped.push({ root: root.path, ...namedPath(path), why })
       if (sameSide(base.side, landing)) continue
     }
     entries.push({
@@ -276,5 +276,5 @@ function droppedGit(root: WorkspaceRoot, seen: readonly Seen[]): Dropped[] {
     const why = runs ? 'git runs what is in here: it never lands' : "git's own files never land as files"
     found.set(isBulk ? `${part}/${inside[0]}` : path, why)
   }
-  return [...found].map(([path, why]) => ({ root: root.path, path: toText(path as BytePath), why }))
+  return [...found].map(([path, why]) => ({ root: root.path, ...namedPath(path as BytePath), why }))
 }

@@ -27,7 +27,7 @@ import { noteCopies } from './copies.ts'
 import type { DiffText } from './diffText.ts'
 import { realDisk, type Disk } from './disk.ts'
 import { expireAbandoned } from './expireAbandoned.ts'
-import { toBytes, toText } from './bytePath.ts'
+import { givenText, toBytes, toText, type GivenPlace } from './bytePath.ts'
 import { landCommit, planCommit, type CommitRequest } from './landCommit.ts'
 import type { CommitPlan } from './ownCommits.ts'
 import { landedPaths } from './landedPaths.ts'
@@ -58,11 +58,6 @@ export type Captured = {
   readonly insertions: number
   readonly deletions: number
 }
-export type Place = {
-  readonly root?: string | undefined
-  readonly path: string
-  readonly hunk?: string | undefined
-}
 type Ended = { id: DispatchId; state: ChangesetState }
 
 export interface Changesets {
@@ -79,18 +74,20 @@ export interface Changesets {
   diff(id: DispatchId, options: DiffOptions, by?: string): Promise<DiffText & { revision: string }>
   decide(
     id: DispatchId,
-    decision: Place & { verdict: Verdict | null; comment?: string | undefined },
+    decision: GivenPlace & {
+      hunk?: string | undefined
+      verdict: Verdict | null
+      comment?: string | undefined
+    },
     by: string,
   ): Promise<Changeset>
   /** What an apply would do and run into now; of everything that may land, unless told otherwise. */
   conflicts(id: DispatchId, selection?: { all: boolean; include_ignored: boolean }): Promise<Conflicts>
   /** What one would edit to settle a conflict by hand. */
-  conflictTexts(id: DispatchId, place: { root?: string | undefined; path: string }): Promise<EditableTexts>
+  conflictTexts(id: DispatchId, place: GivenPlace): Promise<EditableTexts>
   resolve(
     id: DispatchId,
-    resolution: {
-      root?: string | undefined
-      path: string
+    resolution: GivenPlace & {
       choice: 'mine' | 'theirs' | 'both' | 'edit'
       content_b64?: string | undefined
     },
@@ -127,7 +124,7 @@ export interface Changesets {
   /** Nothing of it is held in memory beyond a piece, be it as large as it may. */
   export(id: DispatchId, options: ExportOptions): Promise<Exported>
   /** Says what becomes of a path that a crash left neither old nor new, and brings the apply to its end. */
-  settle(id: DispatchId, place: Place, choice: 'mine' | 'theirs'): Promise<Ended>
+  settle(id: DispatchId, place: GivenPlace, choice: 'mine' | 'theirs'): Promise<Ended>
   /** Lets go of what was abandoned more than 30 days ago. */
   expire(now?: number): Promise<readonly DispatchId[]>
   /** Brings applies that a crash cut off to their end. */
@@ -165,12 +162,9 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     const plan = await planApply(context, record, await reader.view(record), { all, includeIgnored })
     return {
       revision: record.revision,
-      conflicts: plan.conflicts.map(({ root, path, why, anchor, choices }) => ({
-        root,
-        path,
-        why,
-        anchor,
-        choices: [...choices],
+      conflicts: plan.conflicts.map(({ texts: _texts, ...each }) => ({
+        ...each,
+        choices: [...each.choices],
       })),
       merged: [...plan.merged],
       lands: filesOf(plan.landed),
@@ -290,22 +284,22 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       return reader.get(id)
     },
 
-    async conflictTexts(id, { root, path }) {
+    async conflictTexts(id, place) {
       const record = find(id)
       const view = await reader.view(record)
       const plan = await planApply(context, record, view, { all: true, includeIgnored: true })
-      const { open } = findConflict(view, plan.conflicts, { path, root })
-      return conflictTexts(layout.objects(record.repoId), path, open)
+      const { open } = findConflict(view, plan.conflicts, place)
+      return conflictTexts(layout.objects(record.repoId), givenText(place), open)
     },
 
-    async resolve(id, { root, path, choice, content_b64 }, by) {
+    async resolve(id, { choice, content_b64, ...place }, by) {
       const record = find(id)
       const view = await reader.view(record)
-      const { entry, open } = findConflict(view, (await conflicts(id)).conflicts, { path, root })
+      const { entry, open } = findConflict(view, (await conflicts(id)).conflicts, place)
       if (entry === undefined || open === undefined || !open.choices.includes(choice)) {
         throw new OrangeryError(
           'changeset.no_such_choice',
-          `${path}: there is no conflict to settle with "${choice}"`,
+          `${givenText(place)}: there is no conflict to settle with "${choice}"`,
           {
             kind: 'input',
             hint:

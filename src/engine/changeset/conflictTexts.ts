@@ -1,5 +1,5 @@
 import { OrangeryError } from '../../shared/errors.ts'
-import { toText } from './bytePath.ts'
+import { givenPath, givenText, isMeant, type GivenPlace } from './bytePath.ts'
 import { mergeTexts, type Conflict } from './conflicts.ts'
 import type { Entry } from './manifest.ts'
 import { BlobReader } from './objects.ts'
@@ -34,30 +34,34 @@ export async function conflictTexts(
 }
 
 /** The conflict a caller means: by the name it was told, which may be the old one of a renamed file, or by the file's. */
-export function findConflict<Open extends Pick<Conflict, 'root' | 'path'>>(
+export function findConflict<Open extends Pick<Conflict, 'root' | 'path' | 'path_b64'>>(
   view: View,
   conflicts: readonly Open[],
-  { path, root }: { readonly path: string; readonly root?: string | undefined },
+  given: GivenPlace,
 ): { readonly open: Open | undefined; readonly entry: Entry | undefined } {
   const { roots, entries } = view.manifest
+  const { root } = given
   const meant = new Set(
     roots
       .filter((each) => root === undefined || each.path === root || each.name === root)
       .map((each) => each.path),
   )
-  const told = conflicts.filter((each) => each.path === path && meant.has(each.root))
+  const told = conflicts.filter((each) => meant.has(each.root) && isMeant(givenPath(each), given))
   if (told.length > 1)
-    throw new OrangeryError('changeset.ambiguous_path', `${path} is in conflict in several roots`, {
+    throw new OrangeryError('changeset.ambiguous_path', `${givenText(given)} names several conflicts`, {
       kind: 'not_found',
-      hint: `Name the root: ${told.map((each) => each.root).join(', ')}.`,
+      hint: `Name the root, or the bytes: ${told.map((each) => each.path_b64 ?? each.root).join(', ')}.`,
     })
   const open = told[0] ?? ofFile()
-  const entry = entries.find((each) => each.root === open?.root && toText(each.path) === open.path)
+  const entry =
+    open === undefined
+      ? undefined
+      : entries.find((each) => each.root === open.root && each.path === givenPath(open))
   return { open, entry }
 
   function ofFile(): Open | undefined {
-    const [file] = chooseFiles(view, path, root)
-    const names = new Set([file?.entry, file?.from].map((each) => (each == null ? null : toText(each.path))))
-    return conflicts.find((each) => each.root === file?.entry.root && names.has(each.path))
+    const [file] = chooseFiles(view, given)
+    const names = new Set([file?.entry.path, file?.from?.path])
+    return conflicts.find((each) => each.root === file?.entry.root && names.has(givenPath(each)))
   }
 }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ResolutionRecord } from '../base/changesetRecords.ts'
 import { tryGit } from '../base/git.ts'
-import { parentOf, rootPath, toText, type BytePath } from './bytePath.ts'
+import { namedPath, parentOf, rootPath, toText, type BytePath } from './bytePath.ts'
 import { contentOf, storeSide } from './content.ts'
 import type { Disk } from './disk.ts'
 import { localIdentity } from './land.ts'
@@ -18,6 +18,7 @@ import type { Tree } from './tree.ts'
 export type Conflict = {
   readonly root: string
   readonly path: string
+  readonly path_b64?: string | undefined
   readonly why: string
   /** Names both sides as they are now; a choice made for others does not count. */
   readonly anchor: string
@@ -159,7 +160,7 @@ export async function settle(
       .slice(0, 32)
   }
   function conflict(why: string, choices: Conflict['choices']): Outcome {
-    const found = { root: entry.root, path: toText(entry.path), why, anchor: anchor(), choices }
+    const found = { root: entry.root, ...namedPath(entry.path), why, anchor: anchor(), choices }
     if (!choices.includes('edit') || now?.kind !== 'file' || wanted?.kind !== 'file')
       return { kind: 'conflict', conflict: found }
     const texts = { base: base?.kind === 'file' ? base.oid : null, mine: now.oid, theirs: wanted.oid }

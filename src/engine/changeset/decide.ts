@@ -1,12 +1,11 @@
 import type { Verdict } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords.ts'
+import { givenText, type GivenPlace } from './bytePath.ts'
 import { selectTargets, type SelectOptions } from './selection.ts'
 import { Decisions, findFiles, type FileView, type View } from './view.ts'
 
-export type DecisionInput = {
-  readonly root?: string | undefined
-  readonly path: string
+export type DecisionInput = GivenPlace & {
   readonly hunk?: string | undefined
   readonly verdict: Verdict | null
   readonly comment?: string | undefined
@@ -20,12 +19,12 @@ export function decideFiles(
   input: DecisionInput,
   by: string,
 ): void {
-  const { path, hunk, verdict, comment } = input
+  const { hunk, verdict, comment } = input
   const at = new Date().toISOString()
   for (const file of filesFor(view, input)) {
     const hunks = hunk === undefined ? file.hunks : file.hunks.filter((each) => each.id === hunk)
     if (hunk !== undefined && hunks.length === 0) {
-      throw new OrangeryError('changeset.no_such_hunk', `no hunk ${hunk} in ${path}`, {
+      throw new OrangeryError('changeset.no_such_hunk', `no hunk ${hunk} in ${givenText(input)}`, {
         kind: 'not_found',
         hint: 'It may have changed since: look at the changeset again.',
       })
@@ -42,8 +41,10 @@ export function decideFiles(
   records.markReviewed(record.id, by, view.revision, at)
 }
 
-function filesFor(view: View, { path, root, verdict }: DecisionInput): readonly FileView[] {
-  const { exact, inside } = findFiles(view, path, root)
+function filesFor(view: View, input: DecisionInput): readonly FileView[] {
+  const { verdict } = input
+  const path = givenText(input)
+  const { exact, inside } = findFiles(view, input)
   if (exact.length > 1) {
     throw new OrangeryError('changeset.ambiguous_path', `${path} changed in several roots`, {
       kind: 'not_found',

@@ -36,7 +36,7 @@ export const journalSchema = z.object({
   /** Roots in which a mode says nothing. */
   modeless: z.array(z.string()).optional(),
   /** The path it stopped at, being neither old nor new: nothing goes on before a person has settled it. */
-  stopped: z.object({ root: z.string(), path: z.string() }).optional(),
+  stopped: z.object({ root: z.string(), path: z.string(), path_b64: z.string().optional() }).optional(),
 })
 export type Journal = z.infer<typeof journalSchema>
 

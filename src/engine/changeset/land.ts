@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { OrangeryError } from '../../shared/errors.ts'
-import { nameOf, parentOf, rootPath, toText, type BytePath } from './bytePath.ts'
+import { nameOf, namedPath, parentOf, rootPath, toText, type BytePath } from './bytePath.ts'
 import { contentOf } from './content.ts'
 import { createFlags, errorCode, unlessMissing, type Disk, type DiskStat } from './disk.ts'
 import type { Journal } from './journal.ts'
@@ -324,11 +324,13 @@ function refuseOtherBytes(path: BytePath, side: Side, sha256: string): void {
   )
 }
 
+type Place = { readonly root: string; readonly path: string; readonly path_b64?: string }
+
 /** Neither what was there nor what should be: somebody else wrote it meanwhile, and a person has to say. */
 export class NeitherOldNorNew extends OrangeryError {
-  readonly place: { readonly root: string; readonly path: string }
+  readonly place: Place
 
-  constructor(place: { readonly root: string; readonly path: string }) {
+  constructor(place: Place) {
     super(
       'changeset.neither_old_nor_new',
       `stopped at ${place.path}: it is neither what it was nor what it should become`,
@@ -342,5 +344,5 @@ export class NeitherOldNorNew extends OrangeryError {
   }
 }
 function neither({ root, path }: Operation): NeitherOldNorNew {
-  return new NeitherOldNorNew({ root, path: toText(path) })
+  return new NeitherOldNorNew({ root, ...namedPath(path) })
 }

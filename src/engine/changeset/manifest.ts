@@ -44,7 +44,9 @@ export const manifestSchema = z.object({
   id: dispatchIdSchema,
   roots: z.array(rootSchema),
   entries: z.array(entrySchema),
-  dropped: z.array(z.object({ root: z.string(), path: z.string(), why: z.string() })),
+  dropped: z.array(
+    z.object({ root: z.string(), path: z.string(), path_b64: z.string().optional(), why: z.string() }),
+  ),
   /** Commits the agent made, by branch, kept in our own repository until they are landed. */
   commits: z.array(
     z.object({

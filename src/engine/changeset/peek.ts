@@ -1,6 +1,6 @@
 import type { ChangeKind, Glimpse } from '../../shared/changeset.ts'
 import type { Workspace } from '../base/workspace.ts'
-import { toText } from './bytePath.ts'
+import { namedPath } from './bytePath.ts'
 import { gitPartOf, isMarker } from './classify.ts'
 import type { Glance } from './foundTree.ts'
 import { glanceAt } from './scan.ts'
@@ -17,7 +17,7 @@ export async function peekWorkspace(workspace: Workspace): Promise<Glimpse[]> {
       if (change === null) continue
       found.push({
         root: root.path,
-        path: toText(path),
+        ...namedPath(path),
         change,
         size_before: sizeOf(base),
         size_after: sizeOf(result),

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
-import { toText } from './bytePath.ts'
+import { namedPath, toText } from './bytePath.ts'
 import { LocalFiles, settle, type Conflict, type MergeTools } from './conflicts.ts'
 import { entryKey, type Side } from './manifest.ts'
 import { BlobReader } from './objects.ts'
@@ -120,10 +120,13 @@ async function occupiedFolders(
     )
     if (stays === undefined) continue
     const why = `you have ${stays.toString('utf8')} in this folder, and the agent made it a ${step.after.kind}`
-    found.push({ root: step.root, path: toText(step.path), why, anchor: '', choices: ['mine'] })
+    found.push({ root: step.root, ...namedPath(step.path), why, anchor: '', choices: ['mine'] })
   }
   return found
 }
+
+const wordsOf = ({ path, path_b64 }: Conflict) =>
+  path_b64 === undefined ? `--path ${path}` : `--path-b64 ${path_b64}`
 
 export function refuseConflicts(
   what: 'apply' | 'undo',
@@ -137,7 +140,7 @@ export function refuseConflicts(
     kind: 'busy',
     hint:
       what === 'apply'
-        ? `Nothing was changed. Choose per file: \`orangery changeset resolve ${id} ${first.choices.join('|') || 'mine'} --path ${first.path}\`.`
+        ? `Nothing was changed. Choose per file: \`orangery changeset resolve ${id} ${first.choices.join('|') || 'mine'} ${wordsOf(first)}\`.`
         : 'Nothing was changed. Put the file back or keep the apply.',
     details: { conflicts },
   })

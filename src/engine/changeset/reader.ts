@@ -1,15 +1,22 @@
 import { readFile } from 'node:fs/promises'
-import type { Changeset, DiffScope, ExportFormat, ReviewComment } from '../../shared/changeset.ts'
+import {
+  isGiven,
+  type Changeset,
+  type DiffScope,
+  type ExportFormat,
+  type ReviewComment,
+} from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { loggedEventSchema, type LoggedEvent } from '../../shared/events.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import { stoppedAt, type ApplyContext } from './transaction.ts'
 import { readBases } from './bases.ts'
-import { parentsOf, toText } from './bytePath.ts'
+import { givenText, parentsOf, toText, type GivenPlace } from './bytePath.ts'
 import { readCopies } from './copies.ts'
 import { diffText, type DiffPair, type DiffText } from './diffText.ts'
 import { asMail, asTar } from './exports.ts'
+import { Journals } from './journal.ts'
 import { entryKey } from './manifest.ts'
 import { BlobReader } from './objects.ts'
 import { callsOf, provenanceOf, type Call } from './provenance.ts'
@@ -19,9 +26,7 @@ import { pairsBetween, pairsOf } from './scope.ts'
 import { changedFile, Decisions, findFiles, readView, type FileView, type Notes, type View } from './view.ts'
 import { readFirstSeen, seenKey } from './written.ts'
 
-export type DiffOptions = {
-  readonly root?: string | undefined
-  readonly path?: string | undefined
+export type DiffOptions = GivenPlace & {
   readonly stat?: boolean | undefined
   readonly include_ignored?: boolean | undefined
   readonly scope?: DiffScope | undefined
@@ -63,12 +68,15 @@ export class ChangesetReader {
   }
 
   view(record: ChangesetRecord, revision: string = record.revision): Promise<View> {
-    const key = `${record.id} ${revision}`
+    return this.#remembered(`${record.id} ${revision}`, async () =>
+      readView(this.#gitDir(record), revision, await this.#saved(record).read(revision)),
+    )
+  }
+
+  #remembered(key: string, read: () => Promise<View>): Promise<View> {
     const known = this.#views.get(key)
     if (known !== undefined) return known
-    const reading = this.#saved(record)
-      .read(revision)
-      .then((manifest) => readView(this.#gitDir(record), revision, manifest))
+    const reading = read()
     this.#views.set(key, reading)
     reading.catch(() => this.#views.delete(key))
     if (this.#views.size > 8) this.#views.delete(this.#views.keys().next().value ?? '')
@@ -86,7 +94,7 @@ export class ChangesetReader {
     const record = this.find(id)
     const { manifest, files, insertions, deletions, revision } = await this.#shown(record)
     const { records } = this.#context
-    const decisions = new Decisions(records.decisions(id))
+    const decisions = await this.#decisions(record)
     const notes = await this.#notes(record)
     const transitions = [...records.transitions(id)]
     return {
@@ -112,10 +120,9 @@ export class ChangesetReader {
     const record = this.find(id)
     const current = await this.#shown(record)
     const { stat = false, include_ignored = false, scope = 'all', maxBytes = largestDiff } = options
-    const chosen =
-      options.path === undefined
-        ? current.files.filter((file) => include_ignored || !file.entry.ignored)
-        : chooseFiles(current, options.path, options.root)
+    const chosen = isGiven(options)
+      ? chooseFiles(current, options)
+      : current.files.filter((file) => include_ignored || !file.entry.ignored)
     const entries = chosen.flatMap(({ entry, from }) => (from === null ? [entry] : [from, entry]))
     const earlier = scope === 'all' ? null : this.#earlier(record, scope, by)
     let shown: readonly DiffPair[] = entries
@@ -124,10 +131,26 @@ export class ChangesetReader {
       const bases = await readBases(this.#folder(record))
       const between = pairsBetween((await this.view(record, earlier)).manifest, current.manifest, bases)
       const keys = new Set(entries.map(entryKey))
-      shown = options.path === undefined ? between : between.filter((pair) => keys.has(entryKey(pair)))
+      shown = isGiven(options) ? between.filter((pair) => keys.has(entryKey(pair))) : between
     }
     const text = await diffText(this.#gitDir(record), current.manifest.roots, shown, { stat, maxBytes })
     return { revision: current.revision, ...text }
+  }
+
+  async #decisions(record: ChangesetRecord): Promise<Decisions> {
+    const { records, disk } = this.#context
+    const applies = isOpen(record.state) ? records.applies(record.id) : []
+    const undone = new Set(applies.map((apply) => apply.undoes))
+    const journals = new Journals(this.#folder(record), disk)
+    const landed: View[] = []
+    for (const { kind, state, transaction } of applies) {
+      if (kind !== 'apply' || state !== 'committed' || undone.has(transaction)) continue
+      const view = this.#remembered(transaction, async () =>
+        readView(this.#gitDir(record), '', (await journals.readDone(transaction)).previous),
+      )
+      landed.push(...(await view.then((each) => [each]).catch(() => [])))
+    }
+    return new Decisions(records.decisions(record.id), landed)
   }
 
   /** What was decided on is found by content, so that it does not matter what was decided on other files since. */
@@ -137,7 +160,7 @@ export class ChangesetReader {
     files: readonly FileView[],
   ): Promise<readonly DiffPair[]> {
     const { records } = this.#context
-    const decisions = new Decisions(records.decisions(record.id))
+    const decisions = await this.#decisions(record)
     const reopened = files.filter((file) => decisions.isReopened(file))
     if (reopened.length === 0) return []
     const known = records
@@ -306,11 +329,11 @@ export function turnOf(transitions: readonly { from: string | null; to: string }
 }
 
 /** One file by its path, or all that lie in a folder. */
-export function chooseFiles(view: View, path: string, root: string | undefined): readonly FileView[] {
-  const { exact, inside } = findFiles(view, path, root)
+export function chooseFiles(view: View, given: GivenPlace): readonly FileView[] {
+  const { exact, inside } = findFiles(view, given)
   const files = exact.length > 0 ? exact : inside
   if (files.length > 0) return files
-  throw new OrangeryError('changeset.no_such_path', `no change at ${path} in this changeset`, {
+  throw new OrangeryError('changeset.no_such_path', `no change at ${givenText(given)} in this changeset`, {
     kind: 'not_found',
   })
 }

@@ -1,5 +1,5 @@
 import type { Decision } from '../../shared/changeset.ts'
-import { namedPath, parentOf } from './bytePath.ts'
+import { namedPath, parentOf, toText } from './bytePath.ts'
 import { entryKey, type Entry, type Side } from './manifest.ts'
 import type { PatchHunk } from './patch.ts'
 import type { Decisions, FileView, View } from './view.ts'
@@ -59,7 +59,7 @@ export function selectTargets(
       verdictOf(decisions.ofWhole(file)) === 'approve' || decisions.isShapeApproved(file, hunks)
     const isWhole =
       file.hunks.length === 0 ? whole === 'approve' : hunks.length === file.hunks.length && isShapeApproved
-    const part = isWhole ? null : partial(file, hunks, isShapeApproved)
+    const part = isWhole ? null : partial(file, hunks)
     if (!isWhole && hunks.length === 0) {
       skipped.push({ ...path, why: reason(whole, isProtected, file.entry.ignored) })
       continue
@@ -67,6 +67,11 @@ export function selectTargets(
     if (!isWhole) skipped.push({ ...path, why: partialReason(file, hunks) })
     if (!isWhole && part === null) continue
     approved.push({ file, hunks, isWhole, byAll: mayApproveAll })
+    if (part !== null && file.from !== null) {
+      // The name is not approved yet: the text lands under the old one, and both folders stay as they are.
+      targets.push({ entry: file.from, file, wanted: part })
+      continue
+    }
     chosen.add(entryKey(file.entry))
     targets.push({
       entry: file.entry,
@@ -81,16 +86,17 @@ export function selectTargets(
   return { targets: [...targets, ...impliedTargets(view, chosen)], skipped, approved }
 }
 
-/** Null: what comes, goes, moves or changes its kind as a whole cannot be landed hunk by hunk. */
-function partial(file: FileView, hunks: readonly PatchHunk[], isShapeApproved: boolean): Wanted | null {
-  const from = file.from === null ? file.entry.base : isShapeApproved ? file.from.base : null
+/** Null: what comes, goes or changes its kind as a whole cannot be landed hunk by hunk. */
+function partial(file: FileView, hunks: readonly PatchHunk[]): Wanted | null {
+  const from = (file.from ?? file.entry).base
   if (from?.kind !== 'file' || file.entry.result?.kind !== 'file') return null
   return { kind: 'hunks', from, mode: from.mode, hunks }
 }
 function partialReason(file: FileView, hunks: readonly PatchHunk[]): string {
+  const name = file.from === null ? '' : `; it keeps the name ${toText(file.from.path)} until all of it is`
   return hunks.length < file.hunks.length
-    ? `${hunks.length} of ${file.hunks.length} hunks are approved`
-    : 'its text is approved, its kind, mode or name is not'
+    ? `${hunks.length} of ${file.hunks.length} hunks are approved${name}`
+    : `its text is approved, its kind, mode or name is not${name}`
 }
 
 /** Folders follow what is in them: made for the first file that lands, removed with the last one that goes. */

@@ -1,6 +1,6 @@
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
-import { fromText, toText } from './bytePath.ts'
+import { givenText, isMeant, toText, type GivenPlace } from './bytePath.ts'
 import { storeSide } from './content.ts'
 import { Journals, type Journal } from './journal.ts'
 import { Landing, localIdentity } from './land.ts'
@@ -9,8 +9,6 @@ import type { Operation } from './steps.ts'
 import { recoverChangeset, type ApplyContext } from './transaction.ts'
 import { Tree } from './tree.ts'
 
-type Place = { readonly root?: string | undefined; readonly path: string }
-
 /**
  * A person has looked at a path that a crash left neither old nor new. `mine`: it stays as it is, and the apply
  * goes on around it. `theirs`: it is taken for the old content, kept for undo like one, and replaced.
@@ -18,7 +16,7 @@ type Place = { readonly root?: string | undefined; readonly path: string }
 export async function settlePath(
   context: ApplyContext,
   record: ChangesetRecord,
-  place: Place,
+  place: GivenPlace,
   choice: 'mine' | 'theirs',
 ): Promise<void> {
   const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
@@ -37,9 +35,8 @@ export async function settlePath(
   await recoverChangeset(context, record)
 }
 
-function isAbout(operation: Operation, { root, path }: Place): boolean {
-  const isHere = operation.path === fromText(path) || toText(operation.path) === path
-  return isHere && (root === undefined || root === operation.root)
+function isAbout(operation: Operation, place: GivenPlace): boolean {
+  return isMeant(operation.path, place) && (place.root === undefined || place.root === operation.root)
 }
 
 async function takenForOld(
@@ -61,10 +58,10 @@ async function takenForOld(
   return { ...operation, before, identity: localIdentity(stat) }
 }
 
-function nothingToSettle(record: ChangesetRecord, { path }: Place): OrangeryError {
+function nothingToSettle(record: ChangesetRecord, place: GivenPlace): OrangeryError {
   return new OrangeryError(
     'changeset.nothing_to_settle',
-    `${path}: changeset ${record.id} does not wait for it`,
+    `${givenText(place)}: changeset ${record.id} does not wait for it`,
     {
       kind: 'input',
       hint: 'Only what an apply or undo stopped at after a crash is settled; `changeset show` names it.',

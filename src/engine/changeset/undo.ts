@@ -2,7 +2,7 @@ import type { ApplyResult } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import type { Base } from './bases.ts'
-import { depthOf, namedPath, toText } from './bytePath.ts'
+import { depthOf, namedPath } from './bytePath.ts'
 import type { Conflict } from './conflicts.ts'
 import { Journals, type Journal } from './journal.ts'
 import { isAt } from './land.ts'
@@ -99,7 +99,7 @@ async function planUndo(context: ApplyContext, done: Journal): Promise<Step[]> {
       const isFolder = last.after?.kind === 'directory' || first.before?.kind === 'directory'
       if (isFolder && local === null) continue
       const why = 'you changed it after the apply'
-      conflicts.push({ root, path: toText(path), why, anchor: '', choices: [] })
+      conflicts.push({ root, ...namedPath(path), why, anchor: '', choices: [] })
     } else if (moved) continue
     else steps.push({ root, path, before: last.after, after: first.before, identity: null })
   }

@@ -1,7 +1,17 @@
 import { createHash } from 'node:crypto'
 import type { ChangedFile, ChangeKind, Decision, Provenance, ReviewComment } from '../../shared/changeset.ts'
+import { OrangeryError } from '../../shared/errors.ts'
 import type { DecisionRecord } from '../base/changesetRecords.ts'
-import { fromText, isBelow, namedPath, parentOf, toText, type BytePath } from './bytePath.ts'
+import {
+  givenPath,
+  isBelow,
+  namedPath,
+  parentOf,
+  toBytes,
+  toText,
+  type BytePath,
+  type GivenPlace,
+} from './bytePath.ts'
 import { entryKey, sameContent, type Entry, type Manifest, type Side } from './manifest.ts'
 import { largeFile } from './objects.ts'
 import { readPatch, type PatchFile, type PatchHunk } from './patch.ts'
@@ -139,8 +149,19 @@ export function largestWithin(entries: readonly Entry[], budget: number): number
 export class Decisions {
   readonly #byPlace = new Map<string, DecisionRecord>()
   readonly #byPath: ReadonlyMap<string, DecisionRecord[]>
+  readonly #landed: ReadonlySet<string>
 
-  constructor(records: readonly DecisionRecord[]) {
+  /** `landed`: views of what was applied; an approved hunk of those is gone because it landed, not because it changed. */
+  constructor(records: readonly DecisionRecord[], landed: readonly View[] = []) {
+    this.#landed = new Set(
+      landed.flatMap(({ files }) =>
+        files.flatMap(({ entry, from, hunks }) =>
+          [entry, ...(from === null ? [] : [from])].flatMap(({ root, path }) =>
+            hunks.map((hunk) => placeKey(root, path, hunk.id)),
+          ),
+        ),
+      ),
+    )
     for (const record of records) this.#byPlace.set(placeKey(record.root, record.path, record.hunk), record)
     this.#byPath = Map.groupBy(records, (record) => entryKey(record))
   }
@@ -178,9 +199,14 @@ export class Decisions {
   isReopened(file: FileView): boolean {
     const hunks = new Set(file.hunks.map((hunk) => hunk.id))
     if (this.#ofHunks(file) === 'approve' && !this.isShapeApproved(file)) return true
-    return this.#ofPath(file).some(({ hunk, anchor }) =>
-      hunk === null ? file.hunks.length === 0 && anchor !== file.anchor : !hunks.has(hunk),
+    return this.#ofPath(file).some((record) =>
+      record.hunk === null
+        ? file.hunks.length === 0 && record.anchor !== file.anchor
+        : !hunks.has(record.hunk) && !this.#hasLanded(record),
     )
+  }
+  #hasLanded({ root, path, hunk, verdict }: DecisionRecord): boolean {
+    return verdict === 'approve' && this.#landed.has(placeKey(root, path, hunk))
   }
   /** What the file was whenever something of it was decided. */
   anchorsOf(file: FileView): ReadonlySet<string> {
@@ -222,8 +248,8 @@ export function changedFile(file: FileView, decisions: Decisions, notes: Notes):
   return {
     root: entry.root,
     ...namedPath(entry.path),
-    ...(from === null ? {} : { from_path: toText(from.path) }),
-    ...(copyOf === null ? {} : { copy_of: toText(copyOf) }),
+    ...named('from_path', from?.path ?? null),
+    ...named('copy_of', copyOf),
     change: file.change,
     kind: shown === null || shown.kind === 'special' ? 'file' : shown.kind,
     binary: file.binary,
@@ -253,6 +279,17 @@ export function changedFile(file: FileView, decisions: Decisions, notes: Notes):
   }
 }
 
+function named<Key extends string>(
+  key: Key,
+  path: BytePath | null,
+): { [name in Key | `${Key}_b64`]?: string } {
+  if (path === null) return {}
+  const { path: text, path_b64 } = namedPath(path)
+  return { [key]: text, ...(path_b64 === undefined ? {} : { [`${key}_b64`]: path_b64 }) } as ReturnType<
+    typeof named<Key>
+  >
+}
+
 const typeBits = { file: 0o100000, symlink: 0o120000, directory: 0o040000 }
 function modeText(side: Side | null): string | null {
   if (side === null || side.kind === 'special') return null
@@ -269,24 +306,31 @@ function sizeOf(side: Side | null): number | null {
 /** The files a caller means: one by its path, or all in a folder. The root may be its path or its name. */
 export function findFiles(
   view: View,
-  text: string,
-  root: string | undefined,
+  given: GivenPlace,
 ): { readonly exact: readonly FileView[]; readonly inside: readonly FileView[] } {
-  const path = fromText(
-    text
-      .replace(/^(\.\/)+/, '')
-      .replace(/\/+$/, '')
-      .replace(/^\.$/, ''),
-  )
+  const { root, path_b64 } = given
+  const text = (given.path ?? '')
+    .replace(/^(\.\/)+/, '')
+    .replace(/\/+$/, '')
+    .replace(/^\.$/, '')
+  const path = givenPath({ path: text, path_b64 })
   const names = new Map(view.manifest.roots.map((each) => [each.path, each.name]))
   const own = view.files.filter(
     ({ entry }) => root === undefined || entry.root === root || names.get(entry.root) === root,
   )
+  const inside = own.filter(({ entry }) => isBelow(entry.path, path))
+  const exact = own.filter(({ entry }) => entry.path === path)
+  if (exact.length > 0 || path_b64 !== undefined) return { exact, inside }
   // A name that is not UTF-8 is also known by what it looks like, if only one looks so.
   const alike = own.filter(({ entry }) => toText(entry.path) === text)
-  const exact = own.filter(({ entry }) => entry.path === path)
-  return {
-    exact: exact.length > 0 || alike.length !== 1 ? exact : alike,
-    inside: own.filter(({ entry }) => isBelow(entry.path, path)),
-  }
+  if (alike.length < 2) return { exact: alike, inside }
+  const bytes = alike.map(({ entry }) => toBytes(entry.path).toString('base64'))
+  throw new OrangeryError(
+    'changeset.ambiguous_path',
+    `${text}: ${alike.length} changed files look like this`,
+    {
+      kind: 'not_found',
+      hint: `Their names are not UTF-8. Name one by its bytes: --path-b64 ${bytes.join(' or ')}.`,
+    },
+  )
 }

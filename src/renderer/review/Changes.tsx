@@ -15,6 +15,7 @@ import {
   decisionOf,
   inReviewOrder,
   keyOf,
+  placeOf,
   startsCollapsed,
   stepFile,
   stepHunk,
@@ -341,13 +342,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
       </div>
       {since !== null && (
         <Suspense fallback={null}>
-          <InterDiff
-            id={id}
-            root={since.root}
-            path={since.path}
-            layout={layout}
-            onClose={() => setSince(null)}
-          />
+          <InterDiff id={id} place={placeOf(since)} layout={layout} onClose={() => setSince(null)} />
         </Suspense>
       )}
     </div>

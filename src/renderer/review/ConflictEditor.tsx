@@ -4,20 +4,20 @@ import { Button } from '../design/Button.tsx'
 import { Dialog, DialogActions } from '../design/Dialog.tsx'
 import { Reading } from '../design/Section.tsx'
 import { Plain } from '../text/Plain.tsx'
+import type { placeOf } from './model.ts'
 import { decodeText, encodeText, hasMarks } from './conflictText.ts'
 
 type ConflictEditorProps = {
   id: string
-  root: string
-  path: string
+  place: ReturnType<typeof placeOf>
   busy: boolean
   onSave(content_b64: string): void
   onClose(): void
 }
 
 /** The file as it should land, written by the person: begun with both sides, marked where they contradict. */
-export function ConflictEditor({ id, root, path, busy, onSave, onClose }: ConflictEditorProps) {
-  const texts = useAnswer('changeset.conflict_texts', { id, root, path }, { fresh: true })
+export function ConflictEditor({ id, place, busy, onSave, onClose }: ConflictEditorProps) {
+  const texts = useAnswer('changeset.conflict_texts', { id, ...place }, { fresh: true })
   const [draft, setDraft] = useState<string | null>(null)
   const sides =
     texts.data === undefined
@@ -35,7 +35,7 @@ export function ConflictEditor({ id, root, path, busy, onSave, onClose }: Confli
       open
       onClose={onClose}
       title="Edit what lands"
-      description={<Plain>{path}</Plain>}
+      description={<Plain>{place.path}</Plain>}
       width="max-w-3xl"
       footer={
         <DialogActions

@@ -6,6 +6,7 @@ import { useAct, useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { PathText, Plain } from '../text/Plain.tsx'
 import { ConflictEditor } from './ConflictEditor.tsx'
+import { keyOf, placeOf } from './model.ts'
 
 const choiceWords = {
   mine: 'Keep mine',
@@ -39,6 +40,7 @@ type ConflictsProps = {
     id: string
     root: string
     path: string
+    path_b64?: string
     choice: (typeof choices)[number]
     content_b64?: string
   }): void
@@ -62,7 +64,7 @@ export function Conflicts({ id, answer, busy, onResolve }: ConflictsProps) {
           </h3>
           <ul className="max-h-52 divide-y divide-line overflow-y-auto">
             {answer.conflicts.map((conflict) => (
-              <li key={`${conflict.root}/${conflict.path}`} className="space-y-1.5 px-3 py-2">
+              <li key={keyOf(conflict)} className="space-y-1.5 px-3 py-2">
                 <PathText path={conflict.path} className="font-mono text-small" />
                 <p className="text-small text-ink-soft">
                   <Plain>{conflict.why}</Plain>
@@ -76,7 +78,7 @@ export function Conflicts({ id, answer, busy, onResolve }: ConflictsProps) {
                       onClick={() =>
                         choice === 'edit'
                           ? setEditing(conflict)
-                          : onResolve({ id, root: conflict.root, path: conflict.path, choice })
+                          : onResolve({ id, ...placeOf(conflict), choice })
                       }
                     >
                       {choiceWords[choice]}
@@ -91,11 +93,10 @@ export function Conflicts({ id, answer, busy, onResolve }: ConflictsProps) {
       {editing !== null && (
         <ConflictEditor
           id={id}
-          root={editing.root}
-          path={editing.path}
+          place={placeOf(editing)}
           busy={busy}
           onSave={(content_b64) => {
-            onResolve({ id, root: editing.root, path: editing.path, choice: 'edit', content_b64 })
+            onResolve({ id, ...placeOf(editing), choice: 'edit', content_b64 })
             setEditing(null)
           }}
           onClose={() => setEditing(null)}

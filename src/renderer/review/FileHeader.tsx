@@ -16,6 +16,8 @@ function noteOf(file: ChangedFile): string | null {
   if (file.kind === 'directory') notes.push('Folder')
   if (file.kind === 'symlink') notes.push('Symbolic link')
   if (file.copy_of !== undefined) notes.push(`Copy of ${file.copy_of}`)
+  if (file.from_path !== undefined && stateOf(file) === 'partial')
+    notes.push('Approved hunks land under the old name; the new one lands with all of it')
   if (file.binary) {
     const sizes = [file.size_before, file.size_after].map((size) => (size === null ? null : bytes(size)))
     notes.push(`Binary, ${sizes.filter((size) => size !== null).join(' → ')}`)

@@ -3,25 +3,25 @@ import { Dialog } from '../design/Dialog.tsx'
 import { Reading } from '../design/Section.tsx'
 import { Plain } from '../text/Plain.tsx'
 import type { DiffLayout } from './DiffView.tsx'
+import type { placeOf } from './model.ts'
 import { ReadOnlyDiff } from './ScopedDiff.tsx'
 
 type InterDiffProps = {
   id: string
-  root: string
-  path: string
+  place: ReturnType<typeof placeOf>
   layout: DiffLayout
   onClose(): void
 }
 
 /** What became of a file after it was decided on: not what would land, but what is new in it. */
-export function InterDiff({ id, root, path, layout, onClose }: InterDiffProps) {
-  const inter = useAnswer('changeset.diff', { id, root, path, inter: true }, { fresh: true })
+export function InterDiff({ id, place, layout, onClose }: InterDiffProps) {
+  const inter = useAnswer('changeset.diff', { id, ...place, inter: true }, { fresh: true })
   return (
     <Dialog
       open
       onClose={onClose}
       title="Changed since it was decided on"
-      description={<Plain>{path}</Plain>}
+      description={<Plain>{place.path}</Plain>}
       width="max-w-5xl"
     >
       <div className="-mx-5 -mb-4 h-[60vh] border-t border-line">

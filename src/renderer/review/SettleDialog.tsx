@@ -4,10 +4,11 @@ import { Button } from '../design/Button.tsx'
 import { Dialog, DialogActions } from '../design/Dialog.tsx'
 import { showToast } from '../design/toasts.ts'
 import { Plain } from '../text/Plain.tsx'
+import { placeOf } from './model.ts'
 import { changesetWords } from '../dispatches/words.ts'
 
 /** A path an apply or undo stopped at after a crash: it is neither what it was nor what it should become. */
-export type Stopped = { readonly root: string; readonly path: string }
+export type Stopped = { readonly root: string; readonly path: string; readonly path_b64?: string | undefined }
 
 /** What an error says a person has to settle; null for every other error. */
 export function stoppedAt(error: unknown): Stopped | null {
@@ -15,7 +16,7 @@ export function stoppedAt(error: unknown): Stopped | null {
   const details = error.details as Partial<Stopped> | undefined
   return details?.root === undefined || details.path === undefined
     ? null
-    : { root: details.root, path: details.path }
+    : placeOf({ root: details.root, path: details.path, path_b64: details.path_b64 })
 }
 
 /** Whose the path shall be. Then the apply, which a crash had cut off, goes on to its end. */
@@ -43,7 +44,7 @@ export function SettleDialog({
       return true
     },
   })
-  const choose = (choice: 'mine' | 'theirs') => settle.mutate({ id, ...stopped, choice })
+  const choose = (choice: 'mine' | 'theirs') => settle.mutate({ id, ...placeOf(stopped), choice })
   return (
     <Dialog
       open

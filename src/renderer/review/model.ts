@@ -4,6 +4,13 @@ export type FileKey = string
 export const keyOf = (file: Pick<ChangedFile, 'root' | 'path' | 'path_b64'>): FileKey =>
   `${file.root}\n${file.path_b64 ?? file.path}`
 
+/** How to tell the engine which file is meant: by its bytes too, where its name is not UTF-8. */
+export const placeOf = ({ root, path, path_b64 }: Pick<ChangedFile, 'root' | 'path' | 'path_b64'>) => ({
+  root,
+  path,
+  ...(path_b64 === undefined ? {} : { path_b64 }),
+})
+
 /** A file's state follows from its hunks; without hunks it is the file's own. */
 export type FileState = 'approved' | 'rejected' | 'rework' | 'partial' | 'open'
 

@@ -3,7 +3,7 @@ import type { ChangedFile, Changeset } from '../../shared/changeset.ts'
 import { useClient } from '../client/context.tsx'
 import { useAnswer } from '../client/queries.ts'
 import { showError } from '../design/toasts.ts'
-import { keyOf, type FileKey } from './model.ts'
+import { keyOf, placeOf, type FileKey } from './model.ts'
 import { splitPatch } from './patch.ts'
 
 export type Diffs = {
@@ -50,7 +50,7 @@ export function useDiffs(id: string, changeset: Changeset): Diffs {
     const name = `${revision} ${keyOf(file)}`
     if (asked.current.has(name)) return
     asked.current.add(name)
-    client.call('changeset.diff', { id, root: file.root, path: file.path }).then(
+    client.call('changeset.diff', { id, ...placeOf(file) }).then(
       (answer) =>
         setSingle((former) => {
           const patches = new Map(former.revision === answer.revision ? former.patches : [])
@@ -67,14 +67,14 @@ export function useDiffs(id: string, changeset: Changeset): Diffs {
   const patchOf = (file: ChangedFile) => {
     if (!hasText(file)) return null
     const own = single.revision === revision ? single.patches.get(keyOf(file)) : undefined
-    return own ?? together?.get(file.path)
+    return own ?? (file.path_b64 === undefined ? together?.get(file.path) : undefined)
   }
 
-  // With several roots a path alone does not name a file, so each is asked for.
+  // With several roots, or not in UTF-8, a path alone does not name a file, so each is asked for.
   const severalRoots = roots.length > 1
   useEffect(() => {
-    if (severalRoots)
-      for (const file of changeset.files.slice(0, 200)) if (hasText(file) && !file.ignored) load(file)
+    const unnamed = changeset.files.filter((file) => severalRoots || file.path_b64 !== undefined)
+    for (const file of unnamed.slice(0, 200)) if (hasText(file) && !file.ignored) load(file)
     // oxlint-disable-next-line react/exhaustive-deps -- asked once per revision
   }, [severalRoots, revision])
 

@@ -3,7 +3,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import type { ChangedFile, Changeset, Verdict } from '../../shared/changeset.ts'
 import { useClient } from '../client/context.tsx'
 import { showError } from '../design/toasts.ts'
-import { formerDecisions, keyOf, type FileKey, type FormerDecision } from './model.ts'
+import { formerDecisions, keyOf, placeOf, type FileKey, type FormerDecision } from './model.ts'
 
 /** One thing the person decided, and what it takes to be as before. */
 type Step = { readonly file: FileKey; readonly hunk: number; readonly before: readonly FormerDecision[] }
@@ -24,8 +24,7 @@ export function useReview(id: string, changeset: Changeset) {
         .then(() =>
           client.call('changeset.decide', {
             id,
-            root: file.root,
-            path: file.path,
+            ...placeOf(file),
             ...(name === undefined ? {} : { hunk: name }),
             verdict,
             ...(comment === undefined ? {} : { comment }),
