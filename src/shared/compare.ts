@@ -114,7 +114,10 @@ function accessMode(spec: Fields, effective: Fields, legacy: string | null): Com
   const actual = textOf(effective['access_mode'])
   const differs = asked !== null && actual !== null && asked !== actual
   const widened = differs && rankOf(actual) > rankOf(asked)
-  const approved = listOf(effective['boundary_history']).length > 1
+  const approved = listOf(effective['boundary_history'])
+    .slice(1)
+    .map(fieldsOf)
+    .some(({ from, to }) => from !== to)
   return {
     field: 'access_mode',
     requested: asked,

@@ -65,6 +65,14 @@ export const eventBodySchema = z.discriminatedUnion('type', [
     /** Hosts granted from then on, beside those of the contract. */
     hosts: z.array(z.string()).optional(),
   }),
+  /** A change that did not take: `level` goes on holding. */
+  z.object({
+    type: z.literal('BoundaryKept'),
+    level: boundaryLevelSchema,
+    wished: boundaryLevelSchema,
+    by: z.string(),
+    why: z.string(),
+  }),
   z.object({
     type: z.literal('EgressDecided'),
     host: z.string(),

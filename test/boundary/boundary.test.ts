@@ -333,7 +333,16 @@ test('narrowing that a writer holds up says who, changes nothing, and leaves the
   const before = requests.length
   await waitUntil('it still reaches the host', () => requests.length > before, 30_000)
   await call().call('dispatch.kill', { id })
-  await ended(id)
+  expect((await ended(id)).sandbox_effective).toHaveProperty(
+    'boundary_history',
+    expect.arrayContaining([
+      expect.objectContaining({
+        from: 'network',
+        to: 'network',
+        why: expect.stringMatching(/^readonly did not take: .*held\.txt/) as string,
+      }),
+    ]),
+  )
 })
 
 test('a host that the config denies is cut off from a running agent at once', async () => {

@@ -57,6 +57,35 @@ describe('narrowing while a file is open for writing', () => {
   })
 })
 
+describe('an open file that is in no table of a process, but', () => {
+  // Kept from narrowing for good, it would be a veto of any child's.
+  test.each([
+    [
+      'in a message of a socket',
+      'import socket, time\na, b = socket.socketpair()\nf = open("held", "w")\nsocket.send_fds(a, [b"x"], [f.fileno()])\nf.close()',
+    ],
+    [
+      'of a thread that parted from the others',
+      'import ctypes, threading, time\ndef hold():\n  ctypes.CDLL(None).unshare(0x400)\n  global f\n  f = open("held", "w")\n  while True: time.sleep(1)\nthreading.Thread(target=hold, daemon=True).start()\ntime.sleep(0.2)',
+    ],
+  ])('%s, keeps nothing writable: who holds it is ended and named', async (_, hold) => {
+    await using ground = await makeGround()
+    await writeFile(join(ground.home, 'hold.py'), `${hold}\nopen("/home/agent/open", "w")\ntime.sleep(60)\n`)
+    const script =
+      'python3 ~/hold.py & while [ ! -e ~/narrow ]; do sleep 0.01; done; touch late 2>/dev/null || echo refused'
+    const { sandbox, finish } = await startOn(ground, ground.request(['sh', '-c', script]), host)
+    await using _sandbox = sandbox
+    sandbox.release()
+    await ground.waitForHome('open')
+    const { note } = await sandbox.setFiles('ro')
+    await ground.writeHome('narrow')
+    expect(note).toMatch(
+      /^ended python3 \(\d+\) with .*(held|a message of a socket).*, which did not let go$/,
+    )
+    expect((await finish()).stdout).toBe('refused\n')
+  })
+})
+
 test('a file named writable can be written in a read-only workspace, and nothing beside it', async () => {
   await using ground = await makeGround()
   await writeFile(join(ground.root, 'TODO.md'), 'plan\n')

@@ -88,6 +88,7 @@ const describers: { [T in EventBody['type']]?: (event: Extract<EventBody, { type
   BoundaryRequested: ({ to, by, why }) => `${by} asks for ${to}: ${why}`,
   BoundaryDenied: ({ by, why }) => `by ${by}: ${why}`,
   BoundaryEscalated: ({ from, to, by, why }) => `${from ?? '-'} → ${to} by ${by}: ${why}`,
+  BoundaryKept: ({ level, wished, by, why }) => `stays ${level}, ${by} wished for ${wished}: ${why}`,
   EgressDecided: ({ host, port, allowed, why }) =>
     `${port === null ? host : `${host}:${port}`} ${allowed ? 'allowed' : 'denied'}: ${why}`,
   EgressCarried: ({ hosts }) =>

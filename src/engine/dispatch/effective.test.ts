@@ -41,6 +41,10 @@ const logged: readonly (readonly [string, EventBody])[] = [
     '2026-01-28T12:05:04.000Z',
     { type: 'BoundaryEscalated', from: 'readwrite', to: 'network', by: 'you', why: 'tests need it' },
   ],
+  [
+    '2026-01-28T12:05:04.500Z',
+    { type: 'BoundaryKept', level: 'network', wished: 'readonly', by: 'you', why: 'sh (7) with a file' },
+  ],
   ['2026-01-28T12:05:05.000Z', { type: 'EgressDecided', host: 'a.test', port: 443, allowed: true, why: '' }],
   [
     '2026-01-28T12:05:06.000Z',
@@ -73,6 +77,13 @@ test('an event log alone proves who did what and when, with the times of the log
     boundary_history: [
       { at: '2026-01-28T12:05:00.000Z', from: null, to: 'readwrite', by: 'spawn', why: 'as requested' },
       { at: '2026-01-28T12:05:04.000Z', from: 'readwrite', to: 'network', by: 'you', why: 'tests need it' },
+      {
+        at: '2026-01-28T12:05:04.500Z',
+        from: 'network',
+        to: 'network',
+        by: 'you',
+        why: 'readonly did not take: sh (7) with a file',
+      },
     ],
     network: {
       allowed: [{ host: 'a.test:443', connections: 1, bytes: null }],

@@ -133,6 +133,15 @@ export class Observations {
           why: event.why,
         })
         break
+      case 'BoundaryKept':
+        this.#history.push({
+          at,
+          from: event.level,
+          to: event.level,
+          by: event.by,
+          why: `${event.wished} did not take: ${event.why}`,
+        })
+        break
       case 'EgressDecided':
         this.#count(event)
         break

@@ -281,7 +281,11 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     // What is taken away goes first, what is given comes last.
     if (files === 'ro') await this.#setNetwork(policy)
     if (files !== filesAt(from)) {
-      const { note } = await (await this.#sandbox).setFiles(files)
+      const { note } = await (await this.#sandbox).setFiles(files).catch((error: unknown) => {
+        const what = error instanceof Error ? error.message : String(error)
+        this.#note({ type: 'BoundaryKept', level: from, wished: level, by, why: what })
+        throw error
+      })
       if (note !== null) this.#note({ type: 'Note', text: note })
     }
     if (files === 'rw') await this.#setNetwork(policy)

@@ -107,26 +107,49 @@ export class ProcessTree {
   /** Files of a root that a process holds open, or mapped, for writing. */
   async writtenBy(pid: number, target: string): Promise<readonly string[]> {
     const mounts = (await this.read(pid, 'mountinfo')).split('\n').flatMap((line) => {
-      const [id, , , , point] = line.split(' ')
-      return point !== undefined && unescapeMount(point) === target ? [id] : []
+      const [id, , device, , point] = line.split(' ')
+      return point === undefined ? [] : [{ id, device, point: unescapeMount(point) }]
     })
-    if (mounts.length === 0) return []
-    const numbers = await readdir(this.pathOf(pid, 'fd')).catch(() => [])
-    const open = await Promise.all(
-      numbers.map(async (number) => {
-        const info = await this.read(pid, `fdinfo/${number}`)
-        const flags = Number.parseInt(/^flags:\s*(\d+)/m.exec(info)?.[1] ?? '0', 8)
-        const mount = /^mnt_id:\s*(\d+)/m.exec(info)?.[1]
-        if ((flags & 0o3) === 0 || !mounts.includes(mount)) return []
-        return [await readlink(this.pathOf(pid, `fd/${number}`)).catch(() => `descriptor ${number}`)]
-      }),
-    )
+    // A root named through a symlink is mounted at its real path too.
+    const devices = new Set(mounts.flatMap(({ point, device }) => (point === target ? [device] : [])))
+    const here = mounts.filter(({ device }) => devices.has(device))
+    if (here.length === 0) return []
+    const open = (await this.#descriptors(pid)).map(async ({ info, link }) => {
+      const flags = Number.parseInt(/^flags:\s*(\d+)/m.exec(info)?.[1] ?? '0', 8)
+      const mount = /^mnt_id:\s*(\d+)/m.exec(info)?.[1]
+      if ((flags & 0o3) === 0 || !here.some(({ id }) => id === mount)) return []
+      return [await readlink(link).catch(() => 'a file')]
+    })
     const mapped = (await this.read(pid, 'maps')).split('\n').flatMap((line) => {
       const [, modes = '', , , , ...path] = line.split(/\s+/)
       const file = path.join(' ')
-      return modes.startsWith('rw') && modes.endsWith('s') && isInside(file, target) ? [file] : []
+      const isHere = here.some(({ point }) => isInside(file, point))
+      return modes.startsWith('rw') && modes.endsWith('s') && isHere ? [file] : []
     })
-    return [...new Set([...open.flat(), ...mapped])]
+    return [...new Set([...(await Promise.all(open)).flat(), ...mapped])]
+  }
+
+  /** How many descriptors of whatever are on their way to a process, in messages it has not taken. */
+  async carriedBy(pid: number): Promise<number> {
+    const counts = (await this.#descriptors(pid)).map(({ info }) => /^scm_fds:\s*(\d+)/m.exec(info)?.[1])
+    return counts.reduce((sum, count) => sum + Number(count ?? 0), 0)
+  }
+
+  /** Of every thread: one may have parted from the others' table. (escape: narrow-hidden-descriptor) */
+  async #descriptors(pid: number): Promise<readonly { readonly info: string; readonly link: string }[]> {
+    const tasks = await readdir(this.pathOf(pid, 'task')).catch(() => [])
+    const found = await Promise.all(
+      tasks.map(async (task) => {
+        const numbers = await readdir(this.pathOf(pid, `task/${task}/fd`)).catch(() => [])
+        return Promise.all(
+          numbers.map(async (number) => ({
+            info: await this.read(pid, `task/${task}/fdinfo/${number}`),
+            link: this.pathOf(pid, `task/${task}/fd/${number}`),
+          })),
+        )
+      }),
+    )
+    return found.flat()
   }
 }
 

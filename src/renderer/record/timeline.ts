@@ -71,6 +71,12 @@ function tell({ event }: LoggedEvent): Told | null {
         detail: `${event.by}: ${event.why}`,
         tone: 'accent',
       }
+    case 'BoundaryKept':
+      return {
+        title: `Boundary stays ${event.level}`,
+        detail: `${event.by} wished for ${event.wished}: ${event.why}`,
+        tone: 'bad',
+      }
     case 'EgressDecided':
       return {
         title: `${event.allowed ? 'Reached' : 'Refused'} ${event.port === null ? event.host : `${event.host}:${event.port}`}`,

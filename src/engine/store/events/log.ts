@@ -26,6 +26,7 @@ const important: ReadonlySet<EventType> = new Set([
   'BoundaryRequested',
   'BoundaryDenied',
   'BoundaryEscalated',
+  'BoundaryKept',
   'Violated',
   'AgentEnded',
   'DispatchEnded',
