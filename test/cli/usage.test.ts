@@ -25,6 +25,8 @@ const mistakes: readonly (readonly [number, string, readonly string[]])[] = [
   [64, 'a port that is none', ['serve', '--port', 'http']],
   [64, 'a shell without completion', ['completion', 'tcsh']],
   [64, 'an empty legacy mode', ['run', '--sandbox=', '--', 'true']],
+  [64, 'a size without its unit', ['disk', '--keep-logs', '5']],
+  [64, 'a size beyond all disks', ['disk', '--keep-logs', '99999999999GB']],
   [64, 'two specs', ['run', '--sandbox-spec', '{}', '--sandbox-spec', '{}', '--', 'true']],
   [65, 'a spec that is not JSON', ['run', '--sandbox-spec', '{', '--', 'true']],
   [65, 'a time limit beyond all time', ['run', '--timeout-s', '9'.repeat(40), '--', 'true']],

@@ -5,6 +5,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { ApprovalScope, BoundaryRequest } from '../../shared/escalation.ts'
 import { withClient } from '../connect.ts'
 import { print, printJson } from '../terminal/print.ts'
+import { printNotes } from './archive.ts'
 import { renderApprovals, renderInbox, renderRequest, renderState } from './boundary.render.ts'
 
 type Json = { readonly json?: boolean }
@@ -97,8 +98,17 @@ async function approve(id: string, options: ApproveOptions) {
     })
   }
   const input = { ...answerInput(id, options), scope, ...(expires === undefined ? {} : { expires }) }
-  report(await withClient((client) => client.call('boundary.approve', input)), options)
+  await withClient(async (client) => {
+    report(await client.call('boundary.approve', input), options)
+    const left = (await client.call('boundary.show', { id })).requests.filter(
+      ({ status }) => status === 'open',
+    )
+    if (options.request === undefined) printNotes(left.map(whyLeft))
+  })
 }
+
+const whyLeft = ({ id, to, hosts }: BoundaryRequest): string =>
+  `request ${id} (${[to, ...hosts].join(' ')}) stays open: nobody can grant it now; --request ${id} says why`
 
 async function deny(id: string, options: AnswerOptions) {
   report(await withClient((client) => client.call('boundary.deny', answerInput(id, options))), options)

@@ -16,18 +16,19 @@ function size(bytes: number): string {
   return `${power === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[power]}`
 }
 
-/** `500MB`, `2 GB`, a number of bytes, or `all`. */
+/** `500MB`, `2 GB` or `all`. Not without a unit: who forgets one would lose nearly every log. */
 function parseSize(text: string): number | null {
   if (text === 'all') return null
-  const match = /^(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?$/i.exec(text.trim())
-  if (match === null) {
+  const match = /^(\d+(?:\.\d+)?)\s*(?:b|([kmgt])i?b?)$/i.exec(text.trim())
+  const power = ['', 'k', 'm', 'g', 't'].indexOf((match?.[2] ?? '').toLowerCase())
+  const bytes = Math.round(Number(match?.[1]) * 1024 ** power)
+  if (!Number.isSafeInteger(bytes)) {
     throw new OrangeryError('usage.size', `--keep-logs ${text}: not a size`, {
       kind: 'usage',
       hint: 'Write 500MB, 2GB or all.',
     })
   }
-  const power = ['', 'k', 'm', 'g', 't'].indexOf((match[2] ?? '').toLowerCase())
-  return Math.round(Number(match[1]) * 1024 ** power)
+  return bytes
 }
 
 function renderUse(use: DiskUse): string {
@@ -66,15 +67,16 @@ export function registerDisk(program: Command): void {
     .option('--keep-logs <size>', 'keep logs up to this size together: 500MB, 2GB or all')
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExamples:\n  orangery disk\n  orangery disk --keep-logs 500MB')
-    .action((options: { json?: boolean; keepLogs?: string }) =>
-      withClient(async (client) => {
-        if (options.keepLogs !== undefined) {
-          const { removed } = await client.call('disk.keep_logs', { bytes: parseSize(options.keepLogs) })
+    .action((options: { json?: boolean; keepLogs?: string }) => {
+      const bytes = options.keepLogs === undefined ? undefined : parseSize(options.keepLogs)
+      return withClient(async (client) => {
+        if (bytes !== undefined) {
+          const { removed } = await client.call('disk.keep_logs', { bytes })
           if (!options.json) print(`${plural(removed.length, 'log')} removed`)
         }
         const use = await client.call('disk.use', {})
         if (options.json) printJson(use)
         else print(renderUse(use))
-      }),
-    )
+      })
+    })
 }

@@ -87,7 +87,8 @@ const describers: { [T in EventBody['type']]?: (event: Extract<EventBody, { type
   ToolResult: ({ ok, text }) => `${ok ? 'ok' : 'failed'}: ${text}`,
   BoundaryRequested: ({ to, by, why }) => `${by} asks for ${to}: ${why}`,
   BoundaryDenied: ({ by, why }) => `by ${by}: ${why}`,
-  BoundaryEscalated: ({ from, to, by, why }) => `${from ?? '-'} → ${to} by ${by}: ${why}`,
+  BoundaryEscalated: ({ from, to, by, why }) =>
+    `${from ?? '-'} → ${to} by ${by}${why === '' ? '' : `: ${why}`}`,
   BoundaryKept: ({ level, wished, by, why }) => `stays ${level}, ${by} wished for ${wished}: ${why}`,
   EgressDecided: ({ host, port, allowed, why }) =>
     `${port === null ? host : `${host}:${port}`} ${allowed ? 'allowed' : 'denied'}: ${why}`,

@@ -6,6 +6,8 @@ import type { Parts } from './parts.ts'
 
 /** Whoever makes a sandbox has written its record by then. */
 const settledMs = 5_000
+/** A row comes before its folder; on a busy machine the folder may take this long. */
+const bornMs = 30_000
 
 /**
  * Brings the database's copy in line with the records on disk, which are the truth, and says what belongs to
@@ -28,7 +30,10 @@ export async function reconcile(
   const rows = store.dispatches.unfinished()
   return findOrphans(
     layout,
-    rows.map(({ id, status }) => ({ id, isLive: !isTerminal(status) })),
+    rows.map(({ id, status, created_at: created }) => ({
+      id,
+      isLive: !isTerminal(status) && Date.now() - Date.parse(created) > bornMs,
+    })),
     { seen, settledMs: options.patient === true ? settledMs : 0 },
   )
 }

@@ -48,6 +48,15 @@ test('of a host that the broker denied a person hears, and says yes once the par
   expect(live).toEqual({ level: 'network', hosts: ['b.test:443'] })
 })
 
+test('a yes to all that a child asks for is held up by none that nobody can grant', async () => {
+  const { boundaries, child, live } = await family({ mode: 'restricted', allow: ['a.test'] })
+  await boundaries.denied(child, { kind: 'host', host: 'b.test', port: 443 })
+  await boundaries.request(child, asks(['a.test']))
+  expect((await boundaries.approve(child, yes)).map(({ hosts }) => hosts)).toEqual([['a.test']])
+  expect(live.hosts).toEqual(['a.test'])
+  expect(boundaries.show(child).requests.map(({ status }) => status)).toEqual(['open', 'approved'])
+})
+
 test('an earlier yes does not open to a child what its parent lacks', async () => {
   const { boundaries, user, parent, child } = await family({ mode: 'restricted', allow: ['a.test'] })
   await user({ sandboxApprovedEscalations: [{ agent: '*', level: 'network', hosts: ['b.test'] }] })

@@ -29,24 +29,22 @@ function lackedBy(ancestor: Ancestor, { to, hosts }: Wish, bounds: Bounds): stri
   return beyond === undefined ? null : `${beyond}: its parent may not reach it itself`
 }
 
-/** Why a child cannot have what it wishes for: an ancestor lacks it. Null: none does. */
-function beyondAncestors({ ancestors }: EscalationState, wish: Wish, bounds: Bounds): string | null {
+/**
+ * Why a child cannot have what it wishes for: an ancestor lacks it. Null: none does. As when it is spawned, a child
+ * never has more than its parent, whoever says yes. (escape: child-granted-host)
+ */
+export function beyondAncestors(
+  { ancestors }: EscalationState,
+  wish: Wish,
+  bounds: Bounds,
+): OrangeryError | null {
   for (const ancestor of ancestors) {
     const lack = lackedBy(ancestor, wish, bounds)
-    if (lack !== null) return lack
+    if (lack === null) continue
+    return new OrangeryError('boundary.beyond_parent', lack, {
+      kind: 'refused',
+      hint: 'Widen the parent first.',
+    })
   }
   return null
-}
-
-export const isBeyondAncestors = (state: EscalationState, wish: Wish, bounds: Bounds): boolean =>
-  beyondAncestors(state, wish, bounds) !== null
-
-/** As when it is spawned: a child never has more than its parent, whoever says yes. (escape: child-granted-host) */
-export function refuseBeyondAncestors(state: EscalationState, wish: Wish, bounds: Bounds): void {
-  const lack = beyondAncestors(state, wish, bounds)
-  if (lack === null) return
-  throw new OrangeryError('boundary.beyond_parent', lack, {
-    kind: 'refused',
-    hint: 'Widen the parent first.',
-  })
 }

@@ -3,7 +3,7 @@ import type { SavedApproval } from '../../shared/config.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ApprovalScope, BoundaryGrant, BoundaryRequest, TaskApproval } from '../../shared/escalation.ts'
 import type { EscalationState } from '../base/escalation.ts'
-import { refuseBeyondAncestors } from './ancestors.ts'
+import { beyondAncestors } from './ancestors.ts'
 import type { EscalationContext } from './approvals.ts'
 import { narrowerBoundary, unique } from './config/narrow.ts'
 import {
@@ -65,21 +65,16 @@ export function approveRequests(
   { at, config, bounds }: EscalationContext,
 ): Step<readonly BoundaryRequest[]> {
   const state = settle(before, at)
-  const open = openOnes(state, answering.requests)
+  const asked = openOnes(state, answering.requests)
   assertRunning(state)
-  const maximum = config.sandboxMaximumBoundary
-  const beyond = open.find((request) => boundaryRank(request.to) > boundaryRank(maximum))
-  if (beyond !== undefined) {
-    throw new OrangeryError(
-      'policy.boundary_too_wide',
-      `boundary ${beyond.to}: the policy allows ${maximum} at most`,
-      {
-        kind: 'refused',
-        hint: 'Deny it, or change sandboxMaximumBoundary in your config.',
-      },
-    )
-  }
-  for (const request of open) refuseBeyondAncestors(state, request, bounds)
+  const refusals = asked.map((request) => {
+    const refusal = beyondMaximum(request, config.sandboxMaximumBoundary)
+    return refusal ?? beyondAncestors(state, request, bounds)
+  })
+  // One that nobody can grant holds up no other, unless it was named.
+  const open = asked.filter((_, index) => refusals[index] === null)
+  const refused = refusals.find((refusal) => refusal !== null)
+  if (refused != null && (answering.requests !== null || open.length === 0)) throw refused
   const { scope, by, message, expires = null } = answering
   const approved = open.map((request) => answered({ ...request, status: 'approved' }, at, scope, by, message))
   let next = approved.reduce(replaceRequest, state)
@@ -107,6 +102,18 @@ export function approveRequests(
   const save: EscalationEffect[] =
     scope === 'project' || scope === 'user' ? [{ kind: 'save', scope, approvals: wishes, by }] : []
   return { ...step, effects: [...save, ...step.effects] }
+}
+
+function beyondMaximum({ to }: BoundaryRequest, maximum: BoundaryLevel): OrangeryError | null {
+  if (boundaryRank(to) <= boundaryRank(maximum)) return null
+  return new OrangeryError(
+    'policy.boundary_too_wide',
+    `boundary ${to}: the policy allows ${maximum} at most`,
+    {
+      kind: 'refused',
+      hint: 'Deny it, or change sandboxMaximumBoundary in your config.',
+    },
+  )
 }
 
 const meaning = ({ agent, level, hosts }: Pick<TaskApproval, 'agent' | 'level' | 'hosts'>): string =>

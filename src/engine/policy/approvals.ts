@@ -4,7 +4,7 @@ import type { AnswerWay, BoundaryRequest } from '../../shared/escalation.ts'
 import { someHostCovers } from '../../shared/hosts.ts'
 import type { EscalationState } from '../base/escalation.ts'
 import { filesAt } from './capabilities.ts'
-import { isBeyondAncestors, type Bounds } from './ancestors.ts'
+import { beyondAncestors, type Bounds } from './ancestors.ts'
 import { current } from './step.ts'
 
 export type EscalationContext = {
@@ -99,7 +99,7 @@ export function standingApproval(
   // Nor may an agent get through a child what was taken from itself, or what it has to ask for itself.
   // (escape: widen-through-child)
   if (state.ancestors.some(isNarrowed)) return null
-  if (isBeyondAncestors(state, wish, context.bounds)) return null
+  if (beyondAncestors(state, wish, context.bounds) !== null) return null
   const { level } = current(state)
   const saved = savedApprovalsFor(state, wish, context)
   if (saved !== null) {

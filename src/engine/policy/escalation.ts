@@ -4,7 +4,7 @@ import type { BoundaryRequest, RequestSource } from '../../shared/escalation.ts'
 import { formatHostPattern, parseHostPattern } from '../../shared/hosts.ts'
 import type { EscalationState } from '../base/escalation.ts'
 import { standingApproval, type EscalationContext } from './approvals.ts'
-import { refuseBeyondAncestors } from './ancestors.ts'
+import { beyondAncestors } from './ancestors.ts'
 import { unique } from './config/narrow.ts'
 import {
   answered,
@@ -131,7 +131,8 @@ export function fileRequest(
     return { state, effects: [], result: has }
   }
   // Of a host that was denied a person hears in any case, and may say yes once the parent has it itself.
-  if (wish.source !== 'broker') refuseBeyondAncestors(state, wish, context.bounds)
+  const beyond = wish.source === 'broker' ? null : beyondAncestors(state, wish, context.bounds)
+  if (beyond !== null) throw beyond
   const maximum = config.sandboxMaximumBoundary
   const isAllowed = boundaryRank(wish.to) <= boundaryRank(maximum)
   const standing = isAllowed ? standingApproval(state, wish, context) : null

@@ -68,7 +68,7 @@ function tell({ event }: LoggedEvent): Told | null {
     case 'BoundaryEscalated':
       return {
         title: `Boundary ${event.from ?? 'set'} → ${event.to}`,
-        detail: `${event.by}: ${event.why}`,
+        detail: event.why === '' ? event.by : `${event.by}: ${event.why}`,
         tone: 'accent',
       }
     case 'BoundaryKept':
