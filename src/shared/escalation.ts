@@ -4,7 +4,7 @@ import { dispatchIdSchema } from './ids.ts'
 
 /**
  * Where a request came from. `broker` and `driver` are denials they reported, never a text an agent printed.
- * `output` is such a text, and only ever a suggestion: nothing but a person's own answer grants it.
+ * `output` is such a text: no request is made of one any more, and those of old records only a person grants.
  */
 export const requestSources = ['agent', 'broker', 'driver', 'user', 'output'] as const
 export type RequestSource = (typeof requestSources)[number]

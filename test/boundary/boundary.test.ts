@@ -99,7 +99,8 @@ async function openRequest(
   return found!
 }
 
-const tryToWrite = `while ! echo new > new.txt 2>/dev/null; do [ -n "$said" ] || echo refused; said=1; sleep 0.1; done; echo wrote`
+// It looks before it writes: a write that is denied would ask by itself.
+const tryToWrite = `while ! [ -w . ]; do [ -n "$said" ] || echo refused; said=1; sleep 0.1; done; echo new > new.txt; echo wrote`
 
 test('a running agent that may only read can write once a person has approved, and the change is an event', async () => {
   const id = await spawn(tryToWrite, { boundary: 'readonly' })
@@ -233,19 +234,29 @@ test('what an agent prints is never taken for a denial', async () => {
   })
 })
 
-test('a write that fails in a read-only run is suggested to the person, and once granted the run goes on', async () => {
-  await user({ sandboxApprovedEscalations: [{ agent: '*', level: 'readwrite', hosts: [] }] })
-  const id = await spawn('until touch made; do sleep 0.1; done; echo wrote', { boundary: 'readonly' })
-  const suggested = await openRequest(id)
-  expect(suggested).toMatchObject({ to: 'readwrite', source: 'output', hosts: [] })
-  expect(suggested.why).toMatch(/^a write was likely denied: touch: .*made/)
-  await call().call('boundary.approve', { id, request: suggested.id })
-  expect((await ended(id)).status).toBe('completed')
-  // The control: the words alone, where nothing could have been denied, ask nobody.
-  const liar = await spawn('echo "touch: cannot touch \'/usr/x\': Read-only file system"', {
+test('a write that the driver denied asks the person, or is answered by a saved yes; words about one ask nobody', async () => {
+  const script = 'until echo x 2>/dev/null >made; do sleep 0.1; done; echo wrote'
+  const id = await spawn(script, { boundary: 'readonly' })
+  const filed = await openRequest(id)
+  expect(filed).toMatchObject({ to: 'readwrite', source: 'driver', by: 'driver', hosts: [] })
+  expect(filed.why).toBe(`a write was denied: ${join(project, 'made')}`)
+  await call().call('boundary.approve', { id, request: filed.id, scope: 'user' })
+  const first = await ended(id)
+  expect(first).toMatchObject({
+    status: 'completed',
+    sandbox_effective: { violations: [{ kind: 'write_denied', certain: true }] },
+  })
+  const again = await spawn(script, { boundary: 'readonly' })
+  expect((await ended(again)).status).toBe('completed')
+  expect(await call().call('boundary.show', { id: again })).toMatchObject({
+    requests: [{ source: 'driver', status: 'approved', answer: { way: 'saved' } }],
+  })
+  const liar = await spawn(`echo "touch: cannot touch '${project}/made': Read-only file system"`, {
     boundary: 'readonly',
   })
-  expect(await ended(liar)).toMatchObject({ sandbox_effective: { violations: [{ kind: 'write_denied' }] } })
+  expect(await ended(liar)).toMatchObject({
+    sandbox_effective: { violations: [{ kind: 'write_denied', certain: false }] },
+  })
   expect((await call().call('boundary.show', { id: liar })).requests).toEqual([])
 })
 

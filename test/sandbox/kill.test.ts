@@ -22,7 +22,7 @@ const supervisor = `
 const { makeGround } = await import(process.argv[1] + '/fixture.ts')
 const { detectHost } = await import(process.argv[1] + '/host.ts')
 const { planSandbox } = await import(process.argv[1] + '/plan.ts')
-const { startSandbox } = await import(process.argv[1] + '/driver.ts')
+const { startSandbox } = await import(process.argv[1] + '/start.ts')
 const { request } = JSON.parse(process.argv[2])
 const sandbox = await startSandbox(planSandbox(request, await detectHost(process.argv[3])), { stdin: 'ignore', stdout: 1, stderr: 2 })
 sandbox.release()

@@ -105,6 +105,9 @@ export interface RunningSandbox extends AsyncDisposable {
   signal(name: NodeJS.Signals): void
   /** Ends everything inside, at once and for sure. */
   kill(): Promise<void>
+  /** Whether writes that the read-only workspace denies are seen; who listens is told of each path once. */
+  readonly seesDeniedWrites: boolean
+  onDeniedWrite(listener: (path: string) => void): void
   /** Flips the workspace of the running process tree; resolves when it has taken effect. */
   setFiles(files: 'ro' | 'rw'): Promise<{ readonly tookMs: number; readonly note: string | null }>
   /**

@@ -1,5 +1,4 @@
 import type { BoundaryLevel } from '../../shared/boundary.ts'
-import type { Violation } from '../../shared/effective.ts'
 import type { BoundaryRequest } from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
 import type { NetworkPolicy } from '../base/contract.ts'
@@ -25,7 +24,6 @@ import {
   wishOfNeed,
   type EffectiveConfig,
 } from '../policy/index.ts'
-import { couldBeIn } from '../sandbox/index.ts'
 import { readContract } from './contractFile.ts'
 import type { Observations } from './effective.ts'
 import type { FollowedConfig } from './followedConfig.ts'
@@ -181,11 +179,10 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     return this.#network.isHeard
   }
 
-  /** A write that a program says was denied. It becomes a suggestion at most, and its agent does not wait for it. */
-  suspect({ kind, detail }: Violation, roots: readonly string[]): void {
-    if (kind !== 'write_denied' || this.#level !== 'readonly' || !couldBeIn(detail, roots)) return
+  /** A write that the driver saw denied. What a program prints about one is never heard here. */
+  writeDenied(path: string): void {
     this.#boundaries
-      .denied(this.#job.id, { kind: 'write', detail, certain: false })
+      .denied(this.#job.id, { kind: 'write', path })
       .catch((error: unknown) => this.#cannotAsk(error))
   }
 

@@ -203,11 +203,7 @@ async function runAgent(
     (await handling.promise)(asked),
   )
   await using _control = endOf(listening)
-  const roots = workspace.roots.map(({ target }) => target)
-  const watching = watchForSigns(plan.request, (event) => {
-    note(event)
-    if (event.type === 'Violated') boundary.suspect(event.violation, roots)
-  })
+  const watching = watchForSigns(plan.request, note)
   const [output, followed, signs] = await Promise.all([opening, following, watching, listening])
   let stopping: Finding | undefined
   const kill = async () => (await starting).kill()
@@ -244,6 +240,10 @@ async function runAgent(
     }
   }
   await boundary.start(followed)
+  sandbox.onDeniedWrite((path) => {
+    note(violated('write_denied', path))
+    boundary.writeDenied(path)
+  })
   door?.listen(boundary)
   recorder.watch(guards)
   let cancelledBy: string | null = null

@@ -46,14 +46,11 @@ export type BoundaryParts = {
   readonly now?: () => Date
 }
 
-/**
- * A denial that was observed outside the sandbox, by the broker or the driver; or, not `certain`, one that a program
- * inside told of in its output.
- */
+/** A denial that was observed outside the sandbox, by the broker or the driver; never what a program printed. */
 export type Denial =
   /** Without a port where a program only asked for the host's address: then it lacks the host, whatever the port. */
   | { readonly kind: 'host'; readonly host: string; readonly port: number | null }
-  | { readonly kind: 'write'; readonly detail: string; readonly certain: boolean }
+  | { readonly kind: 'write'; readonly path: string }
 
 /**
  * What a denial asks for. A read-only agent that lacks a host is offered the host and nothing more: its files
@@ -65,24 +62,12 @@ export function wishOfDenial(
 ): Pick<Asking, 'to' | 'hosts' | 'source' | 'why'> {
   if (denial.kind === 'write') {
     const to = boundaryRank(level) < boundaryRank('readwrite') ? 'readwrite' : level
-    return denial.certain
-      ? { to, hosts: [], source: 'driver', why: `a write was denied: ${denial.detail}` }
-      : { to, hosts: [], source: 'output', why: `a write was likely denied: ${denial.detail}` }
+    return { to, hosts: [], source: 'driver', why: `a write was denied: ${denial.path}` }
   }
   const to = level === 'readwrite' ? 'network' : level
   const host = denial.host.includes(':') ? `[${denial.host}]` : denial.host
   const port = denial.port === null ? '' : `:${denial.port}`
   return { to, hosts: [host + port], source: 'broker', why: `${denial.host}${port} was denied` }
-}
-
-/**
- * Whether a person may want to hear that an agent ran into its boundary. Not where it is meant to be there (a plan
- * reads), nor where a person put it there or has answered before.
- */
-function isWorthSuggesting({ phase, grants, requests }: EscalationState): boolean {
-  if (phase === 'plan' || phase === 'learn') return false
-  if (grants.some(({ way }) => way === 'narrowed')) return false
-  return !requests.some(({ source }) => source === 'output')
 }
 
 /** An end that has passed, or that nothing would remember, is a slip that a person should hear of. */
@@ -136,7 +121,6 @@ export class Boundaries {
       const { level } = current(state)
       const wish = wishOfDenial(level, denial)
       if (wish.hosts.length === 0 && wish.to === level) return null
-      if (wish.source === 'output' && !isWorthSuggesting(state)) return null
       return await this.request(id, { ...wish, by: wish.source })
     } catch (error) {
       // A flood is the agent's doing, an ended dispatch nobody's fault, and beyond its parent nobody can help it.

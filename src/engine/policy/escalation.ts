@@ -60,10 +60,6 @@ const sameWish = (
   a.hosts.length === b.hosts.length &&
   a.hosts.every((host, index) => host === b.hosts[index])
 
-/** A suggestion makes way for who asks in earnest: a saved approval may answer that. */
-const isOutdone = (known: BoundaryRequest, wish: BoundaryRequest): boolean =>
-  known.source === 'output' && wish.source !== 'output'
-
 const standingWays: ReadonlySet<string> = new Set(['saved', 'task', 'auto'])
 
 /** What an earlier yes answers wears nobody down: it counts for itself, and only the records set it an end. */
@@ -136,9 +132,7 @@ export function fileRequest(
   const maximum = config.sandboxMaximumBoundary
   const isAllowed = boundaryRank(wish.to) <= boundaryRank(maximum)
   const standing = isAllowed ? standingApproval(state, wish, context) : null
-  const again = state.requests.find(
-    (known) => known.status === 'open' && sameWish(known, wish) && !isOutdone(known, wish),
-  )
+  const again = state.requests.find((known) => known.status === 'open' && sameWish(known, wish))
   // What waited while its parent lacked it need not wait for a yes that is there by now.
   if (again !== undefined && standing === null) return repeated(state, again, at)
   if (asking.source !== 'user') {

@@ -75,6 +75,11 @@ export class Chain {
     return this.#here.promise
   }
 
+  /** Before that, where writes are watched: the descriptor of who is to listen, -1 where the kernel has none. */
+  get watch(): Promise<number> {
+    return this.#watch.promise
+  }
+
   /** What it found by trying, once it was told to. */
   get answers(): Promise<string> {
     return this.#answers.promise
@@ -83,6 +88,7 @@ export class Chain {
   readonly #child: ChildProcess
   readonly #readDiagnostics: () => string
   readonly #here = Promise.withResolvers<void>()
+  readonly #watch = Promise.withResolvers<number>()
   readonly #answers = Promise.withResolvers<string>()
   readonly #orders = new Map<number, Waiting>()
   #lastOrder = 0
@@ -132,6 +138,7 @@ export class Chain {
   #onStatus(line: string): void {
     const [word, id, ...rest] = line.split(' ')
     if (word === 'here') this.#here.resolve()
+    else if (word === 'watch') this.#watch.resolve(Number(id))
     else if (word === 'answers') this.#answers.resolve(id ?? '')
     else if (this.#code !== null && timesLine.test(line)) this.#cpuMs += Math.round(parseTimes(line))
     else if (word === 'limit' && Number(rest[0]) > 0) this.#reached.push(id === 'pids' ? 'pids' : 'memory')

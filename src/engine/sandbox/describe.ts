@@ -50,6 +50,7 @@ export function describePlan(plan: SandboxPlan): string {
     `command    ${request.command.map(quote).join(' ')}`,
     `directory  ${quote(request.cwd)}`,
     `files      ${plan.files === 'ro' ? 'read-only for now' : 'writable'}`,
+    ...(plan.watches === null ? [] : ['watched    writes that are denied']),
     `network    ${request.network}`,
     `terminal   ${request.terminal ? 'yes' : 'no'}`,
     `identity   uid ${plan.identity.uid}, gid ${plan.identity.gid}`,

@@ -72,6 +72,13 @@ function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
             ? toolCheck(host, 'find')
             : check('find', host.secretSearch, host.tools.find),
         ]
+  const seesDenied = host.tools.perl !== null && host.tools.nsenter !== null
+  const denied: CheckResult = {
+    name: 'denied writes',
+    ok: seesDenied,
+    detail: seesDenied ? 'seen, by a listener in perl' : 'not seen: who needs to write asks',
+    fix: seesDenied ? null : 'sudo apt install perl-base util-linux',
+  }
   const required = [...common, ...confined]
   return {
     level,
@@ -80,7 +87,7 @@ function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
     driver:
       level === 0 ? 'bare-cli' : host.bubblewrap === null ? null : `bubblewrap ${host.bubblewrap.version}`,
     workspace: workspaceOf(host),
-    checks: [...required, ...workspace],
+    checks: [...required, ...workspace, denied],
   }
 }
 

@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
-import { closeSync, fstatSync, openSync, writeFileSync, type Stats } from 'node:fs'
+import { fstatSync, type Stats } from 'node:fs'
 import { constants as osConstants } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { DeclaredEqualsActual } from '../../shared/effective.ts'
@@ -14,9 +14,9 @@ import type {
   SandboxIo,
   TurnedAway,
 } from '../base/sandbox.ts'
-import { makeCgroup, type Cgroup } from './cgroups.ts'
+import type { Cgroup } from './cgroups.ts'
 import { Chain } from './chain.ts'
-import { completePlan } from './complete.ts'
+import { WriteWatch } from './deniedWrites.ts'
 import { diskUse, watchDisk, type ClosedLister } from './disk.ts'
 import { agentHome } from './etc.ts'
 import type { Descriptors, SpareHolder } from './holderProcess.ts'
@@ -27,8 +27,6 @@ import { Relay } from './relay.ts'
 import { ProgramVoice } from './tell.ts'
 import { ProcessTree } from './tree.ts'
 import { NetworkCounters } from './turnedAway.ts'
-import { hostsFile, hostsPath } from './view.ts'
-import { absentFiles, removeUnwritten } from './writableFiles.ts'
 
 const graceMs = 2000
 const cutAfterMs = 1000
@@ -47,16 +45,20 @@ export function signalOfCode(code: number): NodeJS.Signals | null {
 const copiesOf = ({ workspace }: SandboxPlan['request']): readonly string[] =>
   workspace.roots.flatMap(({ mount }) => (mount.kind === 'bind' ? [mount.source] : []))
 
-class LinuxSandbox implements RunningSandbox {
+/** Up to the agent's first instruction, which waits for `release()`, and from there to its end. */
+export class LinuxSandbox implements RunningSandbox {
   readonly driver: string
   readonly pid: number
   readonly ended: Promise<SandboxEnd>
   probe: DeclaredEqualsActual = { ok: false, checks: [] }
+  seesDeniedWrites = false
 
   readonly #plan: SandboxPlan
   readonly #chain: Chain
   readonly #cgroup: Cgroup | null
   readonly #relay: Relay
+  readonly #watch: WriteWatch
+  #watchLost: string | null = null
   readonly #tidy: () => Promise<void>
   readonly #ownStderr: Stats | null
   readonly #startedAt = performance.now()
@@ -89,6 +91,7 @@ class LinuxSandbox implements RunningSandbox {
     this.#ownStderr = io.isAnnotated === true ? null : fstatSync(io.stderr)
     this.#chain = new Chain(plan, io, cgroup?.joinFiles ?? [], spare)
     this.#relay = new Relay(plan)
+    this.#watch = new WriteWatch(plan)
     this.driver = plan.driver
     this.pid = this.#chain.pid
     this.ended = this.#waitForEnd()
@@ -96,6 +99,7 @@ class LinuxSandbox implements RunningSandbox {
 
   async #waitForEnd(): Promise<SandboxEnd> {
     const { code: reported, cpuMs, reached, lost, unstartable } = await this.#chain.ended
+    this.#watch.stop()
     const wallMs = Math.round(performance.now() - this.#startedAt)
     this.#life.abort()
     await Promise.all([this.#relay.stop(), this.#tidy()])
@@ -113,7 +117,7 @@ class LinuxSandbox implements RunningSandbox {
     return {
       exitCode: code,
       signal: signalOfCode(code),
-      lost: this.#isEnding ? null : lost,
+      lost: this.#isEnding ? null : (this.#watchLost ?? lost),
       unstartable,
       limits: [...this.#limits],
       resources: { wall_ms: wallMs, cpu_ms: Math.max(cpuMs, this.#cpuMs), max_rss_mb: Math.round(peakMb) },
@@ -155,6 +159,7 @@ class LinuxSandbox implements RunningSandbox {
       (root) => this.#plan.confinement === 'holder' && root.access === 'ro',
     )
     const narrows = this.#plan.files === 'ro' || readOnly.length > 0
+    if (this.#plan.watches !== null) await this.#startWatch()
     if (!narrows) this.#chain.step()
     await this.#orEnd(this.#chain.here)
     if (this.#plan.files === 'ro') await this.setFiles('ro')
@@ -174,6 +179,26 @@ class LinuxSandbox implements RunningSandbox {
     const answers = await this.#orEnd(this.#chain.answers)
     const checks = [...judgeAnswers(this.#plan, answers), ...seen]
     this.probe = { ok: checks.every((check) => check.ok), checks }
+  }
+
+  async #startWatch(): Promise<void> {
+    const descriptor = await this.#orEnd(this.#chain.watch)
+    const { holder } = this.#chain
+    const gate = this.#chain.gate(this.#plan)
+    if (descriptor < 0) return
+    if (gate === null || holder === null) throw this.#startError()
+    // Without who listens every call that writes would fail, and not by a rule of ours.
+    const lost = () => {
+      this.#watchLost = 'the process that watches writes was killed'
+      this.#chain.cut()
+    }
+    await this.#orEnd(this.#watch.start(holder, gate, descriptor, lost))
+    this.seesDeniedWrites = true
+    this.#chain.step()
+  }
+
+  onDeniedWrite(listener: (path: string) => void): void {
+    this.#watch.listen(listener)
   }
 
   release(): void {
@@ -352,47 +377,5 @@ class LinuxSandbox implements RunningSandbox {
     await this.kill()
     this.#counters?.[Symbol.dispose]()
     this.#counters = null
-  }
-}
-
-export type StartOptions = {
-  /** Used where it serves: for an agent on a terminal. */
-  readonly spare?: SpareHolder | null
-  /** Called when the rest is up to other processes than this one. */
-  readonly onBegun?: () => void
-}
-
-/** Carries out a plan up to the agent's first instruction, which waits for `release()`. */
-export async function startSandbox(
-  plan: SandboxPlan,
-  io: SandboxIo,
-  { spare = null, onBegun }: StartOptions = {},
-): Promise<RunningSandbox> {
-  const complete = await completePlan(plan)
-  writeFileSync(hostsPath(plan.request), hostsFile([]))
-  const made = await absentFiles(complete)
-  const cgroup = plan.limits.cgroup === null ? null : await makeCgroup(plan.limits.cgroup)
-  const nothing = io.stdin === 'ignore' ? openSync('/dev/null', 'r') : null
-  const stdin = io.stdin === 'ignore' ? (nothing ?? 0) : io.stdin
-  const sandbox = new LinuxSandbox(complete, { ...io, stdin }, spare, cgroup, () => removeUnwritten(made))
-  if (nothing !== null) closeSync(nothing)
-  onBegun?.()
-  try {
-    await sandbox.enter()
-    return sandbox
-  } catch (error) {
-    await sandbox[Symbol.asyncDispose]()
-    const { limits } = await sandbox.ended
-    if (limits.length === 0) throw error
-    const named = limits.join(' and ')
-    throw new OrangeryError(
-      'sandbox.limit_too_small',
-      `the ${named} limit: too small for a sandbox to start in`,
-      {
-        kind: 'input',
-        hint: 'Give it more.',
-        cause: error,
-      },
-    )
   }
 }

@@ -7,7 +7,7 @@ import { makeDispatchId } from '../../shared/ids.ts'
 import { randomBytes } from 'node:crypto'
 import type { RunningSandbox, SandboxEnd, SandboxRequest } from '../base/sandbox.ts'
 import type { WorkspaceRoot } from '../base/workspace.ts'
-import { startSandbox } from './driver.ts'
+import { startSandbox } from './start.ts'
 import type { HostFacts } from './host.ts'
 import { planSandbox } from './plan.ts'
 

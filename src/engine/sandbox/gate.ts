@@ -1,3 +1,4 @@
+import { watchedFrom } from './deniedWrites.ts'
 import type { SandboxPlan } from './plan.ts'
 import { isInside } from './view.ts'
 
@@ -138,6 +139,7 @@ export function gateArguments(plan: SandboxPlan, closesDescriptors: boolean): re
   const { bash } = plan.tools
   const shell = closesDescriptors && bash !== null ? [bash, '--norc', '--noprofile', '-p'] : [plan.shell.sh]
   return [
+    ...watchedFrom(plan),
     ...shell,
     '-c',
     gateScript,

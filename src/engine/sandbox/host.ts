@@ -32,6 +32,7 @@ const toolNames = [
   'mkfifo',
   'fuse-overlayfs',
   'systemd-run',
+  'perl',
 ] as const
 export type ToolName = (typeof toolNames)[number]
 

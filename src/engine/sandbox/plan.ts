@@ -43,6 +43,11 @@ export type SandboxPlan = {
    * everyone: a read-only mount keeps that, while the devices themselves go on working. (escape: chmod-device)
    */
   readonly sealsDevices: boolean
+  /**
+   * Writes that a read-only workspace denies are seen, by the calls of this architecture. Not where it starts
+   * writable: each call that writes would cost a trip to who watches. Null: they are not.
+   */
+  readonly watches: Architecture | null
   readonly environment: Readonly<Record<string, string>>
   /** Level 0: the user's own environment is underneath. */
   readonly inheritsEnvironment: boolean
@@ -164,6 +169,11 @@ function planEnvironment(request: SandboxRequest): Readonly<Record<string, strin
   }
 }
 
+function watchesWrites({ files, workspace }: SandboxRequest, { tools }: HostFacts): boolean {
+  const isTaken = workspace.roots.some(({ access }) => access === 'rw')
+  return files === 'ro' && isTaken && tools.perl !== null && tools.nsenter !== null
+}
+
 /** Pure: the same request on the same host gives the same plan. Throws where the host cannot carry it out. */
 export function planSandbox(request: SandboxRequest, host: HostFacts): SandboxPlan {
   if (host.platform !== 'linux') {
@@ -208,6 +218,7 @@ export function planSandbox(request: SandboxRequest, host: HostFacts): SandboxPl
     workspaceBy,
     roots,
     environment: planEnvironment(request),
+    watches: watchesWrites(request, host) ? host.architecture : null,
     files: request.files,
     limits,
     tools: host.tools,

@@ -39,13 +39,6 @@ const signs: readonly Sign[] = [
   },
 ]
 
-/** Whether a denied write can have been one below these folders: not where it names others, and only others. */
-export function couldBeIn(said: string, folders: readonly string[]): boolean {
-  const named = said.match(/(?<![\w.~/-])\/[^\s'"`:,;)]+/g) ?? []
-  const isIn = (path: string) => folders.some((folder) => path === folder || path.startsWith(`${folder}/`))
-  return named.length === 0 || named.some(isIn)
-}
-
 /**
  * Without one of these in it no line tells of a denial. Plain words, found in one pass: looking at every line of
  * a flood by itself takes many times as long as printing it.

@@ -1,5 +1,5 @@
 import { auditArchitecture, syscallNumber, type Architecture } from './syscalls.ts'
-import type { Refusal, Rule } from './rules.ts'
+import type { Answer, Rule } from './rules.ts'
 
 type Instruction = readonly [code: number, jumpTrue: number, jumpFalse: number, k: number]
 
@@ -11,8 +11,13 @@ const returnValue = 0x06 // BPF_RET | BPF_K
 
 const allow = 0x7fff0000
 const killProcess = 0x80000000
-const errno: Readonly<Record<Refusal, number>> = { EPERM: 1, ENOSYS: 38, EAFNOSUPPORT: 97 }
-const answerOf = (refusal: Refusal) => 0x00050000 | errno[refusal]
+const refusal = 0x00050000
+const answers: Readonly<Record<Answer, number>> = {
+  EPERM: refusal | 1,
+  ENOSYS: refusal | 38,
+  EAFNOSUPPORT: refusal | 97,
+  notify: 0x7fc00000,
+}
 
 const numberOffset = 0
 const architectureOffset = 4
@@ -23,7 +28,7 @@ const argumentOffset = (index: number) => 16 + 8 * index
 const x32Bit = 0x40000000
 
 function ruleBody(rule: Rule): readonly Instruction[] {
-  const refuse: Instruction = [returnValue, 0, 0, answerOf(rule.answer)]
+  const refuse: Instruction = [returnValue, 0, 0, answers[rule.answer]]
   const pass: Instruction = [returnValue, 0, 0, allow]
   const { when } = rule
   switch (when.kind) {
@@ -55,24 +60,32 @@ function ruleBody(rule: Rule): readonly Instruction[] {
 
 const built = new WeakMap<readonly Rule[], Map<Architecture, Buffer>>()
 
-/** The filter as classic BPF, ready for `bwrap --seccomp`. Made once for a list of rules. */
-export function buildFilter(rules: readonly Rule[], architecture: Architecture): Buffer {
+/**
+ * The filter as classic BPF, ready for `bwrap --seccomp`. Made once for a list of rules. `foreign`: what is answered
+ * to calls with numbers of another architecture.
+ */
+export function buildFilter(
+  rules: readonly Rule[],
+  architecture: Architecture,
+  foreign: 'kill' | 'allow' = 'kill',
+): Buffer {
   const known = built.get(rules) ?? new Map<Architecture, Buffer>()
-  const filter = known.get(architecture) ?? assemble(rules, architecture)
+  const filter =
+    known.get(architecture) ?? assemble(rules, architecture, foreign === 'kill' ? killProcess : allow)
   built.set(rules, known.set(architecture, filter))
   return filter
 }
 
-function assemble(rules: readonly Rule[], architecture: Architecture): Buffer {
+function assemble(rules: readonly Rule[], architecture: Architecture, foreign: number): Buffer {
   const program: Instruction[] = [
     // 32-bit calls (int 0x80) have numbers of their own: without this they would pass as harmless ones.
     [loadWord, 0, 0, architectureOffset],
     [jumpIfEqual, 1, 0, auditArchitecture[architecture]],
-    [returnValue, 0, 0, killProcess],
+    [returnValue, 0, 0, foreign],
     [loadWord, 0, 0, numberOffset],
   ]
   // x32 calls carry a bit in the number that would make every comparison below fail.
-  if (architecture === 'x64') program.push([jumpIfAtLeast, 0, 1, x32Bit], [returnValue, 0, 0, killProcess])
+  if (architecture === 'x64') program.push([jumpIfAtLeast, 0, 1, x32Bit], [returnValue, 0, 0, foreign])
   for (const rule of rules) {
     const number = syscallNumber(rule.call, architecture)
     if (number === null) continue

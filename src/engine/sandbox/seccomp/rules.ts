@@ -1,11 +1,12 @@
 import type { Syscall } from './syscalls.ts'
 
-export type Refusal = 'EPERM' | 'ENOSYS' | 'EAFNOSUPPORT'
+/** `notify`: who listens is told, and the kernel goes on as without the rule. */
+export type Answer = 'EPERM' | 'ENOSYS' | 'EAFNOSUPPORT' | 'notify'
 
 export type BitTest = { readonly argument: number; readonly bits: number }
 
 /**
- * One rule of the filter. `always` refuses the call; `if-any-bit` refuses when an argument has one of the
+ * One rule of a filter. `always` refuses the call; `if-any-bit` refuses when an argument has one of the
  * bits; `if-any-bit-of-each` when each of the named arguments has one of its bits; `if-equal` when it is one
  * of the values; `unless-equal` when it is none of them.
  */
@@ -17,7 +18,7 @@ export type Rule = {
     | { readonly kind: 'if-any-bit-of-each'; readonly tests: readonly BitTest[] }
     | { readonly kind: 'if-equal'; readonly argument: number; readonly values: readonly number[] }
     | { readonly kind: 'unless-equal'; readonly argument: number; readonly values: readonly number[] }
-  readonly answer: Refusal
+  readonly answer: Answer
   /** The attack it stops. */
   readonly stops: string
 }

@@ -80,6 +80,22 @@ const numbers = {
   creat: [85, null],
   mknod: [133, null],
   mknodat: [259, 33],
+  mkdir: [83, null],
+  mkdirat: [258, 34],
+  rmdir: [84, null],
+  unlink: [87, null],
+  unlinkat: [263, 35],
+  rename: [82, null],
+  renameat: [264, 38],
+  renameat2: [316, 276],
+  link: [86, null],
+  linkat: [265, 37],
+  symlink: [88, null],
+  symlinkat: [266, 36],
+  truncate: [76, 45],
+  faccessat: [269, 48],
+  prctl: [157, 167],
+  seccomp: [317, 277],
 } as const satisfies Readonly<Record<string, readonly [number, number | null]>>
 
 export type Syscall = keyof typeof numbers

@@ -1,0 +1,80 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { SandboxRequest } from '../base/sandbox.ts'
+import { childrenOf, readProcess } from './chain.ts'
+import { makeGround, startOn, type Ground } from './fixture.ts'
+import { detectHost, type HostFacts } from './host.ts'
+
+let ground: Ground
+let host: HostFacts
+beforeAll(async () => {
+  ground = await makeGround()
+  host = await detectHost(ground.dataDir)
+})
+afterAll(() => ground[Symbol.asyncDispose]())
+
+async function seenIn(script: string, changes: Partial<SandboxRequest> = {}) {
+  const request = ground.request(['sh', '-c', script], { files: 'ro', ...changes })
+  const { sandbox, finish } = await startOn(ground, request, host)
+  const seen: string[] = []
+  sandbox.onDeniedWrite((path) => seen.push(path))
+  sandbox.release()
+  const outcome = await finish()
+  return { seen: seen.map((path) => path.replace(ground.root, '')), outcome, sandbox }
+}
+
+test.each([0, 1] as const)(
+  'at level %i a write that the read-only workspace denies is seen, whatever way it goes and whatever is printed',
+  async (level) => {
+    const { seen, outcome } = await seenIn(
+      `exec 2>/dev/null
+      (echo x >new); (echo x >>README.md); mkdir folder; rm README.md; mv README.md moved; ln -s a link
+      cd /tmp && (echo x >'${ground.root}/from afar'); echo done`,
+      { level, network: level === 0 ? 'host' : 'none' },
+    )
+    expect(outcome).toMatchObject({ exitCode: 0, stdout: 'done\n', stderr: '' })
+    expect(seen).toEqual(['/new', '/README.md', '/folder', '/moved', '/link', '/from afar'])
+  },
+)
+
+test('neither words nor reading nor writing elsewhere passes for a denied write', async () => {
+  const { seen, outcome } = await seenIn(
+    `echo "touch: cannot touch '${ground.root}/lie': Read-only file system" | tee /dev/stderr
+    cat README.md; mkdir -p .; rm -f absent; echo x >/tmp/x; echo x >~/x; (echo x >/usr/x); (echo x >/etc/x)
+    ln -s /usr/bin/env /tmp/link; (echo x >/tmp/link); exit 3`,
+  )
+  expect(outcome.exitCode).toBe(3)
+  expect(seen).toEqual([])
+})
+
+test('who becomes writable goes on, and is not watched where it starts writable', async () => {
+  const script = 'until echo x >made; do sleep 0.02; done 2>/dev/null; cat made'
+  const request = ground.request(['sh', '-c', script], { files: 'ro' })
+  const { sandbox, finish } = await startOn(ground, request, host)
+  const denied = new Promise<string>((resolve) => sandbox.onDeniedWrite(resolve))
+  sandbox.release()
+  expect(await denied).toBe(`${ground.root}/made`)
+  await sandbox.setFiles('rw')
+  expect(await finish()).toMatchObject({ exitCode: 0, stdout: 'x\n' })
+  expect((await seenIn('true', { files: 'rw' })).sandbox.seesDeniedWrites).toBe(false)
+})
+
+test('the end of who watches is the end of the sandbox, and said to be', async () => {
+  const request = ground.request(['sleep', '60'], { files: 'ro' })
+  const { sandbox, finish } = await startOn(ground, request, host)
+  sandbox.release()
+  const watchers = childrenOf(process.pid).filter((pid) =>
+    readProcess(pid, 'cmdline').endsWith(`\0${ground.root}\0`),
+  )
+  expect(watchers).toHaveLength(1)
+  for (const pid of watchers) process.kill(pid, 'SIGKILL')
+  expect(await finish()).toMatchObject({ lost: 'the process that watches writes was killed' })
+})
+
+test('where nobody can watch, the sandbox holds all the same', async () => {
+  const blind = { ...host, tools: { ...host.tools, nsenter: '/bin/false' } }
+  const request = ground.request(['sh', '-c', 'echo x >denied || echo held'], { files: 'ro' })
+  const { sandbox, finish } = await startOn(ground, request, blind)
+  expect(sandbox.seesDeniedWrites).toBe(false)
+  sandbox.release()
+  expect(await finish()).toMatchObject({ exitCode: 0, stdout: 'held\n' })
+})
