@@ -277,6 +277,13 @@ describe('the pipeline', () => {
       why: 'a write was denied: /p/x',
     })
     expect(await deny(set, '/p/y')).toMatchObject({ status: 'open', count: 2 })
+    const asked = await set.boundaries.request(set.id, {
+      ...wish,
+      to: 'readwrite',
+      hosts: [],
+      why: 'to save it',
+    })
+    expect(asked).toMatchObject({ count: 3, why: 'a write was denied: /p/x; to save it' })
     await set.user({ sandboxApprovedEscalations: [{ agent: '*', level: 'readwrite', hosts: [] }] })
     await set.boundaries.reconsider(set.id)
     expect(set.live.level).toBe('readwrite')

@@ -134,7 +134,7 @@ export function fileRequest(
   const standing = isAllowed ? standingApproval(state, wish, context) : null
   const again = state.requests.find((known) => known.status === 'open' && sameWish(known, wish))
   // What waited while its parent lacked it need not wait for a yes that is there by now.
-  if (again !== undefined && standing === null) return repeated(state, again, at)
+  if (again !== undefined && standing === null) return repeated(state, again, at, wish)
   if (asking.source !== 'user') {
     const since = at.getTime() - escalationLimits.denialHoldsMs
     const denied = state.requests.findLast(
@@ -143,7 +143,7 @@ export function fileRequest(
         sameWish(known, wish) &&
         new Date(known.answer?.at ?? 0).getTime() > since,
     )
-    if (denied !== undefined) return repeated(state, denied, at)
+    if (denied !== undefined) return repeated(state, denied, at, denied)
   }
   assertNoFlood(state, asking, at, standing !== null)
   const known = state.requests.map((request) =>
@@ -194,7 +194,22 @@ export function approveStanding(
   return step
 }
 
-function repeated(state: EscalationState, known: BoundaryRequest, at: Date): Step<BoundaryRequest> {
-  const result = { ...known, count: known.count + 1, last_at: at.toISOString() }
+const longestWhy = 600
+
+/** Who asks for what a denial has asked for already has a reason that a person wants to read, and the other way round. */
+function bothReasons(known: BoundaryRequest, again: BoundaryRequest): string {
+  if (again.source === known.source || known.why.includes(again.why)) return known.why
+  const both = `${known.why}; ${again.why}`
+  return both.length > longestWhy ? known.why : both
+}
+
+function repeated(
+  state: EscalationState,
+  known: BoundaryRequest,
+  at: Date,
+  again: BoundaryRequest,
+): Step<BoundaryRequest> {
+  const why = bothReasons(known, again)
+  const result = { ...known, why, count: known.count + 1, last_at: at.toISOString() }
   return { state: replaceRequest(state, result), effects: [], result }
 }
