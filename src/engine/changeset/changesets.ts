@@ -30,7 +30,7 @@ import { expireAbandoned } from './expireAbandoned.ts'
 import { givenText, toBytes, toText, type GivenPlace } from './bytePath.ts'
 import { landCommit, planCommit, type CommitRequest } from './landCommit.ts'
 import type { CommitPlan } from './ownCommits.ts'
-import { landedPaths } from './landedPaths.ts'
+import { landedPaths, type LandedHash } from './landedPaths.ts'
 import { PackWriter } from './packWriter.ts'
 import { planApply } from './planApply.ts'
 import { peekWorkspace } from './peek.ts'
@@ -106,8 +106,8 @@ export interface Changesets {
   undo(id: DispatchId, by: string): Promise<ApplyResult>
   /** The paths of all that has landed of it so far, byte for byte. */
   landedPaths(id: DispatchId): Promise<Buffer[]>
-  /** The same paths as text, each with the SHA-256 of what landing left there; null: it was removed. */
-  landedHashes(id: DispatchId): Promise<Map<string, string | null>>
+  /** The same paths as text, each with what was there before and what landing left. */
+  landedHashes(id: DispatchId): Promise<Map<string, LandedHash>>
   reject(id: DispatchId, comment: string, by: string): Promise<Ended>
   /** Archived: it can be restored for 30 days. */
   abandon(id: DispatchId, by: string): Promise<Ended>

@@ -233,7 +233,8 @@ describe('landing', () => {
   test('work of the user in a file that lands is refused, and what an earlier part has landed is not', async () => {
     const meta = await start()
     await applied({ 'a.txt': 'landed' })
-    const landed = new Map([['a.txt', createHash('sha256').update('landed').digest('hex')]])
+    const hash = (text: string) => createHash('sha256').update(text).digest('hex')
+    const landed = new Map([['a.txt', { before: hash('one\n'), after: hash('landed') }]])
     const refuse = () => refuseOwnWork(ground.layout, meta, ['src/b.txt', 'new.txt'], landed)
     await refuse()
     await writeFile(join(worktree.tree_path, 'other.txt'), 'of nobody else')
@@ -251,6 +252,9 @@ describe('landing', () => {
       })
       await applied({ [path]: text })
     }
+    // What an earlier part was merged into was the user's own, not what is committed.
+    landed.set('a.txt', { before: hash('one, by the user\n'), after: hash('landed') })
+    await expect(refuse()).rejects.toMatchObject({ code: 'workspace.own_work' })
   })
 
   test('no hook, filter or merge driver of the repository runs while something lands', async () => {

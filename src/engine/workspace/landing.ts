@@ -116,13 +116,14 @@ export async function integrationPlace(
 
 /**
  * Refuses a landing that would commit or unstage the user's own work: a file that both changed holds both in
- * the end, and only one of the two was reviewed. `landed` is what an earlier part of the landing has left.
+ * the end, and only one of the two was reviewed. `landed` is what an earlier part of the landing has found and
+ * left: a file that it merged with the user's own holds both already.
  */
 export async function refuseOwnWork(
   layout: Layout,
   meta: InvocationMeta,
   changed: readonly string[],
-  landed: ReadonlyMap<string, string | null>,
+  landed: ReadonlyMap<string, { readonly before: string | null; readonly after: string | null }>,
 ): Promise<void> {
   const { tree_path: tree, common_dir } = await integrationOf(layout, meta)
   const repository = await openRepository(common_dir, tree)
@@ -131,8 +132,12 @@ export async function refuseOwnWork(
   const own: string[] = []
   for (const path of changedPaths(status)) {
     if (!wanted.has(path)) continue
-    const hash = landed.get(path)
-    if (hash === undefined || hash !== (await hashAt(join(tree, path)))) own.push(path)
+    const part = landed.get(path)
+    const isReviewed =
+      part !== undefined &&
+      part.after === (await hashAt(join(tree, path))) &&
+      part.before === (await committedHash(repository, tree, path))
+    if (!isReviewed) own.push(path)
   }
   if (own.length === 0) return
   throw new OrangeryError(
@@ -144,6 +149,12 @@ export async function refuseOwnWork(
       details: { paths: own },
     },
   )
+}
+
+/** What a checkout of the last commit would have at a path, with the line ends it would have there. */
+async function committedHash(repository: Repository, cwd: string, path: string): Promise<string | null> {
+  const kept = await repository.try(['cat-file', '--filters', `HEAD:${path}`], { cwd })
+  return kept.code === 0 ? createHash('sha256').update(kept.stdout).digest('hex') : null
 }
 
 async function hashAt(path: string): Promise<string | null> {
