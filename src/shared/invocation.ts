@@ -160,8 +160,14 @@ export const archiveRecordSchema = z.object({
       head: z.string().optional(),
       /** What was staged. */
       index: z.string().optional(),
+      /** The sides of files in conflict, each below the number of its stage. */
+      conflict: z.string().optional(),
+      /** What was being merged. */
+      merge: z.string().optional(),
     })
     .optional(),
+  /** Refs below `refs/orangery/<id>/` that came into the repository with this, and go with it. */
+  published: z.array(z.object({ ref: z.string(), commit: z.string() })).optional(),
 })
 export type ArchiveRecord = z.infer<typeof archiveRecordSchema>
 
@@ -176,6 +182,8 @@ export const orphanSchema = z.object({
     'row_without_record',
     'record_lost',
     'archive_without_record',
+    'repository_gone',
+    'marker_missing',
   ]),
   id: z.string(),
   place: z.string(),

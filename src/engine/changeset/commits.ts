@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { inflate } from 'node:zlib'
 import { git, tryGit } from '../base/git.ts'
+import { movedSubmodules, submoduleStays } from '../base/gitlinks.ts'
 import { withoutMarkers } from '../base/markers.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { fromBytes, fromText, joinPath, type BytePath } from './bytePath.ts'
@@ -133,6 +134,8 @@ export async function captureCommits(
           const known = tip.base === null ? [] : [tip.base]
           const oid = (await withoutMarkers([tip.oid], known, { gitDir, env })).get(tip.oid) ?? tip.oid
           commits.push({ ...tip, oid })
+          for (const [path, to] of await movedSubmodules(tip.base, oid, { gitDir, env }))
+            problems.push({ root: tip.root, path, why: submoduleStays(to) })
         } else
           problems.push({
             root: tip.root,

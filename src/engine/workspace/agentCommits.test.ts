@@ -11,6 +11,7 @@ import {
   collectCommits,
   commitLanding,
   discardAgent,
+  expireArchive,
   listCommits,
   readInvocationMeta,
   refuseOwnWork,
@@ -52,6 +53,42 @@ async function agentWork(meta: InvocationMeta) {
 }
 
 describe('commits of the agent', () => {
+  test('of a discarded agent are in the repository for as long as the archive keeps it', async () => {
+    const meta = await start()
+    const work = await agentWork(meta)
+    await work.commit('a.txt', 'first')
+    await work.collect()
+    const kept = () => gitText(repo, 'for-each-ref', '--format=%(refname)', 'refs/orangery')
+    await discardAgent(ground.layout, meta.invocation_id)
+    expect(await kept()).toContain(`refs/orangery/${meta.invocation_id}/heads/`)
+    await restoreArchived(ground.layout, meta.invocation_id)
+    expect(await kept()).toBe('')
+    await discardAgent(ground.layout, meta.invocation_id)
+    await expireArchive(ground.layout, Date.now() + 31 * 24 * 60 * 60 * 1000)
+    expect(await kept()).toBe('')
+    expect(await listCommits(ground.layout, repoId(), meta.invocation_id, meta.base_commit!)).toEqual([])
+  })
+
+  test('that point a submodule elsewhere are told at the landing, and it stays where it is', async () => {
+    const meta = await start()
+    const work = await agentWork(meta)
+    const to = await gitText(repo, 'rev-parse', 'HEAD')
+    await git(['-C', work.inside, 'update-index', '--add', '--cacheinfo', `160000,${to},sub`])
+    await git(['-C', work.inside, 'commit', '-qm', 'Use a submodule'])
+    await work.collect()
+    const { notes } = await commitLanding({
+      layout: ground.layout,
+      repoId: repoId(),
+      id: meta.invocation_id,
+      how: 'merge',
+      paths: [],
+    })
+    expect(notes).toEqual([
+      expect.stringContaining(`sub: the agent's commits point this submodule at ${to.slice(0, 12)}`),
+    ])
+    expect(await gitText(repo, 'ls-tree', worktree.branch, 'sub')).toBe('')
+  })
+
   test('come out without a marker that one of them holds, and otherwise as they were made', async () => {
     const meta = await start()
     const work = await agentWork(meta)

@@ -105,6 +105,31 @@ describe('worktrees', () => {
     expect(await gitText(repo, 'for-each-ref', 'refs/orangery')).toBe('')
   })
 
+  test('a merge that is not settled yet comes back with its conflicts and with what was settled of it', async () => {
+    const tree = worktree.tree_path
+    const commitAll = async (text: string) => {
+      for (const path of ['a.txt', 'src/b.txt']) await writeFile(join(tree, path), text)
+      await git(['-C', tree, 'commit', '-qam', text])
+    }
+    await git(['-C', tree, 'switch', '-qc', 'side'])
+    await commitAll('theirs')
+    await git(['-C', tree, 'switch', '-q', worktree.branch])
+    await commitAll('mine')
+    await git(['-C', tree, 'merge', '-q', 'side']).catch(() => {})
+    await writeFile(join(tree, 'a.txt'), 'settled')
+    await git(['-C', tree, 'add', 'a.txt'])
+    await writeFile(join(tree, 'a.txt'), 'on the way')
+    const before = await gitText(tree, 'ls-files', '-s')
+    const { id } = await removeIntegration(ground.layout, 'feature', { force: true })
+    await git(['-C', repo, 'reflog', 'expire', '--expire=now', '--all'])
+    await git(['-C', repo, 'prune', '--expire=now'])
+    await restoreArchived(ground.layout, id)
+    expect(await gitText(tree, 'ls-files', '-s')).toBe(before)
+    expect(await gitText(tree, 'show', ':a.txt')).toBe('settled')
+    expect(await gitText(tree, 'rev-parse', 'MERGE_HEAD')).toBe(await gitText(repo, 'rev-parse', 'side'))
+    expect(await gitText(repo, 'for-each-ref', 'refs/orangery')).toBe('')
+  })
+
   test('one whose branch the user renamed is removed and comes back, and their branch stays', async () => {
     await git(['-C', repo, 'branch', '-m', worktree.branch, 'mine'])
     await expect(start()).rejects.toMatchObject({ code: 'workspace.branch_gone', exitCode: 65 })
@@ -118,6 +143,10 @@ describe('worktrees', () => {
     const meta = await start()
     await rename(repo, `${repo}-moved`)
     await expect(start()).rejects.toMatchObject({ code: 'workspace.repository_gone', exitCode: 66 })
+    expect((await findOrphans(ground.layout)).map(({ kind, id }) => [kind, id])).toEqual([
+      ['repository_gone', meta.invocation_id],
+      ['repository_gone', worktree.worktree_id],
+    ])
     await discardAgent(ground.layout, meta.invocation_id)
     await expect(removeIntegration(ground.layout, 'feature')).rejects.toMatchObject({ exitCode: 77 })
     const { archive } = await removeIntegration(ground.layout, 'feature', { force: true })

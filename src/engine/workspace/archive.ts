@@ -1,10 +1,11 @@
 import { mkdir, readdir, readFile, rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
-import { isDispatchId, type DispatchId } from '../../shared/ids.ts'
+import { isDispatchId, type DispatchId, type RepoId } from '../../shared/ids.ts'
 import { archiveRecordSchema, type ArchiveRecord } from '../../shared/invocation.ts'
 import { ensurePrivateDir, writeFileAtomically } from '../base/files.ts'
 import type { Layout } from '../base/paths.ts'
+import { forgetCollected } from './commits.ts'
 import { removeTree } from './removeTree.ts'
 import { openRepository } from './repository.ts'
 import { submodulesOf } from './sandboxFolders.ts'
@@ -91,7 +92,9 @@ export async function forgetArchive(layout: Layout, record: ArchiveRecord): Prom
   if (record.common_dir !== null && record.commit !== null && (await isFolder(record.common_dir))) {
     const repository = await openRepository(record.common_dir)
     // Only while it stands where we put it.
-    for (const [ref, commit] of refsOf(record)) await repository.try(['update-ref', '-d', ref, commit])
+    const published = (record.published ?? []).map(({ ref, commit }) => [ref, commit] as const)
+    for (const [ref, commit] of [...refsOf(record), ...published])
+      await repository.try(['update-ref', '-d', ref, commit])
   }
   await removeTree(folderOf(layout, record.id))
 }
@@ -103,6 +106,7 @@ export async function expireArchive(layout: Layout, now = Date.now()): Promise<A
     await forgetArchive(layout, record)
     // An integration worktree's tree lies in the archive, the repositories of its submodules where they were.
     if (record.kind === 'worktree') await removeTree(submodulesOf(dirname(record.origin)))
+    else if (record.why !== 'landed') await forgetCollected(layout, record.repo_id as RepoId, record.id)
   }
   return due
 }

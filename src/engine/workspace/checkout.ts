@@ -119,12 +119,55 @@ export async function asideOf(repository: Repository, tree: string, tip: string)
   if (head === null) return aside
   const isAttached = (await repository.try(['symbolic-ref', '-q', 'HEAD'], { cwd: tree })).code === 0
   if (!isAttached && head !== tip) aside.head = head
-  // An index with conflicts has no tree; what conflicts is in commits.
+  const keep = (staged: string, what: string) =>
+    repository.git(['commit-tree', staged, '-p', head, '-m', what])
   const written = await repository.try(['write-tree'], { cwd: tree })
-  const staged = written.stdout.toString().trim()
-  if (written.code === 0 && staged !== (await repository.git(['rev-parse', `${head}^{tree}`])))
-    aside.index = await repository.git(['commit-tree', staged, '-p', head, '-m', 'Work that was staged'])
+  if (written.code === 0) {
+    const staged = written.stdout.toString().trim()
+    if (staged !== (await repository.git(['rev-parse', `${head}^{tree}`])))
+      aside.index = await keep(staged, 'Work that was staged')
+    return aside
+  }
+  // An index with conflicts has no tree: what is settled and the sides of what is not make one each.
+  const entries = (await repository.raw(['ls-files', '-s', '-z'], { cwd: tree }))
+    .toString('latin1')
+    .split('\0')
+  const stages = entries.flatMap((entry) => {
+    const [, item = '', stage = '', path = ''] = /^(\d+ [0-9a-f]+) (\d)\t(.*)$/s.exec(entry) ?? []
+    return item === '' ? [] : [{ item, stage, path }]
+  })
+  const treeOf = (lines: readonly string[]) => writeIndex(repository, lines)
+  const settled = stages.filter(({ stage }) => stage === '0').map(({ item, path }) => `${item}\t${path}`)
+  aside.index = await keep(await treeOf(settled), 'Work that was staged')
+  const sides = stages.filter(({ stage }) => stage !== '0')
+  const open = sides.map(({ item, stage, path }) => `${item}\t${stage}/${path}`)
+  aside.conflict = await keep(await treeOf(open), 'Sides of conflicts')
+  const merged = await repository.try(['rev-parse', '-q', '--verify', 'MERGE_HEAD'], { cwd: tree })
+  if (merged.code === 0) aside.merge = merged.stdout.toString().trim()
   return aside
+}
+
+/** A tree of these entries, written as `update-index --index-info` takes them. */
+async function writeIndex(repository: Repository, lines: readonly string[]): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'orangery-index-'))
+  try {
+    const env = { GIT_INDEX_FILE: join(folder, 'index') }
+    const input = Buffer.from(lines.map((line) => `${line}\0`).join(''), 'latin1')
+    await repository.git(['update-index', '-z', '--index-info'], { env, input })
+    return await repository.git(['write-tree'], { env })
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** Puts the sides of conflicts back into an index, as `asideOf` kept them. */
+async function reopenConflicts(repository: Repository, cwd: string, conflict: string): Promise<void> {
+  const listed = (await repository.raw(['ls-tree', '-r', '-z', conflict], { cwd })).toString('latin1')
+  const lines = listed
+    .split('\0')
+    .map((entry) => entry.replace(/^(\d+) \w+ ([0-9a-f]+)\t(\d)\//, '$1 $2 $3\t'))
+  const input = Buffer.from(lines.join('\0'), 'latin1')
+  await repository.git(['update-index', '-z', '--index-info'], { cwd, input })
 }
 
 /** Where the HEAD of a checkout stands, on a branch or not. */
@@ -159,5 +202,8 @@ export async function reattachWorktree(
   await repository.git(['reset', '--quiet'], { cwd: tree })
   if (aside.index === undefined) return
   await repository.git(['read-tree', aside.index], { cwd: tree })
+  if (aside.conflict !== undefined) await reopenConflicts(repository, tree, aside.conflict)
+  if (aside.merge !== undefined)
+    await repository.git(['update-ref', 'MERGE_HEAD', aside.merge], { cwd: tree })
   await repository.try(['update-index', '-q', '--refresh'], { cwd: tree })
 }

@@ -37,6 +37,8 @@ export type CollectOptions = {
 export type CollectedRef = {
   readonly ref: string
   readonly commit: string
+  /** It was not in the user's repository before. */
+  readonly isNew?: boolean
   /** It held a marker of ours, which was taken out: what the agent's own commit was. */
   readonly was?: string
 }
@@ -198,6 +200,12 @@ export async function listCollected(layout: Layout, repoId: RepoId, id: Dispatch
   return listed.code === 0 ? parseRefs(listed.stdout.toString()) : []
 }
 
+/** Lets go of the commits of an agent that nobody wanted. */
+export async function forgetCollected(layout: Layout, repoId: RepoId, id: DispatchId): Promise<void> {
+  for (const { ref, commit } of await listCollected(layout, repoId, id))
+    await tryGit(['update-ref', '-d', ref, commit], { gitDir: commitsDir(layout, repoId) })
+}
+
 /** The commits of an agent, oldest first: what a reviewer reads one by one. */
 export async function listCommits(
   layout: Layout,
@@ -297,5 +305,5 @@ export async function publishCommits(
   })
   await takePack(commonDir, pack, defaultMaxBytes)
   for (const { ref, commit } of collected) await git(['update-ref', ref, commit], { gitDir: commonDir })
-  return collected
+  return collected.map((each) => ({ ...each, isNew: !known.some(({ ref }) => ref === each.ref) }))
 }

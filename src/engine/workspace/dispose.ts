@@ -5,7 +5,7 @@ import type { InvocationMeta } from '../base/invocation.ts'
 import { createRepoLock } from '../base/lock.ts'
 import { layout as layoutAt, type Layout } from '../base/paths.ts'
 import type { Workspace } from '../base/workspace.ts'
-import { putAway, type Aside } from './archive.ts'
+import { putAway, type PutAway } from './archive.ts'
 import { asideOf, deleteBranch, removeWorktree, snapshotCommit, treeHead } from './checkout.ts'
 import { publishCommits } from './commits.ts'
 import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
@@ -88,7 +88,9 @@ export async function retireInvocation(
       : outcome !== 'landed' && !(await untouched()))
   let folder: string | null = null
   if (keep) {
-    const kept = isWorktree ? await keepBranch(layout, repoId, meta) : { tip: null, commit: null }
+    const { published = [], ...kept } = isWorktree
+      ? await keepBranch(layout, repoId, meta)
+      : { tip: null, commit: null }
     folder = await putAway(layout, {
       id,
       repo_id: repoId,
@@ -99,6 +101,8 @@ export async function retireInvocation(
       common_dir: meta.common_dir,
       branch: meta.sandbox_branch,
       ...kept,
+      // Commits that have landed stay where they are.
+      ...(outcome === 'landed' || published.length === 0 ? {} : { published }),
     })
     if (isWorktree) await withdraw(meta, kept.tip)
   } else {
@@ -117,7 +121,7 @@ async function keepBranch(
   layout: Layout,
   repoId: RepoId,
   meta: InvocationMeta,
-): Promise<{ tip: string | null; commit: string | null; aside?: Aside }> {
+): Promise<Pick<PutAway, 'tip' | 'commit' | 'aside' | 'published'>> {
   if (meta.common_dir === null || !(await isFolder(meta.common_dir))) return { tip: null, commit: null }
   const repository = await openRepository(meta.common_dir)
   const tree = (await isFolder(meta.sandbox_path)) ? meta.sandbox_path : null
@@ -125,14 +129,15 @@ async function keepBranch(
   // A branch that the user renamed is theirs and stays; its commit is still what the tree was on.
   const tip = standing ?? (tree === null ? null : await treeHead(repository, tree))
   const collected = await publishCommits(layout, repoId, meta.invocation_id, meta.common_dir)
+  const published = collected.flatMap(({ ref, commit, isNew }) => (isNew === true ? [{ ref, commit }] : []))
   const own = collected.find(({ ref }) => ref.endsWith(`/heads/${meta.sandbox_branch}`))
   const isStanding = tip !== null && tree !== null
   const theirs = isStanding ? await snapshotCommit(repository, tree, tip) : tip
   const aside = isStanding ? await asideOf(repository, tree, tip) : {}
-  if (own === undefined) return { tip, commit: theirs, aside }
+  if (own === undefined) return { tip, commit: theirs, aside, published }
   const isHeld =
     theirs === null || (await repository.try(['merge-base', '--is-ancestor', theirs, own.commit])).code === 0
-  return { tip, commit: own.commit, aside: isHeld ? aside : { ...aside, branch: theirs } }
+  return { tip, commit: own.commit, aside: isHeld ? aside : { ...aside, branch: theirs }, published }
 }
 
 /** Whether nothing was committed on the sandbox branch, from wherever. */

@@ -5,11 +5,12 @@ import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
+import { movedSubmodules, submoduleStays } from '../base/gitlinks.ts'
 import { createRepoLock } from '../base/lock.ts'
 import { integrationMarker } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
 import { run } from '../base/process.ts'
-import { publishCommits } from './commits.ts'
+import { commitsDir, listCollected, publishCommits } from './commits.ts'
 import { readInvocationMeta } from './invocation.ts'
 import { hasMarker } from './marker.ts'
 import { changedPaths, someOf } from './notes.ts'
@@ -54,7 +55,8 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
   const meta = await readInvocationMeta(layout, repoId, id)
   const worktree = await integrationOf(layout, meta)
   const place = { branch: worktree.branch, tree: worktree.tree_path }
-  if (how === 'apply') return { ...place, commit: null }
+  const staying = await stayingSubmodules(layout, repoId, meta)
+  if (how === 'apply') return { ...place, commit: null, ...(staying.length === 0 ? {} : { notes: staying }) }
   const repository = await openRepository(worktree.common_dir, worktree.tree_path)
   await using _lock = await createRepoLock(layout).acquire(repoId)
   await assertOnBranch(repository, worktree.tree_path, worktree.branch)
@@ -64,7 +66,8 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
     head,
     options.paths.map((path) => Buffer.from(path)),
   )
-  const landed = foreign.length === 0 ? place : { ...place, notes: [inSubmodules(foreign)] }
+  const notes = [...(foreign.length === 0 ? [] : [inSubmodules(foreign)]), ...staying]
+  const landed = notes.length === 0 ? place : { ...place, notes }
   const { tree, entries } = await landedTree(repository, worktree.tree_path, head, own)
   const parent = how === 'merge' ? await agentTip(layout, repoId, meta, repository, head) : null
   if (parent === null && tree === (await repository.git(['rev-parse', `${head}^{tree}`]))) {
@@ -98,6 +101,16 @@ async function splitBySubmodule(
   const links = await listSubmodules(repository, head)
   const isForeign = (path: Buffer) => links.some((link) => path.toString().startsWith(`${link.path}/`))
   return { own: paths.filter((path) => !isForeign(path)), foreign: paths.filter(isForeign) }
+}
+
+async function stayingSubmodules(layout: Layout, repoId: RepoId, meta: InvocationMeta): Promise<string[]> {
+  const own = (await listCollected(layout, repoId, meta.invocation_id)).find(({ ref }) =>
+    ref.endsWith(`/heads/${meta.sandbox_branch}`),
+  )
+  if (own === undefined) return []
+  const where = { gitDir: commitsDir(layout, repoId) }
+  const moved = await movedSubmodules(meta.base_commit, own.commit, where)
+  return [...moved].map(([path, to]) => `${path}: ${submoduleStays(to)}`)
 }
 
 const inSubmodules = (paths: readonly Buffer[]): string =>

@@ -26,6 +26,10 @@ export async function integrationTreeAbove(path: string): Promise<string | null>
   }
 }
 
+/** How a person puts a marker back that was lost; we never do. */
+export const putBack = (tree: string, marker: string): string =>
+  `mkdir -p ${join(tree, folder)} && touch ${join(tree, marker)}`
+
 export async function writeMarker(tree: string, marker: string): Promise<void> {
   const dir = join(tree, folder)
   await mkdir(dir).catch((error: NodeJS.ErrnoException) => {

@@ -1,9 +1,12 @@
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Orphan } from '../../shared/invocation.ts'
+import type { InvocationEntry, WorktreeEntry } from '../base/invocation.ts'
+import { integrationMarker, sandboxMarker } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
 import { listArchive } from './archive.ts'
 import { worktreePaths } from './checkout.ts'
+import { hasMarker, putBack } from './marker.ts'
 import { openRepository } from './repository.ts'
 import { isFolder, scanInvocations, scanWorktrees } from './scan.ts'
 
@@ -75,6 +78,7 @@ export async function findOrphans(
       hint: `orangery agent discard ${id}`,
     })
   }
+  orphans.push(...(await lonelyTrees(invocations, worktrees)))
   const commonDirs = new Set(
     [...invocations, ...worktrees]
       .map(({ meta }) => meta?.common_dir ?? null)
@@ -146,4 +150,47 @@ async function orphansInArchive(layout: Layout): Promise<Orphan[]> {
       why: 'it has no readable record, so it is kept',
       hint: 'Look at the folder; nothing of it is touched.',
     }))
+}
+
+/** Sandboxes and worktrees whose repository is gone, or whose tree does not say any more what it is. */
+async function lonelyTrees(
+  invocations: readonly InvocationEntry[],
+  worktrees: readonly WorktreeEntry[],
+): Promise<Orphan[]> {
+  const trees = [
+    ...invocations.map(({ id, broken, meta }) => ({
+      id,
+      broken,
+      meta,
+      ...(meta?.strategy === 'worktree' ? { tree: meta.sandbox_path, marker: sandboxMarker } : {}),
+      end: `orangery agent discard ${id}`,
+    })),
+    ...worktrees.map(({ id, broken, meta }) => ({
+      id,
+      broken,
+      meta,
+      ...(meta === null ? {} : { tree: meta.tree_path, marker: integrationMarker }),
+      end: `orangery worktree rm ${id} --force`,
+    })),
+  ]
+  const orphans: Orphan[] = []
+  for (const { id, broken, meta, tree, marker, end } of trees) {
+    if (broken || meta === null || meta.outcome !== null) continue
+    const place = meta.common_dir
+    if (place !== null && !(await isFolder(place))) {
+      const why = 'its repository is not there any more'
+      const hint = `Put the repository back, or: ${end}`
+      orphans.push({ kind: 'repository_gone', id, place, why, hint })
+    }
+    if (tree === undefined || marker === undefined || (await hasMarker(tree, marker))) continue
+    const why = `its tree carries no ${marker}, so nothing starts from it`
+    orphans.push({
+      kind: 'marker_missing',
+      id,
+      place: tree,
+      why,
+      hint: `If it is the right tree: ${putBack(tree, marker)}`,
+    })
+  }
+  return orphans
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { isAbsolute, join } from 'node:path'
+import { isAbsolute } from 'node:path'
 import { realpath } from 'node:fs/promises'
 import { OrangeryError } from '../../shared/errors.ts'
 import { makeDispatchId, type DispatchId, type RepoId } from '../../shared/ids.ts'
@@ -11,7 +11,7 @@ import type { WorkspaceDriver, WorkspaceRoot } from '../base/workspace.ts'
 import { addWorktree, refuseTrackedMarkers } from './checkout.ts'
 import { includeFiles } from './includeFiles.ts'
 import { ensureInvocationDir, writeInvocationMeta } from './invocation.ts'
-import { assertHidden, hasMarker, hideMarkers, writeMarker } from './marker.ts'
+import { assertHidden, hasMarker, hideMarkers, putBack, writeMarker } from './marker.ts'
 import { submoduleNotes, uncommittedNotes } from './notes.ts'
 import { assertSandboxPath } from './pathSafety.ts'
 import { identifyProject } from './project.ts'
@@ -178,7 +178,7 @@ export async function integrationTree(
   if (await hasMarker(meta.tree_path, integrationMarker)) return meta
   throw notIntegration(
     meta.tree_path,
-    `If it is the tree of ${meta.name}, put it back: ${putBack(meta.tree_path)}`,
+    `If it is the tree of ${meta.name}, put it back: ${putBack(meta.tree_path, integrationMarker)}`,
   )
 }
 
@@ -205,9 +205,6 @@ function branchGone({ name, branch, tree_path: tree }: WorktreeMeta): OrangeryEr
     hint: `Give it its name back: git -C ${tree} branch -m ${branch}`,
   })
 }
-
-const putBack = (tree: string): string =>
-  `mkdir -p ${join(tree, '.agency')} && touch ${join(tree, integrationMarker)}`
 
 function notIntegration(
   tree: string,

@@ -16,6 +16,8 @@ const orphanWords: Readonly<Record<string, string>> = {
   record_without_sandbox: 'A record without its sandbox',
   worktree_without_record: 'A worktree without a record',
   record_without_worktree: 'A record without its worktree',
+  repository_gone: 'A repository that is gone',
+  marker_missing: 'A tree without its marker',
   branch_without_sandbox: 'A branch without a sandbox',
   registered_without_sandbox: 'Git knows a worktree that is gone',
   row_without_record: 'A dispatch without its record on disk',
