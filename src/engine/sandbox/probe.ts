@@ -1,4 +1,5 @@
-import { readlinkSync, realpathSync } from 'node:fs'
+import { readFileSync, readlinkSync, realpathSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import type { ProbeCheck } from '../../shared/effective.ts'
 import { readProcess } from './chain.ts'
 import { gateQuestions } from './gate.ts'
@@ -27,6 +28,7 @@ const namespaceFiles: Readonly<Record<string, string>> = {
   network: 'net',
   ipc: 'ipc',
   uts: 'uts',
+  cgroup: 'cgroup',
 }
 
 function equal(name: string, declared: string, actual: string): ProbeCheck {
@@ -47,33 +49,106 @@ const workspaceType = { kernel: 'overlay', 'fuse-overlayfs': 'fuse.fuse-overlayf
 const placeOf = (plan: SandboxPlan, target: string) =>
   plan.confinement === 'holder' ? realpathSync(target) : target
 
-/** What file system is mounted last on a path, as that process sees it. */
-function mountTypeAt(pid: number, path: string): string {
-  const line = readProcess(pid, 'mountinfo')
-    .split('\n')
-    .findLast((candidate) => unescapeMount(candidate.split(' ')[4] ?? '') === path)
-  return line?.split(' - ')[1]?.split(' ')[0] ?? 'nothing'
+type Mount = { readonly point: string; readonly options: readonly string[]; readonly type: string }
+
+/** What that process sees mounted. */
+function readMounts(pid: number): readonly Mount[] {
+  const lines = readProcess(pid, 'mountinfo').split('\n')
+  return lines.slice(0, -1).map((line) => {
+    const [, , , , point = '', options = ''] = line.split(' ')
+    const type = line.split(' - ')[1]?.split(' ')[0] ?? ''
+    return { point: unescapeMount(point), options: options.split(','), type }
+  })
 }
+
+/** What file system is mounted last on a path. */
+const typeAt = (mounts: readonly Mount[], path: string): string =>
+  mounts.findLast(({ point }) => point === path)?.type ?? 'nothing'
+
+// The nodes in /dev are judged by themselves: where we are not root they cannot be sealed, nor changed.
+const isNode = (point: string) => point.startsWith('/dev/') && point !== '/dev/shm'
+
+/** Where anything can be written at all, and whether a set-uid program would be one: no more than planned. */
+function judgeMounts({ view }: SandboxPlan, mounts: readonly Mount[]): readonly ProbeCheck[] {
+  const sealed = new Set(view.flatMap((step) => (step.kind === 'sealed' ? [step.target] : [])))
+  const planned = view.flatMap((step) =>
+    step.kind === 'private' || step.kind === 'writable' || (step.kind === 'root' && step.access === 'rw')
+      ? [step.target]
+      : [],
+  )
+  const list = (points: readonly string[]) =>
+    [...new Set(points)]
+      .filter((point) => !isNode(point) && !sealed.has(point))
+      .sort()
+      .join(' ')
+  // What is mounted later on the same path covers what was there.
+  const last = new Map(mounts.map((mount) => [mount.point, mount]))
+  const writable = [...last.values()].filter(({ options }) => options.includes('rw'))
+  const privileged = mounts.filter(({ options }) => !options.includes('nosuid'))
+  return [
+    equal('writable places', list(planned), list(writable.map(({ point }) => point))),
+    equal('set-uid programs', '', privileged.map(({ point }) => point).join(' ')),
+  ]
+}
+
+function readLimit(file: string): string {
+  try {
+    return readFileSync(file, 'utf8').trim()
+  } catch {
+    return 'unknown'
+  }
+}
+
+/** The kernel counts memory in pages. */
+const isHeld = (file: string, declared: string, actual: string) =>
+  declared === actual ||
+  (basename(file).startsWith('memory.') && Math.abs(Number(declared) - Number(actual)) < 65_536)
+
+/** That the limits of the plan are put on this very process. The number of processes is set as the agent begins. */
+function judgeLimits({ limits }: SandboxPlan, pid: number, status: string): readonly ProbeCheck[] {
+  const { cgroup, affinity } = limits
+  const groups = (cgroup?.folders ?? []).map((folder) => {
+    const isMember = readLimit(join(folder, 'cgroup.procs')).split('\n').includes(String(pid))
+    return equal(`control group ${basename(dirname(folder))}`, 'own', isMember ? 'own' : 'another')
+  })
+  const settings = (cgroup?.settings ?? []).map(({ file, value }): ProbeCheck => {
+    const actual = readLimit(file)
+    return { name: `limit ${basename(file)}`, declared: value, actual, ok: isHeld(file, value, actual) }
+  })
+  return [
+    ...groups,
+    ...settings,
+    ...(affinity === null
+      ? []
+      : [equal('processors', cpuList(affinity), cpuList(statusField(status, 'Cpus_allowed_list')))]),
+  ]
+}
+
+/** `0-0` is `0` to the kernel. */
+const cpuList = (list: string) => list.replace(/^(\d+)-\1$/, '$1')
 
 /** What the kernel says of the gate's process, read from outside, where nothing inside can answer for it. */
 export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeCheck[] {
   const namespaces = plan.namespaces
     .flatMap((name) => namespaceFiles[name] ?? [])
+    // A kernel without control groups has no namespace of them either.
+    .filter((file) => file !== 'cgroup' || readNamespace('self', file) !== null)
     .map((file): ProbeCheck => {
       const [inside, ours] = [readNamespace(pid, file), readNamespace('self', file)]
       const actual = inside === null ? 'unknown' : inside === ours ? "the host's" : 'own'
       return equal(`namespace ${file}`, 'own', actual)
     })
+  const mountsInside = readMounts(pid)
   const mounts = plan.roots.map((root) =>
     equal(
       `workspace ${root.target}`,
       workspaceType[plan.workspaceBy],
-      mountTypeAt(pid, placeOf(plan, root.target)),
+      typeAt(mountsInside, placeOf(plan, root.target)),
     ),
   )
   if (plan.confinement === 'holder') return [...namespaces, ...mounts]
   if (plan.view.some((step) => step.kind === 'covered')) {
-    mounts.push(equal('layer over /etc', 'overlay', mountTypeAt(pid, '/etc')))
+    mounts.push(equal('layer over /etc', 'overlay', typeAt(mountsInside, '/etc')))
   }
   const status = readProcess(pid, 'status')
   const interfaces = readProcess(pid, 'net/dev')
@@ -88,7 +163,10 @@ export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeChec
   return [
     ...namespaces,
     ...mounts,
+    ...judgeMounts(plan, mountsInside),
+    ...judgeLimits(plan, pid, status),
     equal('capabilities', '0000000000000000', statusField(status, 'CapEff')),
+    equal('permitted capabilities', '0000000000000000', statusField(status, 'CapPrm')),
     equal('capability bounding set', '0000000000000000', statusField(status, 'CapBnd')),
     equal('no new privileges', '1', statusField(status, 'NoNewPrivs')),
     equal('seccomp', '2', statusField(status, 'Seccomp')),

@@ -253,3 +253,28 @@ describe('a plan is refused before anything starts', () => {
     )
   })
 })
+
+test.each([
+  ['shows our own folder', (ground: Ground) => `--ro-bind '${ground.dataDir}' '${ground.dataDir}'`, 'see '],
+  ['leaves a place writable', () => '--bind /usr /usr', 'writable places'],
+  ['passes a variable on', () => '--setenv LEAKED 1', 'environment'],
+])(
+  'a sandbox that %s, as nobody planned, keeps its gate shut',
+  async (_, optionsFor: (ground: Ground) => string, check) => {
+    await using ground = await makeGround()
+    const bwrap = join(ground.folder, 'bwrap')
+    // Bubblewrap, with a fault of its own: what it is told, and then some more.
+    const line = `args=$1 number=$2; shift 2; exec '${host.tools.bwrap}' $args $number ${optionsFor(ground)} "$@"`
+    await writeFile(bwrap, `#!/bin/sh\n${line}\n`, { mode: 0o755 })
+    const faulty = { ...host, tools: { ...host.tools, bwrap } }
+    const { sandbox, finish } = await startOn(ground, ground.request(['touch', 'started']), faulty)
+    await using _sandbox = sandbox
+    expect(sandbox.probe.ok).toBe(false)
+    const wrong = sandbox.probe.checks.filter(({ ok }) => !ok).map(({ name }) => name)
+    expect(wrong).toContainEqual(expect.stringContaining(check))
+    expect(() => sandbox.release()).toThrow()
+    await sandbox.kill()
+    await finish()
+    await expect(access(join(ground.upper, 'started'))).rejects.toThrow('ENOENT')
+  },
+)
