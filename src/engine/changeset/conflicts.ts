@@ -36,6 +36,8 @@ export type Local = {
   readonly side: Side | null
   readonly identity: string | null
   readonly blocked: string | null
+  /** Of a renamed file: it is not under its old name any more, so the user has deleted or renamed it himself. */
+  readonly hasLeft?: boolean
 }
 
 /** The user's files as they are now, read once for one plan. */
@@ -119,7 +121,7 @@ export async function settle(
   if (sameSide(now, wanted)) return { kind: 'there' }
   if (now?.kind === 'special') return conflict(`there is a ${now.what} in its place`, ['mine'])
   if (isFolder(base, true) && isFolder(wanted, true)) return settleFolder()
-  if (sameSide(now, base) && entry.certain) return step(wanted)
+  if (sameSide(now, base) && entry.certain && local.hasLeft !== true) return step(wanted)
 
   const chosen = tools.resolutions.findLast(
     (each) => each.root === entry.root && each.path === entry.path && each.anchor === anchor(),
@@ -132,6 +134,8 @@ export async function settle(
     if (union !== null) return step(union, true)
   }
   if (!entry.certain) return conflict('it may have changed after the agent started', textChoices())
+  if (now === null && base === null)
+    return conflict('you deleted or renamed what the agent renamed to this', ['mine', 'theirs'])
   if (now === null) return conflict('you deleted it meanwhile', ['mine', 'theirs'])
   if (wanted === null) return conflict('you changed it meanwhile, the agent deleted it', ['mine', 'theirs'])
   if (base === null) return conflict('you made a file of that name meanwhile', textChoices())

@@ -66,7 +66,8 @@ export async function planApply(
       const locals = files.get(target.entry.root)
       if (locals === undefined) continue
       const wanted = await wantedSide(target, blobs, writer)
-      const local = await locals.read(target.entry.path, target.entry.base)
+      const found = await locals.read(target.entry.path, target.entry.base)
+      const local = { ...found, hasLeft: await hasLeft(target, trees) }
       const outcome = await settle(target, wanted, local, going, tools)
       if (outcome.kind === 'conflict') conflicts.push(outcome.conflict)
       else {
@@ -84,6 +85,11 @@ export async function planApply(
   }
   await writer.flush()
   return { steps, landed, conflicts, skipped, merged }
+}
+
+async function hasLeft({ entry, file }: Target, trees: ReadonlyMap<string, Tree>): Promise<boolean> {
+  const from = file?.entry === entry ? file.from : null
+  return from?.base != null && (await trees.get(from.root)?.lstat(from.path)) === null
 }
 
 async function wantedSide(target: Target, blobs: BlobReader, writer: PackWriter): Promise<Side | null> {
