@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs'
 import { expect, test } from './house.ts'
 
 const script = String.raw`
@@ -53,14 +54,27 @@ test('names, content and output written to deceive are shown as what they are', 
   expect(await page.locator('img').count()).toBe(0)
 })
 
-test('a file whose name is no UTF-8 is shown, decided on and landed', async ({ house }) => {
-  const { page } = house
-  await house.dispatch(String.raw`printf x > "$(printf 'f\377.txt')"`)
+test('of names that are no UTF-8 each is decided on, and what can never land is said before the rest does', async ({
+  house,
+}) => {
+  const { page, project } = house
+  await house.dispatch(
+    String.raw`for n in '\376' '\377'; do printf "x$n" > "$(printf "f$n.txt")"; done; ln -s /etc/passwd out`,
+  )
   await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
   await page.getByRole('tab', { name: /Changes/ }).click()
-  await expect(page.getByRole('option')).toHaveCount(1)
-  await expect(page.locator('.diff-view [data-hunk]')).toHaveCount(1)
+  await expect(page.getByRole('option')).toHaveCount(3)
+  await expect(page.getByText(/^Cannot land: a link to an absolute path/)).toBeVisible()
+  await expect(page.locator('.diff-view [data-hunk]')).toHaveCount(2)
+  await page.getByRole('button', { name: 'Reject file' }).first().click()
+  await expect(page.getByText('1/2 decided')).toBeVisible()
   await page.getByRole('button', { name: 'Apply…' }).click()
-  await page.getByRole('button', { name: 'Apply 1 file' }).click()
+  const dialog = page.getByRole('dialog', { name: 'Apply to your files' })
+  await dialog.getByText('1 file can never land').click()
+  await expect(dialog.getByText(/a link to an absolute path outside the roots never lands/)).toBeVisible()
+  await dialog.getByRole('button', { name: 'Apply 1 file' }).click()
   await expect(page.getByText('Applied 1 file').first()).toBeVisible()
+  const landed = readdirSync(project, { encoding: 'buffer' }).map((name) => name.toString('latin1'))
+  expect(landed.filter((name) => name.endsWith('.txt'))).toEqual(['f\xff.txt'])
+  expect(landed).not.toContain('out')
 })

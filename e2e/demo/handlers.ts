@@ -179,14 +179,23 @@ export async function makeDemo(dataDir: string): Promise<Demo> {
     }),
     'changeset.restore': async ({ id }) => ({ id: find(id).id, state: end(id, 'review').state }),
     // A crash had cut it off, and the file was written meanwhile: a person has to say whose it is.
-    'changeset.settle': async ({ id }) => ({ id: find(id).id, state: end(id, 'review').state }),
+    'changeset.settle': async ({ id }) => {
+      const { state, ...rest } = end(id, 'review')
+      changesets.set(rest.id, { ...rest, state, stopped: null })
+      return { id: rest.id, state }
+    },
     'changeset.undo': async ({ id }) => {
-      const stopped = changesetOf(id).files[0]
-      if (find(id) === applied && stopped !== undefined)
-        throw new OrangeryError('changeset.neither_old_nor_new', `stopped at ${stopped.path}`, {
+      const former = changesetOf(id)
+      const [file] = former.files
+      if (find(id) === applied && file !== undefined) {
+        const stopped = { root: file.root, path: file.path }
+        changesets.set(former.id, { ...former, stopped })
+        touch(former.id)
+        throw new OrangeryError('changeset.neither_old_nor_new', `stopped at ${file.path}`, {
           kind: 'busy',
-          details: { root: stopped.root, path: stopped.path },
+          details: stopped,
         })
+      }
       const changeset = end(id, 'review')
       return {
         id: changeset.id,
