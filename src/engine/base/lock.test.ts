@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createRepoLock, type RepoLock } from './lock.ts'
 
 let base: string
@@ -31,7 +31,9 @@ async function otherHolder() {
 
 test('a lock held by another process is busy, says who holds it, and a kill -9 of the holder frees it', async () => {
   const child = await otherHolder()
-  await new Promise((resolve) => setTimeout(resolve, 80))
+  // The holder writes its name down a moment later, and a busy machine makes that moment long.
+  const holder = join(base, 'locks', 'repo.lock.holder')
+  await vi.waitFor(async () => expect(await readFile(holder, 'utf8')).toContain('pid'), { timeout: 10_000 })
   await expect(lock.acquire('repo', { timeoutMs: 60 })).rejects.toMatchObject({
     kind: 'busy',
     message: expect.stringContaining(String(child.pid)),

@@ -12,7 +12,7 @@ import type { Layout } from '../base/paths.ts'
 import { run } from '../base/process.ts'
 import { commitsDir, listCollected, publishCommits } from './commits.ts'
 import { readInvocationMeta } from './invocation.ts'
-import { hasMarker } from './marker.ts'
+import { hasMarker, putBack } from './marker.ts'
 import { changedPaths, someOf } from './notes.ts'
 import { openRepository, type Repository } from './repository.ts'
 import { resolveWorktree } from './scan.ts'
@@ -198,6 +198,7 @@ async function integrationOf(layout: Layout, meta: InvocationMeta) {
     `${found.meta.tree_path}: its integration marker is missing`,
     {
       kind: 'input',
+      hint: `If it is the tree of ${found.meta.name}, put it back: ${putBack(found.meta.tree_path, integrationMarker)}`,
     },
   )
 }
