@@ -335,6 +335,8 @@ export const api = {
       scope: z.enum(approvalScopes).default('once'),
       /** When an approval that is saved to the project or the user ends to count. */
       expires: z.iso.datetime({ offset: true }).optional(),
+      /** Folders that an approval which is saved covers; all of the project, or of the user's, where there are none. */
+      roots: z.array(z.string().min(1)).max(20).optional(),
       message: z.string().default(''),
     }),
     z.array(boundaryRequestSchema),

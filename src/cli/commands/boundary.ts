@@ -86,18 +86,30 @@ const answerInput = (id: string, { request: only, message = '' }: AnswerOptions)
   ...(only === undefined ? {} : { request: only }),
 })
 
-type ApproveOptions = AnswerOptions & { readonly save?: string; readonly expires?: string }
+type ApproveOptions = AnswerOptions & {
+  readonly save?: string
+  readonly expires?: string
+  readonly root?: readonly string[]
+}
 
 async function approve(id: string, options: ApproveOptions) {
   const scope = parseScope(options.save)
   const expires = parseExpiry(options.expires)
-  if (expires !== undefined && scope !== 'project' && scope !== 'user') {
-    throw new OrangeryError('usage.expires', '--expires: only what is saved has an end', {
+  const roots = options.root?.map((folder) => resolve(folder))
+  const lasting = expires !== undefined ? 'expires' : roots !== undefined ? 'root' : null
+  if (lasting !== null && scope !== 'project' && scope !== 'user') {
+    const why = lasting === 'expires' ? 'has an end' : 'names folders'
+    throw new OrangeryError(`usage.${lasting}`, `--${lasting}: only what is saved ${why}`, {
       kind: 'usage',
       hint: 'Add --save project or --save user.',
     })
   }
-  const input = { ...answerInput(id, options), scope, ...(expires === undefined ? {} : { expires }) }
+  const input = {
+    ...answerInput(id, options),
+    scope,
+    ...(expires === undefined ? {} : { expires }),
+    ...(roots === undefined ? {} : { roots }),
+  }
   await withClient(async (client) => {
     report(await client.call('boundary.approve', input), options)
     const left = (await client.call('boundary.show', { id })).requests.filter(
@@ -182,6 +194,7 @@ export function registerBoundary(program: Command): void {
     )
     .option('--request <request>', 'only this one')
     .option('--save <where>', 'also next time: task, project or user (default: this run only)')
+    .option('--root <folder>', 'what is saved covers only this folder; repeatable (default: all)', gather)
     .option('--expires <when>', 'what is saved ends then: 12h, 30d, 8w, or a day such as 2027-01-31')
     .option('--message <text>', 'what the agent is told')
     .option('--json', 'print JSON')

@@ -78,10 +78,13 @@ async function trust(folder: string | undefined, options: TrustOptions) {
         hint: 'Without a config of its own there is nothing to trust.',
       })
     }
-    if (options.yes !== true) {
-      if (options.json) return printJson(question)
+    if (options.yes !== true && options.json) return printJson(question)
+    // Nobody trusts what he was not shown, also where he has decided already.
+    if (!options.json) {
       print(`${question.file} is ${question.trust}`)
       print(renderDifference(question))
+    }
+    if (options.yes !== true) {
       return print(
         `\nTo trust exactly this text: orangery config trust ${showAll(root)} --yes --sha256 ${question.sha256}`,
       )
@@ -124,7 +127,7 @@ export function registerConfig(program: Command): void {
     .command('trust [folder]')
     .summary('let a project’s own config widen things')
     .description(
-      'Shows a project’s own config, or what changed in it since it was trusted; with --yes trusts it.',
+      'Shows a project’s own config, or what changed in it since it was trusted; with --yes trusts what it showed.',
     )
     .option('--yes', 'trust it as it is now')
     .option('--sha256 <hash>', 'refuse if the file is not this one any more')

@@ -7,16 +7,19 @@ import { PerMinute } from '../base/perMinute.ts'
 import { doorPath } from '../base/sandbox.ts'
 import type { Answered, Asked, Listener, Waiting } from './asking.ts'
 import { McpServer } from './mcp.ts'
+import { OrangeryError } from '../../shared/errors.ts'
 import { makePipes } from './pipes.ts'
 import { askScript, commandScript, mcpConfig } from './scripts.ts'
 import { Session } from './session.ts'
 import { longestLine, readWish, type Wish } from './wish.ts'
 
+/** Nothing is wrong with the question; it may be asked again later. */
+const comeBack = 75
 const exitCodes: Readonly<Record<Answered['status'], number>> = {
   approved: 0,
   denied: 77,
-  expired: 75,
-  open: 75,
+  expired: comeBack,
+  open: comeBack,
   refused: 65,
 }
 /** More than this within a minute is not even passed on. */
@@ -140,7 +143,8 @@ export class Door implements AsyncDisposable {
     try {
       this.#answer(token, await this.#ask({ to, hosts, reason, waitMs: seconds * 1000 }, listener, waiting))
     } catch (error) {
-      this.#answer(token, { status: 'refused', message: messageOf(error) })
+      const isBusy = error instanceof OrangeryError && error.kind === 'busy'
+      this.#answer(token, { status: 'refused', message: messageOf(error) }, isBusy ? comeBack : undefined)
     }
   }
 
@@ -165,7 +169,7 @@ export class Door implements AsyncDisposable {
   /** Opens a pair of pipes over which somebody inside speaks MCP with us. */
   async #talk(token: string, listener: Listener): Promise<void> {
     if (this.#sessions.size >= mostSessions || this.#sessions.has(token)) {
-      return this.#answer(token, { status: 'refused', message: 'too many MCP servers at once' })
+      return this.#answer(token, { status: 'refused', message: 'too many MCP servers at once' }, comeBack)
     }
     const limited: Listener = {
       ask: async (asked, waiting) =>
@@ -191,8 +195,8 @@ export class Door implements AsyncDisposable {
     }
   }
 
-  #answer(token: string, { status, message }: Answered): void {
-    this.#write(token, `${exitCodes[status]}\n${status}: ${message}\n`)
+  #answer(token: string, { status, message }: Answered, code = exitCodes[status]): void {
+    this.#write(token, `${code}\n${status}: ${message}\n`)
   }
 
   #write(token: string, text: string): void {

@@ -162,7 +162,7 @@ test('no more servers than a few, and none for who pours in and does not read', 
   const ninth = start()
   let said = ''
   ninth.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
-  expect(await once(ninth, 'exit')).toEqual([65, null])
+  expect(await once(ninth, 'exit')).toEqual([75, null])
   expect(said).toBe('refused: too many MCP servers at once\n')
   for (const other of others) other.stdin.end()
   await vi.waitFor(async () => expect(await count()).toBe(1), 10_000)

@@ -22,6 +22,8 @@ export type Approving = Answering & {
   readonly scope: ApprovalScope
   /** When an approval that is saved ends to count; null: not by itself. */
   readonly expires?: string | null
+  /** Folders that one which is saved covers; null: all there are. */
+  readonly covers?: readonly string[] | null
 }
 
 export type Answering = {
@@ -75,10 +77,10 @@ export function approveRequests(
   const open = asked.filter((_, index) => refusals[index] === null)
   const refused = refusals.find((refusal) => refusal !== null)
   if (refused != null && (answering.requests !== null || open.length === 0)) throw refused
-  const { scope, by, message, expires = null } = answering
+  const { scope, by, message, expires = null, covers = null } = answering
   const approved = open.map((request) => answered({ ...request, status: 'approved' }, at, scope, by, message))
   let next = approved.reduce(replaceRequest, state)
-  const wishes = approvalsFor(state.agent, open, expires)
+  const wishes = approvalsFor(state.agent, open, expires, covers)
   if (scope === 'task') {
     const known = new Set(
       state.taskApprovals.filter(({ revoked_at: revoked }) => revoked === null).map(meaning),
@@ -124,6 +126,7 @@ function approvalsFor(
   agent: string,
   requests: readonly BoundaryRequest[],
   expires: string | null,
+  covers: readonly string[] | null,
 ): SavedApproval[] {
   return unique(requests.map((request) => request.to)).map((level) => {
     const alike = requests.filter((request) => request.to === level)
@@ -131,6 +134,7 @@ function approvalsFor(
       agent,
       level,
       hosts: unique(alike.flatMap((request) => request.hosts)),
+      ...(covers === null ? {} : { roots: [...covers] }),
       ...(expires === null ? {} : { expires }),
       note: unique(alike.map((request) => request.why)).join('; '),
     }
@@ -236,5 +240,15 @@ export function undoGrant(
     request: null,
   }
   const reopened = requests.map((request): BoundaryRequest => ({ ...request, status: 'open', answer: null }))
-  return reopened.reduce(replaceRequest, { ...state, grants: [...state.grants, undone] })
+  const left = reopened.reduce(replaceRequest, { ...state, grants: [...state.grants, undone] })
+  const failed = state.grants[undoing.grants - 1]
+  const wasNarrowing = failed !== undefined && boundaryRank(failed.to) < boundaryRank(held.level)
+  if (!wasNarrowing) return left
+  // What was denied only because of it is denied no more: nobody need answer that.
+  const isOfIt = ({ status, source, created_at: created }: BoundaryRequest) =>
+    status === 'open' && (source === 'broker' || source === 'driver') && created >= failed.at
+  const settled = left.requests.map((request) =>
+    isOfIt(request) ? { ...request, status: 'closed' as const } : request,
+  )
+  return { ...left, requests: settled }
 }

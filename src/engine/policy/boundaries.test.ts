@@ -1,7 +1,9 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { narrowBoundary, undoGrant } from './answers.ts'
 import { wishOfDenial } from './boundaries.ts'
+import { current } from './step.ts'
 import { contractOf, Theatre } from './testing.ts'
 
 let theatre: Theatre
@@ -185,6 +187,53 @@ describe('the pipeline', () => {
       hosts: [],
       requests: [{ status: 'open' }],
     })
+  })
+
+  test('an approval is saved for the folders a person named, and for no others', async () => {
+    const set = await theatre.stage()
+    const inner = join(set.project, 'packages')
+    await mkdir(inner)
+    const answer = { requests: null, by: 'person', message: '' }
+    await set.boundaries.request(set.id, wish)
+    const elsewhere = { ...answer, scope: 'user', covers: ['/usr'] } as const
+    await expect(set.boundaries.approve(set.id, elsewhere)).rejects.toThrow(/none of this dispatch/)
+    const once = { ...answer, scope: 'once', covers: [inner] } as const
+    await expect(set.boundaries.approve(set.id, once)).rejects.toThrow(/only what is saved/)
+    await set.boundaries.approve(set.id, { ...answer, scope: 'user', covers: [inner] })
+    await set.boundaries.request(set.id, { ...wish, hosts: ['other.test:1'] })
+    await set.boundaries.approve(set.id, { ...answer, scope: 'project', covers: [inner] })
+    // A project's file names folders from where it stands, so that it means the same in every checkout.
+    expect((await set.boundaries.approvals([set.project])).saved).toMatchObject([
+      { source: 'project', roots: ['packages'], covers: [inner] },
+      { source: 'user', roots: [inner], covers: [inner] },
+    ])
+    const answered = async (root: string) => {
+      const id = theatre.newId()
+      theatre.addDispatch(id, root, 'readwrite', 'claude', null)
+      return (await set.boundaries.request(id, wish)).status
+    }
+    expect([await answered(inner), await answered(set.project)]).toEqual(['approved', 'open'])
+  })
+
+  test('what was denied only by a narrowing that failed asks nobody, and what an agent asked stays', async () => {
+    const set = await theatre.stage('network')
+    await set.boundaries.request(set.id, { ...wish, hosts: ['c.test:1'] })
+    const state = theatre.store.boundaries.read(set.id)
+    const at = set.now()
+    const narrowing = { to: 'readonly', by: 'you', why: '', way: 'narrowed' } as const
+    const narrowed = narrowBoundary(state, narrowing, { at }).state
+    const asked = narrowed.requests.map((request) => ({
+      ...request,
+      id: 'denied',
+      source: 'broker' as const,
+    }))
+    const undoing = { before: current(state), grants: narrowed.grants.length, why: 'EBUSY', at }
+    const left = undoGrant({ ...narrowed, requests: [...narrowed.requests, ...asked] }, [], undoing)
+    expect(left.requests.map(({ source, status }) => `${source} ${status}`)).toEqual([
+      'agent open',
+      'broker closed',
+    ])
+    expect(current(left).level).toBe('network')
   })
 
   test('an approval is saved with the end a person gave it, and asks again after that', async () => {

@@ -22,6 +22,7 @@ import {
   type Approving,
   type Narrowing,
 } from './answers.ts'
+import { isInside } from './parent.ts'
 import { approveStanding, fileRequest, type Asking } from './escalation.ts'
 import { current, settle, type EscalationEffect, type Step } from './step.ts'
 
@@ -82,6 +83,27 @@ function refuseEnded({ scope, expires = null }: Approving, now: Date): void {
   })
 }
 
+/** The real folders an approval names. One that has nothing to do with the dispatch is a slip, too. */
+async function coveredFolders(
+  { scope, covers = null }: Approving,
+  roots: readonly string[],
+): Promise<readonly string[] | null> {
+  if (covers === null) return null
+  const refuse = (folder: string, why: string, hint: string) =>
+    new OrangeryError('boundary.root', `root ${folder}: ${why}`, { kind: 'input', hint })
+  return Promise.all(
+    covers.map(async (folder) => {
+      if (scope !== 'project' && scope !== 'user')
+        throw refuse(folder, 'only what is saved names folders', 'Save it to the project or the user.')
+      const real = await realpath(folder).catch(() => null)
+      if (real === null) throw refuse(folder, 'there is no such folder', 'Name one that is there.')
+      const isOurs = roots.some((root) => isInside(real, root) || (scope === 'user' && isInside(root, real)))
+      if (!isOurs) throw refuse(folder, 'it is none of this dispatch', 'Name one of its roots, or one in it.')
+      return real
+    }),
+  )
+}
+
 type Decided<T> = Step<T> & { readonly before: ReturnType<typeof current> }
 
 /** The same denial again within this time is not even looked at: a retry loop must not become a load. */
@@ -133,9 +155,10 @@ export class Boundaries {
     }
   }
 
-  async approve(id: DispatchId, answering: Approving): Promise<readonly BoundaryRequest[]> {
-    refuseEnded(answering, this.#now())
+  async approve(id: DispatchId, given: Approving): Promise<readonly BoundaryRequest[]> {
+    refuseEnded(given, this.#now())
     const context = await this.#context(id)
+    const answering = { ...given, covers: await coveredFolders(given, context.roots) }
     const step = this.#change(id, (state) => approveRequests(state, answering, context))
     await this.#carryOut(id, step, step.result)
     return step.result

@@ -18,12 +18,13 @@ export function InboxPage({
   rows: readonly DispatchRow[]
 }) {
   const [currentId, setCurrent] = useState<string | null>(null)
+  const [lastAt, setLastAt] = useState(0)
   const [denying, setDenying] = useState<string | null>(null)
   const approve = useAct('boundary.approve')
-  const at = Math.max(
-    0,
-    requests.findIndex((request) => request.id === currentId),
-  )
+  const found = requests.findIndex((request) => request.id === currentId)
+  // The one that stood here was answered: who goes down a list goes on with the next, not from the top.
+  const at = found >= 0 ? found : Math.max(0, Math.min(lastAt, requests.length - 1))
+  if (at !== lastAt) setLastAt(at)
   const current = requests[at]
   const step = (by: number) =>
     setCurrent(requests[Math.max(0, Math.min(requests.length - 1, at + by))]?.id ?? null)

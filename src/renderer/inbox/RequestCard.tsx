@@ -44,8 +44,13 @@ export function useAnswers(request: BoundaryRequest) {
   const place = { id: request.dispatch, request: request.id }
   return {
     busy: approve.isPending || deny.isPending,
-    allow: (scope: ApprovalScope, expires: string | null = null) =>
-      approve.mutate({ ...place, scope, ...(expires === null ? {} : { expires }) }),
+    allow: (scope: ApprovalScope, expires: string | null = null, roots: string[] | null = null) =>
+      approve.mutate({
+        ...place,
+        scope,
+        ...(expires === null ? {} : { expires }),
+        ...(roots === null ? {} : { roots }),
+      }),
     deny: (message: string) => deny.mutate({ ...place, message }),
   }
 }
@@ -191,9 +196,9 @@ export function RequestCard({
           request={request}
           row={row}
           busy={busy}
-          onSave={(scope, expires) => {
+          onSave={(scope, expires, roots) => {
             setSaving(false)
-            allow(scope, expires)
+            allow(scope, expires, roots)
           }}
           onClose={() => setSaving(false)}
         />

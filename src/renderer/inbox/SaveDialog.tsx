@@ -10,11 +10,16 @@ import { boundaryWords } from '../dispatches/words.ts'
 import { dateTime } from '../text/time.ts'
 import { spans, type Span } from './words.ts'
 
+const reaches = [
+  { value: 'all', label: 'Every folder' },
+  { value: 'here', label: 'These roots only' },
+] as const
+
 type SaveDialogProps = {
   request: BoundaryRequest
   row: DispatchRow | undefined
   busy: boolean
-  onSave(scope: 'project' | 'user', expires: string | null): void
+  onSave(scope: 'project' | 'user', expires: string | null, roots: string[] | null): void
   onClose(): void
 }
 
@@ -23,12 +28,16 @@ export function SaveDialog({ request, row, busy, onSave, onClose }: SaveDialogPr
   const [scope, setScope] = useState<'project' | 'user'>('project')
   const [openedAt] = useState(() => Date.now())
   const [span, setSpan] = useState<Span>('month')
+  const [reach, setReach] = useState<'all' | 'here'>('all')
+  const here = scope === 'user' && reach === 'here' ? [...(row?.roots ?? [])] : []
+  const roots = here.length === 0 ? null : here
   const days = spans.find(({ value }) => value === span)?.days ?? null
   const expires = days === null ? null : new Date(openedAt + days * 86_400_000).toISOString()
   const written: readonly (readonly [string, string])[] = [
     ['Agent', row?.agent ?? 'this one'],
     ['Boundary', boundaryWords[request.to].label],
     ...(request.hosts.length === 0 ? [] : [['Hosts', request.hosts.join(', ')] as const]),
+    ['Folders', roots?.join(', ') ?? (scope === 'user' ? 'every one' : 'those of the project')],
     ['Until', expires === null ? 'you revoke it' : dateTime(expires)],
   ]
   return (
@@ -39,7 +48,7 @@ export function SaveDialog({ request, row, busy, onSave, onClose }: SaveDialogPr
       description="The same request is answered by this from now on, without asking you."
       footer={
         <DialogActions onCancel={onClose}>
-          <Button look="primary" data-autofocus disabled={busy} onClick={() => onSave(scope, expires)}>
+          <Button look="primary" data-autofocus disabled={busy} onClick={() => onSave(scope, expires, roots)}>
             Allow and save
           </Button>
         </DialogActions>
@@ -55,10 +64,21 @@ export function SaveDialog({ request, row, busy, onSave, onClose }: SaveDialogPr
               label: 'In the project',
               detail: 'for you at once, for others once they trust its config',
             },
-            { value: 'user', label: 'In your own config', detail: 'for this agent, in every folder' },
+            { value: 'user', label: 'In your own config', detail: 'for this agent, wherever it runs' },
           ]}
           onChange={(next: 'project' | 'user') => setScope(next)}
         />
+        {scope === 'user' && (
+          <div className="flex flex-wrap items-center gap-3">
+            <span className="font-medium">Counts in</span>
+            <Segments
+              label="Where it counts"
+              value={reach}
+              segments={reaches}
+              onChange={(next: 'all' | 'here') => setReach(next)}
+            />
+          </div>
+        )}
         <div className="flex flex-wrap items-center gap-3">
           <span className="font-medium">Counts for</span>
           <Segments

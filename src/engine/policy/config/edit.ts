@@ -1,5 +1,5 @@
 import { mkdir, realpath, stat } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { dirname, isAbsolute, join, relative } from 'node:path'
 import { userConfigName, type SavedApproval, type TrustQuestion } from '../../../shared/config.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
 import { ensurePrivateDir, writeFileAtomically } from '../../base/files.ts'
@@ -55,6 +55,19 @@ function added(file: string, before: ConfigLayer | null, approvals: readonly Sav
   return { text: layer?.text ?? '', ids: approvals.map(approvalDigest) }
 }
 
+/** A project's file names folders from where it stands; a folder of another project is that one's to name. */
+async function placedIn(project: string, approvals: readonly SavedApproval[]): Promise<SavedApproval[]> {
+  const real = await realpath(project).catch(() => project)
+  return approvals.flatMap((approval) => {
+    if (approval.roots === undefined) return [approval]
+    const roots = approval.roots
+      .map((folder) => relative(real, folder))
+      .filter((path) => path !== '..' && !path.startsWith('../') && !isAbsolute(path))
+      .map((path) => (path === '' ? '.' : path))
+    return roots.length === 0 ? [] : [{ ...approval, roots }]
+  })
+}
+
 async function saveToProject(
   userConfigDir: string,
   root: string,
@@ -63,7 +76,7 @@ async function saveToProject(
   at: Date,
 ): Promise<SavedPlace> {
   const { project, file, layer, trust } = await readProjectLayer(userConfigDir, root)
-  const { text, ids } = added(file, layer, approvals)
+  const { text, ids } = added(file, layer, await placedIn(project, approvals))
   const records = await readTrust(userConfigDir)
   const known = records.projects[project]
   // The approval the user just gave is trusted; what else an untrusted file says stays untrusted.
