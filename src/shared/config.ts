@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { boundaryLevels, boundaryLevelSchema, phases, phaseSchema } from './boundary.ts'
-import { parseHostPattern } from './hosts.ts'
+import { notAHost, parseHostPattern } from './hosts.ts'
 import { sandboxLevelSchema } from './level.ts'
 
 /**
@@ -14,9 +14,9 @@ export const userConfigName = 'config.json'
 const hostText = z
   .string()
   .refine((text) => parseHostPattern(text) !== undefined, {
-    error: 'not a host: write example.com, example.com:443, *.example.org or *',
+    error: ({ input }) => notAHost(String(input)),
   })
-  .describe('A host: example.com, example.com:443, *.example.org, or * for any public host.')
+  .describe('A host: example.com, example.com:443 or *.example.org.')
 const toolList = z.strictObject({
   allow: z.array(z.string().min(1)).optional().describe('Only these. Omitted: all.'),
   deny: z.array(z.string().min(1)).optional().describe('Never these; wins over allow.'),
@@ -79,7 +79,7 @@ export type SelectionRule = z.infer<typeof selectionRuleSchema>
 export const credentialSchema = z
   .strictObject({
     hosts: z
-      .array(hostText.refine((text) => text !== '*', { error: 'a secret belongs to named hosts' }))
+      .array(hostText)
       .min(1)
       .describe('Where the secret is sent, and nowhere else.'),
     header: z

@@ -1,11 +1,11 @@
 import { z } from 'zod'
 
 /**
- * Host patterns of contracts, configs and approvals: `example.com`, `example.com:443`, `*.example.org`, `*`.
+ * Host patterns of contracts, configs and approvals: `example.com`, `example.com:443`, `*.example.org`.
  * A wildcard stands for one or more whole labels, never for part of one. (escape: notexample.com)
  */
 export type HostPattern = {
-  /** Lower case, without the trailing dot; with a leading `*.` for a wildcard, `*` for any host. */
+  /** Lower case, without the trailing dot; with a leading `*.` for a wildcard. */
   readonly host: string
   /** Null: any port. */
   readonly port: number | null
@@ -58,7 +58,6 @@ function canonicalIpv6(inner: string): string | undefined {
 /** Undefined for anything that is not a host pattern. The only reader of them: the broker's rules are made here too. */
 export function parseHostPattern(text: string): HostPattern | undefined {
   const lower = text.trim().toLowerCase()
-  if (lower === '*') return { host: '*', port: null }
   const split = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(lower)
   const given = split === null ? `[${lower}]` : (split[1] ?? '')
   const port = split?.[2] === undefined ? null : Number(split[2])
@@ -74,6 +73,12 @@ export function parseHostPattern(text: string): HostPattern | undefined {
   return { host: wildcard + name, port }
 }
 
+/** Why a text is no host pattern. Every host is a mode of outputs: as a rule it would make a list of a list no more. */
+export const notAHost = (text: string): string =>
+  text.trim() === '*'
+    ? '* alone is no rule: every public host is the mode open, no host the mode none'
+    : 'not a host: write example.com, example.com:443 or *.example.org'
+
 export function formatHostPattern(pattern: HostPattern): string {
   return pattern.port === null ? pattern.host : `${pattern.host}:${pattern.port}`
 }
@@ -81,7 +86,6 @@ export function formatHostPattern(pattern: HostPattern): string {
 /** Whether everything `inner` stands for is also stood for by `outer`. */
 export function hostCovers(outer: HostPattern, inner: HostPattern): boolean {
   if (outer.port !== null && outer.port !== inner.port) return false
-  if (outer.host === '*') return true
   if (outer.host.startsWith('*.')) {
     const suffix = outer.host.slice(1)
     return inner.host.endsWith(suffix) && inner.host.length > suffix.length

@@ -114,12 +114,13 @@ export interface RunningSandbox extends AsyncDisposable {
    * Starts the relay in the sandbox's network namespace, connected to the broker's socket: a proxy at
    * `proxyPort` and a listener for each alias. Called again, it changes the aliases of the running relay.
    * Who gives `onStarted` is handed a new relay's process, which passes its listening sockets over IPC;
-   * otherwise it carries every connection to the broker's socket.
+   * otherwise it carries every connection to the broker's socket. `isLazy`: only when somebody comes to it.
    */
   startRelay(
     brokerSocket: string,
     hosts: readonly HostAlias[],
     onStarted?: (relay: ChildProcess) => void,
+    isLazy?: boolean,
   ): Promise<void>
   stopRelay(): Promise<void>
   /** Says a line on the stderr of the program that holds this end of a connection, if it has one to be spoken on. */

@@ -33,8 +33,8 @@ import { Network } from './network.ts'
 import type { Parts } from './parts.ts'
 
 /**
- * Whether a relay stands from the start, so that a denied host is seen and can be asked for: wherever hosts are
- * named, and for agents and phases. A plain command without a word about outputs gets one when it is granted.
+ * Whether a relay stands from the start: wherever hosts are named, and for agents and phases. Elsewhere, for a plain
+ * command that nothing is let out for, it starts when somebody comes to it.
  */
 export function listensForHosts({ contract, card }: Pick<Job, 'contract' | 'card'>): boolean {
   const { outputs } = contract
@@ -44,17 +44,9 @@ export function listensForHosts({ contract, card }: Pick<Job, 'contract' | 'card
   return isSaid || outputs.always.length > 0 || contract.phase !== null || card.id !== 'command'
 }
 
-/**
- * Whether somebody answers questions for names, if only with a no that is on record: also where outputs are none by
- * the user's own word. Not for a plain command without a word about them, which is to start and end at once.
- */
-const listensForNames = (job: Pick<Job, 'contract' | 'card'>): boolean =>
-  listensForHosts(job) || (job.contract.level !== 0 && job.contract.outputs.declared)
-
-/** The variables that lead the agent's programs to the relay, where one may ever stand. */
-export function networkEnvironment(job: Pick<Job, 'contract' | 'card'>): Record<string, string> {
-  return listensForHosts(job) || job.contract.boundary === 'full' ? proxyEnvironment(proxyPort) : {}
-}
+/** The variables that lead the agent's programs to the relay; also where it lets nothing out, and says so. */
+export const networkEnvironment = ({ contract }: Pick<Job, 'contract'>): Record<string, string> =>
+  contract.level === 0 ? {} : proxyEnvironment(proxyPort)
 
 /** An agent that sees its last requests sees enough. */
 const mostShown = 20
@@ -132,16 +124,19 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     this.#lapsed = new LapsedRequests(() => this.#boundaries.show(id).requests, note)
   }
 
-  /** Before the agent's first instruction: the network as the contract has it. */
-  async start(followed: FollowedConfig): Promise<void> {
+  /**
+   * Before the agent's first instruction: the network as the contract has it. Where nothing gets out only a patient one
+   * waits for who tells it so; without that a name asked for in the first milliseconds may be on record as one that nobody heard.
+   */
+  async start(followed: FollowedConfig, isPatient = true): Promise<void> {
     const { contract } = this.#job
     this.#config = followed.config
     if (contract.level === 0) return
     const policy = networkAt(contract, this.#level, [], followed.config)
-    const opening = this.#setNetwork(policy)
-    // Where nothing gets out and nobody is asked about it, the agent need not wait for who tells it so. Elsewhere it
-    // waits: a host that its first instruction lacks would be refused unseen, and nobody asked.
-    if (policy.mode !== 'none' || listensForHosts(this.#job)) await opening
+    // Where nothing gets out, somebody listens for which names are asked for, and wakes when one is.
+    const isLazy = policy.mode === 'none' && !listensForHosts(this.#job)
+    const opening = this.#network.set(policy, isLazy)
+    if (isPatient || !isLazy) await opening
     else opening.catch(() => {})
     followed.listen(() => {
       // A config that cannot be read now changes nothing: what holds goes on holding.
@@ -313,9 +308,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   }
 
   async #setNetwork(policy: NetworkPolicy): Promise<void> {
-    if (this.#job.contract.level === 0) return
-    if (policy.mode === 'none' && !this.#network.isOpen && !listensForNames(this.#job)) return
-    await this.#network.set(policy)
+    if (this.#job.contract.level > 0) await this.#network.set(policy)
   }
 
   /** The broker holds the connection meanwhile: a saved approval opens it, a person may, if the config gives time. */

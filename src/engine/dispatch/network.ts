@@ -64,11 +64,14 @@ export class Network implements AsyncDisposable {
     return this.#isHeard
   }
 
-  /** Once it resolves, tunnels that are no longer allowed are cut, and what is allowed now can be reached. */
-  set(policy: NetworkPolicy): Promise<void> {
+  /**
+   * Once it resolves, tunnels that are no longer allowed are cut, and what is allowed now can be reached. `isLazy`: a
+   * relay that is not there yet starts when somebody comes to it.
+   */
+  set(policy: NetworkPolicy, isLazy = false): Promise<void> {
     // The broker decides anew at once; listeners and names follow, one change after the other.
     this.#broker?.setPolicy(rulesOf(policy))
-    this.#last = this.#last.catch(() => {}).then(() => this.#follow(policy))
+    this.#last = this.#last.catch(() => {}).then(() => this.#follow(policy, isLazy))
     return this.#last
   }
 
@@ -76,7 +79,7 @@ export class Network implements AsyncDisposable {
     return this.#broker?.usage() ?? { allowed: [], denied: [] }
   }
 
-  async #follow(policy: NetworkPolicy): Promise<void> {
+  async #follow(policy: NetworkPolicy, isLazy: boolean): Promise<void> {
     const wanted = rulesOf(policy)
     this.#broker ??= await startBroker({
       socketPath: this.#socketPath,
@@ -93,7 +96,7 @@ export class Network implements AsyncDisposable {
     const broker = this.#broker
     const { sandbox } = this.#options
     if (this.#isEnding) return
-    await sandbox.startRelay(this.#socketPath, aliasesFor(wanted), (relay) => broker.adopt(relay))
+    await sandbox.startRelay(this.#socketPath, aliasesFor(wanted), (relay) => broker.adopt(relay), isLazy)
     this.#isHeard = true
   }
 

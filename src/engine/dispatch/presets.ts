@@ -43,13 +43,9 @@ export async function withPresets(
   roots: readonly string[],
 ): Promise<{ readonly spec: SandboxSpec | null; readonly expansions: readonly Expansion[] }> {
   if (spec?.outputs === undefined) return { spec, expansions: [] }
-  const { allow: given = [], deny = [] } = spec.outputs
+  const { allow: given = [] } = spec.outputs
   // As the broker will read them: what it cannot is found out before anything is made.
-  parseOutputs({
-    ...spec.outputs,
-    allow: given.filter((rule) => presetOf(rule) === null),
-    deny: deny.filter((rule) => rule !== '*'),
-  })
+  parseOutputs({ ...spec.outputs, allow: given.filter((rule) => presetOf(rule) === null) })
   refuseLocalhost(Object.keys(spec.outputs.pins ?? {}))
   const presets = (spec.outputs.allow ?? []).filter((rule) => presetOf(rule) !== null)
   if (presets.length === 0) return { spec, expansions: [] }

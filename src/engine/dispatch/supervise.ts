@@ -239,7 +239,8 @@ async function runAgent(
       error: `self-probe: not as declared (${wrong.join(', ')})`,
     }
   }
-  await boundary.start(followed)
+  // Where all was made before, the first instruction is to come at once.
+  await boundary.start(followed, options.spares === undefined)
   sandbox.onDeniedWrite((path) => {
     note(violated('write_denied', path))
     boundary.writeDenied(path)

@@ -13,7 +13,7 @@ import { defaultCaps, Gate, type Caps, type Decided } from './gate.ts'
 import { createHttpSide } from './http.ts'
 import { Lookups } from './lookups.ts'
 import { normaliseHost, type Target, type Wanted } from './names.ts'
-import { serveDatagrams, serveQuestions } from './nameServer.ts'
+import { answerDatagram, serveDatagrams, serveQuestions } from './nameServer.ts'
 import type { EgressPolicy } from './policy.ts'
 import { readUntil } from './reading.ts'
 import { memoisedResolver, type Resolver } from './resolver.ts'
@@ -66,6 +66,7 @@ const passedSchema = z.object({
       z.object({ kind: z.literal('alias'), host: z.string(), port: z.number() }),
     ])
     .optional(),
+  question: z.object({ message: z.string(), address: z.string(), port: z.number() }).optional(),
 })
 
 export async function startBroker(options: BrokerOptions): Promise<Broker> {
@@ -128,7 +129,13 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
     relay.on('message', (message, handle) => {
       const parsed = passedSchema.safeParse(message)
       if (!parsed.success || closed) return handle instanceof Socket ? void handle.destroy() : undefined
-      const { key, opening } = parsed.data
+      const { key, opening, question } = parsed.data
+      if (question !== undefined) {
+        const socket = listeners.get(key)
+        if (socket instanceof DatagramSocket)
+          void answerDatagram(socket, lookups, Buffer.from(question.message, 'base64'), question)
+        return
+      }
       if (opening === undefined) return drop(key)
       if (handle instanceof Socket) {
         handle.allowHalfOpen = true

@@ -12,18 +12,23 @@ export function serveDatagrams(socket: DatagramSocket, lookups: Lookups): void {
   let pending = 0
   // What one answer met is no reason to stop giving answers; whoever holds the socket closes it.
   socket.on('error', () => {})
-  socket.on('message', (message, { address, port }) => {
+  socket.on('message', (message, from) => {
     if (pending >= mostPending) return
     pending++
-    void lookups
-      .answer(message, { protocol: 'udp', port, toPort: namePort })
-      .then((answer) => {
-        // Whoever asked may be gone, and so may we.
-        if (answer !== null) socket.send(answer, port, address, () => {})
-      })
-      .catch(() => {})
-      .finally(() => pending--)
+    void answerDatagram(socket, lookups, message, from).finally(() => pending--)
   })
+}
+
+export async function answerDatagram(
+  socket: DatagramSocket,
+  lookups: Lookups,
+  message: Buffer,
+  { address, port }: { readonly address: string; readonly port: number },
+): Promise<void> {
+  const peer = { protocol: 'udp', port, toPort: namePort } as const
+  const answer = await lookups.answer(message, peer).catch(() => null)
+  // Whoever asked may be gone, and so may we.
+  if (answer !== null) socket.send(answer, port, address, () => {})
 }
 
 /** Answers questions that come over a connection, one after the other. */

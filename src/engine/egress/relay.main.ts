@@ -1,12 +1,24 @@
 import { createInterface } from 'node:readline'
-import { carryOver, handOver, startRelay, takeOrders, type RelaySettings, type Send } from './relay.ts'
+import {
+  carryOver,
+  handOver,
+  inheritedFrom,
+  startRelay,
+  takeOrders,
+  type RelaySettings,
+  type Send,
+} from './relay.ts'
 import type { Order } from './wire.ts'
 
 // Runs inside the sandbox's network namespace, on plain Node. It decides nothing: the broker does.
 const settings = JSON.parse(process.argv[2] ?? '{}') as RelaySettings
 const send: Send = (message, handle, sent) => process.send?.(message, handle, {}, sent)
 const carries = process.send === undefined
-const relay = await startRelay(settings, carries ? carryOver(settings.broker) : handOver(send))
+const relay = await startRelay(
+  settings,
+  carries ? carryOver(settings.broker) : handOver(send),
+  inheritedFrom(process.env['ORANGERY_LISTENING']),
+)
 if (carries) await takeOrders(settings.broker, relay)
 process.stdout.write('ready\n')
 process.on('disconnect', () => process.exit(0))

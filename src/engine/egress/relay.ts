@@ -12,6 +12,7 @@ import {
   proxyKey,
   type Opening,
   type Order,
+  type PassedQuestion,
 } from './wire.ts'
 
 export type RelaySettings = {
@@ -33,7 +34,12 @@ export type Listen = {
 /** Sends a message, with a descriptor, over the channel of the process that started us. */
 export type Send = (message: Passed, handle?: Server | Socket | DatagramSocket, sent?: () => void) => void
 /** A listener for the broker, a connection we took before it was the broker's, or, without an opening, its end. */
-export type Passed = { readonly key: string; readonly opening?: Opening }
+export type Passed = {
+  readonly key: string
+  readonly opening?: Opening
+  /** One that came to us while the socket was on its way; the answer goes out from there. */
+  readonly question?: PassedQuestion
+}
 
 export interface Relay {
   /** Listens where the new list says and no longer where it does not; gives what could not be listened on. */
@@ -48,7 +54,18 @@ const mostConnections = 4096
 const mostQuestions = 256
 const questionMs = 60_000
 
-export async function startRelay(settings: RelaySettings, listening: Listen): Promise<Relay> {
+/** Sockets that were opened before us, by what they are for: somebody may be waiting there already. */
+export type Inherited = ReadonlyMap<string, number>
+
+/** `KEY=DESCRIPTOR,…` */
+export const inheritedFrom = (text = ''): Inherited =>
+  new Map([...text.matchAll(/([^=,]+)=(\d+)/g)].map(([, key = '', descriptor]) => [key, Number(descriptor)]))
+
+export async function startRelay(
+  settings: RelaySettings,
+  listening: Listen,
+  inherited: Inherited = new Map(),
+): Promise<Relay> {
   const listeners = new Map<string, Listener>()
   const asked = new Map<string, HostAlias>()
   let named: ReadonlySet<string> = new Set()
@@ -64,7 +81,8 @@ export async function startRelay(settings: RelaySettings, listening: Listen): Pr
     new Promise<void>((resolve, reject) => {
       const server = createServer({ allowHalfOpen: true, noDelay: true, pauseOnConnect: listening.passesOn })
       server.once('error', reject)
-      server.listen({ host: address, port, backlog: 4096 }, () => {
+      const fd = inherited.get(key)
+      server.listen({ ...(fd === undefined ? { host: address, port } : { fd }), backlog: 4096 }, () => {
         listeners.set(key, listening.connections(key, server, opening))
         resolve()
       })
@@ -73,7 +91,8 @@ export async function startRelay(settings: RelaySettings, listening: Listen): Pr
     new Promise<void>((resolve, reject) => {
       const socket = createSocket('udp4')
       socket.once('error', reject)
-      socket.bind(namePort, nameServer, () => {
+      const fd = inherited.get(nameKeys.datagrams)
+      socket.bind(fd === undefined ? { port: namePort, address: nameServer } : { fd }, () => {
         listeners.set(nameKeys.datagrams, listening.datagrams(nameKeys.datagrams, socket))
         resolve()
       })
@@ -253,6 +272,11 @@ export function handOver(send: Send): Listen {
       })
       return pass(key, server, opening)
     },
-    datagrams: (key, socket) => pass(key, socket, { kind: 'names' }),
+    datagrams(key, socket) {
+      socket.on('message', (message, { address, port }) =>
+        send({ key, question: { message: message.toString('base64'), address, port } }),
+      )
+      return pass(key, socket, { kind: 'names' })
+    },
   }
 }

@@ -33,6 +33,9 @@ export const listenerKeys = ({ address, ports, refusedPorts = [] }: HostAlias): 
 export type Order =
   { readonly listen: HostAlias } | { readonly forget: HostAlias } | { readonly hosts: readonly HostAlias[] }
 
+/** A question for a name that a relay took before its socket was the broker's. */
+export type PassedQuestion = { readonly message: string; readonly address: string; readonly port: number }
+
 const longest = 400
 
 export function encodeOpening(opening: Opening): string {

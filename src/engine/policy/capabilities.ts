@@ -86,11 +86,8 @@ export function networkAt(
   const pins = Object.fromEntries(
     Object.entries(outputs.pins).filter(([host]) => reaches || someHostCovers(allow, host)),
   )
-  // The broker knows no rule for "any host": that is its mode `open`, or none at all.
-  if (deny.includes('*') || (!open && allow.length === 0))
-    return { mode: 'none', allow: [], deny, pins: {}, readOnly }
-  const mode = open || allow.includes('*') ? 'open' : 'restricted'
-  return { mode, allow: allow.filter((host) => host !== '*'), deny, pins, readOnly }
+  if (!open && allow.length === 0) return { mode: 'none', allow: [], deny, pins: {}, readOnly }
+  return { mode: open ? 'open' : 'restricted', allow, deny, pins, readOnly }
 }
 
 /** The file part of a boundary, in the words of the sandbox station. */

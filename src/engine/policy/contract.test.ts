@@ -99,6 +99,7 @@ describe('contradictions and refusals', () => {
     ['hosts with outputs none', { outputs: { mode: 'none', allow: ['a.test'] } }, {}],
     ['a host that is none', { outputs: { allow: ['http://a.test/'] } }, {}],
     ['every host in a list', { outputs: { mode: 'restricted', allow: ['*'] } }, {}],
+    ['every host among the denied', { outputs: { mode: 'open', deny: ['*'] } }, {}],
     ['a name that ends in a number', { outputs: { allow: ['foo.123'] } }, {}],
     ['a wildcard of nothing', { outputs: { allow: ['*.'] } }, {}],
     ['a pin without a port', { outputs: { pins: { 'a.test': '127.0.0.1' } } }, {}],

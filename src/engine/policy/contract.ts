@@ -3,7 +3,7 @@ import { boundaryRank, legacyBoundaries, type BoundaryLevel, type Phase } from '
 import type { AgentCard } from '../../shared/card.ts'
 import type { EffectiveConfig } from '../../shared/config.ts'
 import { OrangeryError } from '../../shared/errors.ts'
-import { parseHostPattern, parsePinAddress } from '../../shared/hosts.ts'
+import { notAHost, parseHostPattern, parsePinAddress } from '../../shared/hosts.ts'
 import { isolationOfLevel, levelNames, levelOfIsolation, type SandboxLevel } from '../../shared/level.ts'
 import { requestedBoundary, type RootModes, type SandboxSpec } from '../../shared/spec.ts'
 import type { Contract, ContractOutputs } from '../base/contract.ts'
@@ -95,18 +95,8 @@ function levelOf(input: ContractInput): SandboxLevel {
 function checkHosts(what: string, hosts: readonly string[]): void {
   const wrong = hosts.find((host) => parseHostPattern(host) === undefined)
   if (wrong === undefined) return
-  throw new OrangeryError('spec.host', `${what}: ${JSON.stringify(wrong)} is not a host`, {
+  throw new OrangeryError('spec.host', `${what}: ${JSON.stringify(wrong)}: ${notAHost(wrong)}`, {
     kind: 'input',
-    hint: 'Write example.com, example.com:443 or *.example.org.',
-  })
-}
-
-/** Every host is a mode of its own: a list that says so would be called restricted and be none. */
-function refuseEveryHost(what: string, hosts: readonly string[]): void {
-  if (!hosts.some((host) => host.trim() === '*')) return
-  throw new OrangeryError('spec.every_host', `${what}: * is every host, which no list of hosts can be`, {
-    kind: 'input',
-    hint: 'To reach every public host use the mode open: --outputs open.',
   })
 }
 
@@ -115,8 +105,6 @@ function outputsOf(input: ContractInput): ContractOutputs {
   const { allow = [], deny = [], pins = {} } = given ?? {}
   checkHosts('outputs.allow', allow)
   checkHosts('outputs.deny', deny)
-  refuseEveryHost('outputs.allow', allow)
-  refuseEveryHost('outputs.pins', Object.keys(pins))
   const hostPins = Object.entries(pins).filter(([host]) => !host.includes('/'))
   checkHosts(
     'outputs.pins',

@@ -1,7 +1,7 @@
 import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { BoundaryRequest, RequestSource } from '../../shared/escalation.ts'
-import { formatHostPattern, parseHostPattern } from '../../shared/hosts.ts'
+import { formatHostPattern, notAHost, parseHostPattern } from '../../shared/hosts.ts'
 import type { EscalationState } from '../base/escalation.ts'
 import { standingApproval, type EscalationContext } from './approvals.ts'
 import { beyondAncestors } from './ancestors.ts'
@@ -44,10 +44,7 @@ function normalised(hosts: readonly string[]): string[] {
     hosts.map((text) => {
       const pattern = parseHostPattern(text)
       if (pattern !== undefined) return formatHostPattern(pattern)
-      throw new OrangeryError('boundary.host', `${JSON.stringify(text)}: not a host`, {
-        kind: 'input',
-        hint: 'Write example.com, example.com:443 or *.example.org.',
-      })
+      throw new OrangeryError('boundary.host', `${JSON.stringify(text)}: ${notAHost(text)}`, { kind: 'input' })
     }),
   ).sort()
 }

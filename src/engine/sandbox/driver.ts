@@ -349,6 +349,7 @@ export class LinuxSandbox implements RunningSandbox {
     brokerSocket: string,
     hosts: readonly HostAlias[],
     onStarted?: (relay: ChildProcess) => void,
+    isLazy = false,
   ): Promise<void> {
     const { holder } = this.#chain
     const agent = this.#agentPid
@@ -357,7 +358,7 @@ export class LinuxSandbox implements RunningSandbox {
         kind: 'busy',
       })
     }
-    await this.#relay.start(holder, agent, brokerSocket, hosts, onStarted)
+    await this.#relay.start(holder, agent, brokerSocket, hosts, onStarted, isLazy)
   }
 
   async stopRelay(): Promise<void> {

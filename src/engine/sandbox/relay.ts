@@ -7,6 +7,7 @@ import { minimalEnv } from '../base/process.ts'
 import { proxyPort, type HostAlias } from '../base/sandbox.ts'
 import { keepTail, onLines } from './lines.ts'
 import type { SandboxPlan } from './plan.ts'
+import { sleeping } from './sleeper.ts'
 import { hostsFile, hostsPath } from './view.ts'
 
 const pipes: ('pipe' | 'ipc')[] = ['pipe', 'pipe', 'pipe']
@@ -26,8 +27,8 @@ export class Relay {
     return this.#child !== null && this.#child.exitCode === null && this.#child.signalCode === null
   }
 
-  /** Resolves at the relay's next word, rejects if it ends instead. */
-  #nextWord(child: RelayProcess, said: () => string): Promise<void> {
+  /** Resolves when the relay says one of these, rejects if it ends instead. */
+  #nextWord(child: RelayProcess, said: () => string, words: RegExp): Promise<void> {
     return new Promise((resolve, reject) => {
       const ended = (code: number | null) => {
         const why = said().split('\n').at(-1) || `it ended with ${code}`
@@ -39,7 +40,8 @@ export class Relay {
         settled()
         reject(error)
       }
-      this.#onWord = () => {
+      this.#onWord = (word) => {
+        if (!words.test(word)) return
         settled()
         resolve()
       }
@@ -56,14 +58,16 @@ export class Relay {
     broker: string,
     aliases: readonly HostAlias[],
     onStarted?: (relay: ChildProcess) => void,
+    isLazy = false,
   ): Promise<void> {
     await this.setNames(aliases)
     if (this.#child !== null && this.#isAlive) {
-      const updated = this.#nextWord(this.#child, this.#said)
+      const updated = this.#nextWord(this.#child, this.#said, /^updated/)
       this.#child.stdin.write(`${JSON.stringify(aliases)}\n`)
       return updated
     }
     const { tools, shell } = this.#plan
+    const command = [...entryCommand('relay'), JSON.stringify({ broker, proxyPort, aliases })]
     const child = spawn(
       tools.nsenter ?? 'nsenter',
       [
@@ -78,8 +82,7 @@ export class Relay {
         '--pdeathsig',
         'KILL',
         '--',
-        ...entryCommand('relay'),
-        JSON.stringify({ broker, proxyPort, aliases }),
+        ...(isLazy ? sleeping(command) : command),
       ],
       { env: { ...minimalEnv, ...entryEnv }, stdio: onStarted === undefined ? pipes : [...pipes, 'ipc'] },
     ) as RelayProcess
@@ -90,7 +93,7 @@ export class Relay {
     child.on('error', () => {})
     child.stdin.on('error', () => {})
     onLines(child.stdout, (line) => this.#onWord?.(line))
-    await this.#nextWord(child, this.#said)
+    await this.#nextWord(child, this.#said, /^(ready|waiting)$/)
   }
 
   /** From now on these names resolve inside, and no others. */

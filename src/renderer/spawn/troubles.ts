@@ -13,9 +13,9 @@ export function troubleWithHosts(hosts: readonly string[]): string | null {
       return `${text} is no preset. There are ${presetNames.map((name) => `@${name}`).join(', ')}.`
     const [name = '', ...address] = text.split('=')
     const pattern = parseHostPattern(name)
+    if (name.trim() === '*') return '* is every host: choose the mode open for that.'
     if (pattern === undefined)
       return `${text} is no host. Write example.com, example.com:443 or *.example.org.`
-    if (pattern.host === '*') return '* is every host: choose the mode open for that.'
     if (address.length === 0) continue
     if (pattern.host.startsWith('*') || parsePinAddress(address.join('=')) === undefined)
       return `${text}: after = comes a numeric address with its port, as in db.test:5432=127.0.0.1:5432.`

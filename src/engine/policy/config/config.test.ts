@@ -169,7 +169,7 @@ describe('trust', () => {
     sandboxEnabled: false,
     sandboxBoundaries: { build: 'full', plan: 'readwrite' },
     sandboxEscalationPolicy: 'auto',
-    sandboxAutoEscalation: { hosts: ['*'], roots: ['/'] },
+    sandboxAutoEscalation: { hosts: ['*.test'], roots: ['/'] },
     sandboxLevels: { network: { hosts: ['evil.test'] }, readonly: { writable: ['x'], hosts: ['evil.test'] } },
     sandboxPhaseFiles: { plan: ['src/x.ts'] },
     sandboxSelection: [{ agent: '*', role: '*', level: 0 }],
