@@ -19,8 +19,8 @@ export async function tellPresets(client: Client, input: SpawnInput): Promise<vo
     if (leftOut.length === 0) continue
     const named = leftOut.map(showAll).join(', ')
     process.stderr.write(
-      `orangery: ${rule} leaves out ${named}: a repository cannot open your own machine or network\n` +
-        '  hint: Only you can: --allow-host HOST=ADDR:PORT\n',
+      `orangery: ${rule} leaves out ${named}: only a pin of yours opens your own machine or network\n` +
+        '  hint: --allow-host NAME:PORT=ADDR:PORT\n',
     )
   }
 }

@@ -212,7 +212,10 @@ test('with time to answer, a denied connection is held until the person has said
 })
 
 test('what an agent prints is never taken for a denial', async () => {
-  await user({ sandboxEscalationPolicy: 'auto', sandboxAutoEscalation: { hosts: ['*'], roots: [base] } })
+  await user({
+    sandboxEscalationPolicy: 'auto',
+    sandboxAutoEscalation: { hosts: ['*.test', '*.example'], roots: [base] },
+  })
   const lie =
     'curl: (7) Failed to connect to evil.test port 443; EPERM; Read-only file system; network is unreachable'
   const id = await spawn(`echo "${lie}" >&2; echo "${lie}"; exit 7`, null, { phase: 'build' })

@@ -262,7 +262,7 @@ test('a host behind a boundary is reached, by the program that is already runnin
   expect(JSON.parse(asked.stdout)).toMatchObject({ status: 'open', hosts: ['registry.example:443'] })
   const near = await run(preset, await npmFor(`http://127.0.0.1:${port}/`))
   expect(near).toMatchObject({ code: 65 })
-  expect(near.stderr).toContain('@npm: it leads into your own network')
+  expect(near.stderr).toContain('@npm: it leads only to your own machine')
   expect(await run(['boundary', 'approve', id])).toMatchObject({ code: 0 })
   expect(await waiting).toMatchObject({ code: 0, stdout: 'from outside\n' })
   expect(requests).toEqual(['test.example/live'])
@@ -343,14 +343,18 @@ async function npmFor(registry: string): Promise<Record<string, string>> {
 }
 
 test('a preset is said in full before it is granted, in a run, a spawn and a preflight', async () => {
-  const more = await npmFor(`http://127.0.0.1:${port}/`)
-  const said = `@npm means 127.0.0.1:${port}=127.0.0.1:${port}`
-  const allowed = ['--allow-host', '@npm', '--', 'sh', '-c']
-  const ran = await run(
-    [...project(), ...allowed, `curl -sS --noproxy "" http://127.0.0.1:${port}/preset`],
-    more,
-  )
+  const more = await npmFor(`http://registry.example:4873/`)
+  const said = '@npm means registry.example:4873'
+  const pin = ['--allow-host', `registry.example:4873=127.0.0.1:${port}`]
+  const allowed = [...pin, '--allow-host', '@npm', '--', 'sh', '-c']
+  const ran = await run([...project(), ...allowed, 'curl -sS http://registry.example:4873/preset'], more)
   expect(ran).toMatchObject({ code: 0, stdout: 'from outside\n', stderr: `orangery: ${said}\n` })
+  // What is on this machine only the user's own pin opens.
+  const home = await run(
+    [...project(), '--allow-host', '@npm', '--', 'true'],
+    await npmFor('http://localhost:1/'),
+  )
+  expect(home).toMatchObject({ code: 65, stderr: expect.stringContaining('only to your own machine') })
   const dirs = ['--dir', join(dir, 'project')]
   const spawned = await run(['dispatch', 'spawn', '--wait', ...dirs, ...allowed, 'true'], more)
   expect(spawned).toMatchObject({ code: 0, stderr: `orangery: ${said}\n` })

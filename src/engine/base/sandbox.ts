@@ -10,8 +10,8 @@ export type HostAlias = {
   readonly host: string
   readonly address: string
   readonly ports: readonly number[]
-  /** Ports that are not allowed, where somebody listens only to say so. */
-  readonly refusedPorts?: readonly number[]
+  /** Where somebody listens too, once the rest stands: mostly only to say no. */
+  readonly laterPorts?: readonly number[]
 }
 
 /** Where the relay's proxy listens inside, on the sandbox's own loopback; what proxy variables name. */

@@ -45,6 +45,7 @@ export class Network implements AsyncDisposable {
   #last: Promise<void> = Promise.resolve()
   #isEnding = false
   #isHeard = false
+  #reach = ''
   #carried = '[]'
   #watch: NodeJS.Timeout | undefined
 
@@ -95,7 +96,10 @@ export class Network implements AsyncDisposable {
     this.#watch ??= setInterval(() => this.#tellCarried(), every).unref()
     const broker = this.#broker
     const { sandbox } = this.#options
-    if (this.#isEnding) return
+    const reach = JSON.stringify(wanted)
+    // One that sleeps is not woken to be told what it was told.
+    if (this.#isEnding || (this.#isHeard && reach === this.#reach)) return
+    this.#reach = reach
     await sandbox.startRelay(this.#socketPath, aliasesFor(wanted), (relay) => broker.adopt(relay), isLazy)
     this.#isHeard = true
   }

@@ -6,6 +6,11 @@ import { decide, type EgressPolicy, type Rule } from './policy.ts'
 /** Where a rule says no port: what plain `connect()` programs use most (ssh, http, https, git). */
 const usualPorts = [22, 80, 443, 8080, 8443, 9418] as const
 
+/** Beside them, of a host that is named: so that who tries is heard, and a rule without a port is one for these too. */
+const furtherPorts: readonly number[] = [
+  21, 25, 389, 465, 587, 636, 993, 1433, 3000, 3306, 5000, 5432, 5672, 6379, 8000, 8888, 9000, 9200, 27_017,
+]
+
 const namedRules = ({ allow, pins }: EgressPolicy): readonly Rule[] => [
   ...allow,
   ...pins.flatMap(({ from }) => ('cidr' in from ? [] : [from])),
@@ -23,14 +28,19 @@ export function portsOf(policy: EgressPolicy, host: string): number[] {
 }
 
 /**
- * A host at its address. Of the usual ports those that are not allowed are listened on too, so that who tries them is
- * told, and the attempt is on record.
+ * A host at its address. Ports that nobody waits for are listened on too: who tries one that is not allowed is told,
+ * and the attempt is on record. The broker decides, wherever it listens.
  */
-export const aliasOf = (host: string, address: string, ports: readonly number[]): HostAlias => ({
+export const aliasOf = (
+  host: string,
+  address: string,
+  ports: readonly number[],
+  further: readonly number[] = [],
+): HostAlias => ({
   host,
   address,
   ports,
-  refusedPorts: usualPorts.filter((port) => !ports.includes(port)),
+  laterPorts: [...usualPorts, ...further].filter((port) => !ports.includes(port)),
 })
 
 /**
@@ -48,7 +58,7 @@ export function aliasesFor(policy: EgressPolicy): HostAlias[] {
     .map(([host, ports]) => {
       const address = addressOf(host, taken)
       taken.add(address)
-      return aliasOf(host, address, ports)
+      return aliasOf(host, address, ports, furtherPorts)
     })
 }
 

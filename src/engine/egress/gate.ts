@@ -37,6 +37,8 @@ export type Caps = {
   readonly connectMs: number
   /** Without a byte in either direction. */
   readonly idleMs: number
+  /** Without a byte once one side has said its last: who never hangs up must not hold a place for long. */
+  readonly halfClosedMs: number
   readonly lifetimeMs: number
 }
 
@@ -46,6 +48,7 @@ export const defaultCaps: Caps = {
   handshakeMs: 10_000,
   connectMs: 20_000,
   idleMs: 60 * 60_000,
+  halfClosedMs: 5 * 60_000,
   lifetimeMs: 24 * 60 * 60_000,
 }
 
@@ -120,6 +123,9 @@ export class Gate {
 
   get policy(): EgressPolicy {
     return this.#policy
+  }
+  get halfClosedMs(): number {
+    return this.#caps.halfClosedMs
   }
   get open(): number {
     return this.#live.size
@@ -198,8 +204,9 @@ export class Gate {
   }
 
   /**
-   * Behind a proxy the proxy resolves, and often nobody else can. What we can know we check all the same: an
-   * address, a name that leads to none but refused ones here, a name of the proxy's own network.
+   * Behind a proxy the proxy resolves, and often nobody else can: a name that is unknown here is the proxy's to judge
+   * (ADR 63). What we can know we check all the same: an address, a name that leads to a refused one here, a name
+   * of the proxy's own network.
    */
   async #checkBehindProxy(target: Target, via: Via): Promise<readonly string[]> {
     const found =
@@ -210,12 +217,8 @@ export class Gate {
         : [target.host]
     // Which of them the proxy takes is its own affair: one that is denied denies them all.
     for (const address of found) {
-      const why = deniedAddress(this.#policy, address, target.port)
+      const why = deniedAddress(this.#policy, address, target.port) ?? refusedAddress(address)
       if (why !== null) throw this.deny(target, via, `it leads to ${address}, ${why}`)
-    }
-    const refusals = found.map((address) => refusedAddress(address))
-    if (found.length > 0 && !refusals.includes(null)) {
-      throw this.deny(target, via, `it leads to ${found[0] ?? 'nothing'}, ${refusals[0] ?? 'no address'}`)
     }
     if (isLocalName(target.host)) throw this.deny(target, via, 'the name belongs to a local network')
     return found

@@ -172,7 +172,7 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     )
     // Before the server agreed, what follows is still HTTP, and could be another request.
     if (head.status === 101 && first.length > 0) upstream.write(first)
-    if (head.status === 101) return join(client, upstream)
+    if (head.status === 101) return join(client, upstream, gate)
     whenEnded(upstream, () => client.end())
     pour(upstream, sinkInto(client, upstream))
   }

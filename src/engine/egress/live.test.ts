@@ -79,6 +79,20 @@ test('connections, bytes and time are capped', async () => {
   expect(after).toContain('more than 1000000 bytes')
 })
 
+test('a tunnel of which one side has ended, and whose other side never does, is given up soon', async () => {
+  const silent = await listen(() => {})
+  const outputs = { pins: { 'a.test': `127.0.0.1:${silent.port}` } }
+  const { path, decisions } = await broker(outputs, { caps: { halfClosedMs: 50 } })
+  const kept = await tunnel(path, 'a.test:443')
+  const left = await tunnel(path, 'a.test:443')
+  left.end('the last word')
+  await readAll(left)
+  expect(decisions.at(-1)).toMatchObject({ allowed: false, why: 'the connection was idle too long' })
+  // The control: one that is whole stays.
+  expect(kept.destroyed || kept.readableEnded).toBe(false)
+  kept.destroy()
+})
+
 test('a client that says nothing, or never finishes, is dropped', async () => {
   const { path } = await broker({}, { caps: { handshakeMs: 50 } })
   for (const [line, bytes] of [

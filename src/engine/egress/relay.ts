@@ -113,11 +113,11 @@ export async function startRelay(
     return failed
   }
   /** Where nothing leads out anyway is listened on when nobody waits any more for what does. */
-  const listenToRefuse = (aliases: readonly HostAlias[]) => {
+  const listenLater = (aliases: readonly HostAlias[]) => {
     void inTurn(async () => {
       for (const alias of aliases) {
         const isWanted = asked.has(alias.host) || listenerKeys(alias).every((key) => named.has(key))
-        if (isWanted) await listenFor(alias, alias.refusedPorts ?? [])
+        if (isWanted) await listenFor(alias, alias.laterPorts ?? [])
       }
     })
   }
@@ -137,7 +137,7 @@ export async function startRelay(
     closeUnwanted()
     const failed: string[] = []
     for (const alias of aliases) failed.push(...(await listenFor(alias, alias.ports)))
-    listenToRefuse(aliases)
+    listenLater(aliases)
     return failed
   }
 
@@ -161,7 +161,7 @@ export async function startRelay(
           const { listen: alias } = order
           if (!listenerKeys(alias).every((key) => named.has(key))) asked.set(alias.host, alias)
           await listenFor(alias, alias.ports)
-          listenToRefuse([alias])
+          listenLater([alias])
           return alias.address
         }
         return null

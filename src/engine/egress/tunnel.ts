@@ -31,7 +31,7 @@ export function hangUp(client: Socket, word: string | Buffer = ''): void {
 const lingerMs = 2000
 
 /** Joins two sockets until both directions have ended; an error on one side ends the other at once. */
-export function join(client: Socket, upstream: Socket): void {
+export function join(client: Socket, upstream: Socket, { halfClosedMs }: Pick<Gate, 'halfClosedMs'>): void {
   if (upstream.destroyed) return hangUp(client)
   const drop = () => {
     client.destroy()
@@ -39,7 +39,13 @@ export function join(client: Socket, upstream: Socket): void {
   }
   client.once('error', drop).once('close', drop)
   upstream.once('error', drop).once('close', drop)
-  whenEnded(upstream, () => client.end())
+  // The gate cuts what is idle; from here on that is sooner.
+  const hurry = () => upstream.setTimeout(halfClosedMs)
+  whenEnded(client, hurry)
+  whenEnded(upstream, () => {
+    client.end()
+    hurry()
+  })
   pour(upstream, sinkInto(client, upstream))
   passOn(client, upstream)
 }
@@ -100,7 +106,7 @@ export async function carry(
     return refuse('read-only outputs let only TLS and HTTP/1.1 through')
   }
   if (left.length > 0) upstream.write(left)
-  join(client, upstream)
+  join(client, upstream, gate)
 }
 
 /**

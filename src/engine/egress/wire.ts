@@ -26,8 +26,8 @@ export const isLasting = (key: string): boolean => lastingKeys.has(key)
 const keysAt = (address: string, ports: readonly number[]) => ports.map((port) => `${address}:${port}`)
 /** Those that lead out. */
 export const openKeys = ({ address, ports }: HostAlias): string[] => keysAt(address, ports)
-export const listenerKeys = ({ address, ports, refusedPorts = [] }: HostAlias): string[] =>
-  keysAt(address, [...ports, ...refusedPorts])
+export const listenerKeys = ({ address, ports, laterPorts = [] }: HostAlias): string[] =>
+  keysAt(address, [...ports, ...laterPorts])
 
 /** What the broker tells a relay; `hosts`: these and no others, beside those it was told to listen for one by one. */
 export type Order =

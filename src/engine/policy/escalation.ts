@@ -44,7 +44,9 @@ function normalised(hosts: readonly string[]): string[] {
     hosts.map((text) => {
       const pattern = parseHostPattern(text)
       if (pattern !== undefined) return formatHostPattern(pattern)
-      throw new OrangeryError('boundary.host', `${JSON.stringify(text)}: ${notAHost(text)}`, { kind: 'input' })
+      throw new OrangeryError('boundary.host', `${JSON.stringify(text)}: ${notAHost(text)}`, {
+        kind: 'input',
+      })
     }),
   ).sort()
 }

@@ -31,6 +31,8 @@ export class Relay {
   #nextWord(child: RelayProcess, said: () => string, words: RegExp): Promise<void> {
     return new Promise((resolve, reject) => {
       const ended = (code: number | null) => {
+        // Stopped by us, with the sandbox: there is nobody left to be told.
+        if (this.#child !== child) return done()
         const why = said().split('\n').at(-1) || `it ended with ${code}`
         fail(new OrangeryError('sandbox.relay_failed', `the relay did not start: ${why}`))
       }
@@ -40,10 +42,12 @@ export class Relay {
         settled()
         reject(error)
       }
-      this.#onWord = (word) => {
-        if (!words.test(word)) return
+      const done = () => {
         settled()
         resolve()
+      }
+      this.#onWord = (word) => {
+        if (words.test(word)) done()
       }
       child.on('error', fail)
       child.on('exit', ended)

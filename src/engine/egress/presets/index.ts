@@ -32,8 +32,11 @@ export async function expandPreset(name: PresetName, context: PresetContext): Pr
   const found = await presets[name](context)
   const unique = [...new Set(found)].sort()
   const placed = await Promise.all(unique.map(async (host) => ({ host, pin: await pinOf(host, context) })))
-  // Whoever wrote the repository wrote its remotes: they do not open the user's own machine and network.
-  const leftOut = name === 'git' ? placed.filter(({ pin }) => pin !== null).map(({ host }) => host) : []
+  // Whoever wrote the repository wrote its remotes: they do not open the user's own machine and network. And what is on
+  // this machine nothing opens but a pin the user writes; by the name localhost no program would use it anyway.
+  const leftOut = placed
+    .filter(({ host, pin }) => pin !== null && (name === 'git' || leadsHome(host, pin)))
+    .map(({ host }) => host)
   const hosts = placed
     .filter(({ host }) => !leftOut.includes(host))
     .map(({ host, pin }) => (pin === null ? host : `${host}=${pin}`))
@@ -42,7 +45,7 @@ export async function expandPreset(name: PresetName, context: PresetContext): Pr
     throw new OrangeryError(
       'egress.own_network',
       `@${name}: it leads only to your own machine or network (${leftOut.join(', ')})`,
-      { kind: 'input', hint: 'A repository cannot open that; you can: --allow-host HOST=ADDR:PORT' },
+      { kind: 'input', hint: 'Only you can open that: --allow-host NAME:PORT=ADDR:PORT' },
     )
   }
   throw new OrangeryError('egress.empty_preset', `@${name}: no host could be found for it`, {
@@ -185,20 +188,54 @@ const presets: Readonly<Record<PresetName, (context: PresetContext) => Promise<s
     }),
 
   git: async (context) => {
-    // From outside the repository: the user's own rewriting, as git itself would do it.
-    const own = await output(context, ['git', 'config', '-z', '--get-regexp', rewrites])
     const urls = await Promise.all(
       context.roots.map(async (root) => {
+        // The user's own rewriting, as git itself would do it here: `includeIf` goes by where the repository is.
+        const own = await Promise.all(
+          ['--system', '--global'].map((scope) =>
+            output(context, [
+              'git',
+              '-C',
+              root,
+              'config',
+              scope,
+              '--includes',
+              '-z',
+              '--get-regexp',
+              rewrites,
+            ]),
+          ),
+        )
         const asked = ['config', '-z', '--get-regexp', `^remote\\..*\\.(push)?url$|${rewrites}`]
         const listed = await tryGit(asked, { cwd: root }).catch(() => null)
         const settings = listed?.code === 0 ? listed.stdout.toString() : ''
-        return remoteUrls(settingsOf(own + settings))
+        return remoteUrls(settingsOf(own.join('') + settings))
       }),
     )
-    return urls.flat().flatMap((url) => sshHostOf(url) ?? hostsOf([url]))
+    const hosts = urls.flat().map((url) => {
+      const [plain] = hostsOf([url])
+      return { host: sshHostOf(url) ?? plain, isSsh: plain === undefined || /^(git\+)?ssh:/i.test(url) }
+    })
+    return Promise.all(
+      hosts.flatMap(({ host, isSsh }) =>
+        host === undefined ? [] : [isSsh ? sshTarget(context, host) : Promise.resolve(host)],
+      ),
+    )
   },
 
   model: async (context) => [...context.cardHosts],
+}
+
+/** Where ssh would connect to: the user's own config may know the host by a shorter name. */
+async function sshTarget(context: PresetContext, host: string): Promise<string> {
+  const config = join(context.home, '.ssh/config')
+  const asked = parseAuthority(host, null)
+  if (asked === null) return host
+  const port = asked.port === 22 ? [] : ['-p', String(asked.port)]
+  const said = await output(context, ['ssh', '-G', '-F', config, ...port, '--', asked.host])
+  const value = (key: string) => new RegExp(`^${key} (.+)$`, 'm').exec(said)?.[1]
+  const target = parseAuthority(`${value('hostname') ?? ''}:${value('port') ?? ''}`, null)
+  return target === null ? host : showTarget(target)
 }
 
 const rewrites = '^url\\..*\\.(push)?insteadof$'
@@ -234,6 +271,10 @@ async function pinOf(host: string, context: PresetContext): Promise<string | nul
   if (first === undefined || addresses.some((address) => refusedAddress(address) === null)) return null
   return showTarget({ host: first, port: target.port })
 }
+
+/** Whether a host is this machine itself. */
+const leadsHome = (host: string, pin: string): boolean =>
+  /(^|\.)localhost(:|$)/.test(host) || /^(127\.|\[::1\]|\[::\]|0\.)/.test(pin)
 
 function toolEnv(context: PresetContext): Record<string, string> {
   const known = Object.entries(context.env).filter(

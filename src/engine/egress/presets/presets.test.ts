@@ -160,6 +160,49 @@ test("a repository's remotes open nothing of the user's own machine and network,
   })
 })
 
+test("where a repository lies and what ssh calls a host count, as they do for the user's own git", async ({
+  skip,
+}) => {
+  if ((await execute('ssh', ['-V']).catch(() => null)) === null) return skip('no ssh on this machine')
+  const root = join(home, 'work', 'repo')
+  await execute('git', ['init', '-q', root])
+  await execute('git', ['-C', root, 'remote', 'add', 'origin', 'https://public.test/x.git'])
+  await execute('git', ['-C', root, 'remote', 'add', 'short', 'git@corp:x.git'])
+  await execute('git', ['-C', root, 'remote', 'add', 'other', 'ssh://git@corp:2200/x.git'])
+  await writeFile(join(home, '.gitconfig'), `[includeIf "gitdir:${home}/work/"]\n path = work.inc\n`)
+  await writeFile(
+    join(home, 'work.inc'),
+    '[url "https://mirror.corp.test/"]\n insteadOf = https://public.test/\n',
+  )
+  await mkdir(join(home, '.ssh'))
+  await writeFile(join(home, '.ssh/config'), 'Host corp\n HostName git.corp.test\n Port 2222\n', {
+    mode: 0o600,
+  })
+  const hosts = ['git.corp.test:2200', 'git.corp.test:2222', 'mirror.corp.test:443']
+  expect(await expandPreset('git', context({ roots: [root] }))).toEqual(hosts)
+  await rm(join(home, '.gitconfig'))
+  await rm(join(home, '.ssh'), { recursive: true })
+})
+
+test("a registry on the user's own machine is not opened by a preset: that takes a pin, under another name", async () => {
+  for (const [registry, address] of [
+    ['http://localhost:4873/', '127.0.0.1'],
+    ['http://127.0.0.1:4873/', '127.0.0.1'],
+    ['http://npm.corp.test:4873/', '127.0.1.1'],
+    ['http://[::1]:4873/', '::1'],
+  ] as const) {
+    await fakeTool('npm', `echo '{"registry":"${registry}"}'`)
+    const asked = context({ resolve: async () => [address] })
+    await expect(expand('npm', asked)).rejects.toMatchObject({ code: 'egress.own_network', kind: 'input' })
+  }
+  await fakeTool('npm', `echo '{"registry":"http://npm.corp.test/","@x:registry":"http://localhost:4873/"}'`)
+  const resolve = async (host: string) => [host === 'localhost' ? '127.0.0.1' : '10.0.0.7']
+  expect(await expand('npm', context({ resolve }))).toMatchObject({
+    hosts: ['npm.corp.test:80=10.0.0.7:80'],
+    leftOut: ['localhost:4873'],
+  })
+})
+
 test("a mirror in the user's own network is pinned to the address it has", async () => {
   const private_ = context({ cardHosts: ['mirror.test:443'], resolve: async () => ['10.1.2.3'] })
   expect(await expandPreset('model', private_)).toEqual(['mirror.test:443=10.1.2.3:443'])
