@@ -78,10 +78,7 @@ export type SelectionRule = z.infer<typeof selectionRuleSchema>
 
 export const credentialSchema = z
   .strictObject({
-    hosts: z
-      .array(hostText)
-      .min(1)
-      .describe('Where the secret is sent, and nowhere else.'),
+    hosts: z.array(hostText).min(1).describe('Where the secret is sent, and nowhere else.'),
     header: z
       .string()
       .regex(/^[A-Za-z0-9-]+$/, 'not the name of a header')

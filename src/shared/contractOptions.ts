@@ -99,7 +99,8 @@ function outputsOf(options: ContractOptions): Outputs | undefined {
     const equals = text.indexOf('=')
     const pattern = parseHostPattern(equals < 0 ? text : text.slice(0, equals))
     const shape = 'HOST[:PORT][=ADDR:PORT]'
-    if (pattern === undefined) throw badValue('--allow-host', text, `${shape}; every public host is --outputs open`)
+    if (pattern === undefined)
+      throw badValue('--allow-host', text, `${shape}; every public host is --outputs open`)
     const host = formatHostPattern(pattern)
     if (!allow.includes(host)) allow.push(host)
     if (equals < 0) continue
