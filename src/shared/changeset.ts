@@ -66,9 +66,11 @@ export const changedFileSchema = z.object({
   ...placedPath,
   from_path: z.string().optional(),
   from_path_b64: z.string().optional(),
-  /** A new file with exactly the content that this other file of the root had before. */
+  /** A new file with the content that this other file of the root had before. */
   copy_of: z.string().optional(),
   copy_of_b64: z.string().optional(),
+  /** How much of it is the original's, in percent: below 100 it was edited. */
+  copy_similarity: z.number().optional(),
   change: z.enum(changeKinds),
   kind: z.enum(['file', 'symlink', 'directory']),
   binary: z.boolean(),

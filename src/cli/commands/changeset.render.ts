@@ -43,7 +43,9 @@ const letters: Readonly<Record<ChangeKind, string>> = {
 function remarks(file: ChangedFile): string {
   const words = [
     file.kind === 'file' ? '' : file.kind,
-    file.copy_of === undefined ? '' : `copy of ${showAll(file.copy_of)}`,
+    file.copy_of === undefined
+      ? ''
+      : `${(file.copy_similarity ?? 100) < 100 ? 'edited copy' : 'copy'} of ${showAll(file.copy_of)}`,
     file.binary ? 'binary' : '',
     file.mode_before !== null && file.mode_after !== null && file.mode_before !== file.mode_after
       ? `${file.mode_before} → ${file.mode_after}`

@@ -8,7 +8,7 @@ import { entryKey, type Entry } from './manifest.ts'
 import { Pace } from './pace.ts'
 import { QuickTree } from './quickTree.ts'
 import { baseOwner, sidesOf } from './scan.ts'
-import type { FileView, View } from './view.ts'
+import type { Copies, Copy, FileView, View } from './view.ts'
 
 /** How far is looked: what a copy is of is worth telling, and no more. The cost must not grow with the tree. */
 const mostLooks = 20_000
@@ -17,12 +17,15 @@ const levels = 3
 const largestCopy = 8 * 1024 * 1024
 const largestTotal = 64 * 1024 * 1024
 
-/** Of each new file, by its content: the untouched original that it is a copy of. */
-export type Copies = (entry: Entry) => BytePath | null
+/** For copies that were edited: how many files are read beside one, and compared in all. */
+const mostNear = 8
+const mostCompared = 2000
+const smallest = 32
 
 export async function readCopies(folder: string): Promise<Copies> {
   const text = await readFile(join(folder, 'copies.json'), 'utf8').catch(() => '[]')
-  const known = new Map(JSON.parse(text) as [string, BytePath][])
+  const found = JSON.parse(text) as [string, BytePath, number?][]
+  const known = new Map(found.map(([key, path, similarity = 100]) => [key, { path, similarity }]))
   return (entry) => known.get(copyKey(entry)) ?? null
 }
 
@@ -36,17 +39,17 @@ export async function noteCopies(
   roots: readonly WorkspaceRoot[],
   disk: Disk,
 ): Promise<void> {
-  const found: [string, BytePath][] = []
+  const found: [string, BytePath, number][] = []
   for (const root of roots) {
     const added = view.files.filter((file) => file.entry.root === root.path && isNewText(file))
     if (added.length === 0) continue
     using base = new QuickTree(sidesOf(root).base, baseOwner(root))
     const search = new Search(base)
     const pace = new Pace()
-    for (const { entry } of added) {
+    for (const file of added) {
       if (pace.isDue) await pace.breathe()
-      const original = search.originalOf(entry)
-      if (original !== null) found.push([copyKey(entry), original])
+      const copy = search.originalOf(file)
+      if (copy !== null) found.push([copyKey(file.entry), copy.path, copy.similarity])
     }
   }
   if (found.length > 0) await replaceFile(disk, join(folder, 'copies.json'), JSON.stringify(found), false)
@@ -65,27 +68,75 @@ function isNewText({ change, copyOf, entry }: FileView): boolean {
 const copyKey = (entry: Entry): string =>
   `${entryKey(entry)}\0${entry.result !== null && 'sha256' in entry.result ? entry.result.sha256 : ''}`
 
+const lengthOf = (lines: readonly string[]) => lines.reduce((sum, line) => sum + line.length + 1, 0)
+const endingOf = (path: BytePath) => /\.[^./]*$/.exec(path)?.[0] ?? ''
+
 class Search {
   readonly #base: QuickTree
   readonly #names = new Map<BytePath, readonly BytePath[]>()
   readonly #hashes = new Map<BytePath, string>()
+  readonly #lines = new Map<BytePath, ReadonlyMap<string, number>>()
+  readonly #sizes = new Map<BytePath, number>()
   #looks = 0
+  #compared = 0
   #bytes = 0
 
   constructor(base: QuickTree) {
     this.#base = base
   }
 
-  originalOf({ path, result }: Entry): BytePath | null {
+  originalOf({ entry: { path, result }, hunks }: FileView): Copy | null {
     if (result?.kind !== 'file') return null
+    const near: BytePath[] = []
     for (const candidate of this.#candidates(path)) {
-      if (this.#looks >= mostLooks) return null
+      if (this.#looks >= mostLooks) break
       this.#looks += 1
       const stat = this.#base.lstat(candidate)
-      if (stat?.isFile() !== true || Number(stat.size) !== result.size) continue
-      if (this.#hashOf(candidate, result.size) === result.sha256) return candidate
+      const size = stat?.isFile() === true ? Number(stat.size) : 0
+      if (size === result.size && this.#hashOf(candidate, size) === result.sha256)
+        return { path: candidate, similarity: 100 }
+      const isNear = size >= smallest && size <= result.size * 2 && size * 2 >= result.size
+      if (isNear && near.length < mostNear && endingOf(candidate) === endingOf(path)) near.push(candidate)
     }
-    return null
+    const added = hunks.flatMap((hunk) => hunk.lines.filter((line) => line.startsWith('+')))
+    return this.#nearest(
+      added.map((line) => line.slice(1)),
+      near,
+    )
+  }
+
+  /** By the lines they share, as git does it: at least half of the larger one. */
+  #nearest(lines: readonly string[], near: readonly BytePath[]): Copy | null {
+    let best: Copy | null = null
+    for (const path of near) {
+      if (this.#compared >= mostCompared) break
+      this.#compared += 1
+      const others = new Map(this.#linesOf(path))
+      let shared = 0
+      for (const line of lines) {
+        const left = others.get(line) ?? 0
+        if (left === 0) continue
+        others.set(line, left - 1)
+        shared += line.length + 1
+      }
+      const similarity = Math.floor((shared * 100) / Math.max(lengthOf(lines), this.#sizes.get(path) ?? 1))
+      if (similarity >= 50 && similarity > (best?.similarity ?? 0)) best = { path, similarity }
+    }
+    return best
+  }
+
+  /** How often each line is in it. */
+  #linesOf(path: BytePath): ReadonlyMap<string, number> {
+    const known = this.#lines.get(path)
+    if (known !== undefined) return known
+    const content = this.#bytes > largestTotal ? null : this.#read(path)
+    this.#bytes += content?.length ?? 0
+    const lines = content?.toString('latin1').replace(/\n$/, '').split('\n') ?? []
+    const counted = new Map<string, number>()
+    for (const line of lines) counted.set(line, (counted.get(line) ?? 0) + 1)
+    this.#lines.set(path, counted)
+    this.#sizes.set(path, lengthOf(lines))
+    return counted
   }
 
   *#candidates(path: BytePath): Generator<BytePath> {

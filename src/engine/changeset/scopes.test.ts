@@ -65,17 +65,30 @@ test('a new file with the content another changed file had is told as its copy, 
   expect((await bench.changesets.get(id)).files.map(({ path }) => path)).not.toContain('copy')
 })
 
-test('a copy of a file that did not change is told too, from beside it or from a folder beside', async () => {
+test('a copy of a file that did not change is told too, edited or not, from beside it or from a folder beside', async () => {
   await using bench = await Bench.make()
   await bench.user('mkdir -p src/deep lib; seq 9 > src/deep/a; seq 8 > src/b; seq 7 > top')
-  const { id } = await bench.dispatch('cp top under; cp -r src new; cp src/b lib/b; echo own > lib/other')
+  await bench.user('seq 100 > long.txt; seq 201 300 > far.txt')
+  const { id } = await bench.dispatch(
+    `cp top under; cp -r src new; cp src/b lib/b; echo own > lib/other
+     sed s/^5$/five/ long.txt > edited.txt; (seq 1 30; seq 501 570) > unlike.txt; sed s/^5$/five/ long.txt > long.md`,
+  )
   const { files } = await bench.changesets.get(id)
-  expect(files.map(({ path, copy_of }) => [path, copy_of])).toEqual([
-    ['lib/b', 'src/b'],
-    ['lib/other', undefined],
-    ['new/b', 'src/b'],
-    ['new/deep/a', 'src/deep/a'],
-    ['under', 'top'],
+  const told = files.map(({ path, change, copy_of, copy_similarity }) => [
+    path,
+    change,
+    copy_of,
+    copy_similarity,
+  ])
+  expect(told).toEqual([
+    ['edited.txt', 'added', 'long.txt', 98],
+    ['lib/b', 'added', 'src/b', 100],
+    ['lib/other', 'added', undefined, undefined],
+    ['long.md', 'added', undefined, undefined],
+    ['new/b', 'added', 'src/b', 100],
+    ['new/deep/a', 'added', 'src/deep/a', 100],
+    ['under', 'added', 'top', 100],
+    ['unlike.txt', 'added', undefined, undefined],
   ])
 })
 

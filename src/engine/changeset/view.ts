@@ -232,24 +232,28 @@ function placeKey(root: string, path: string, hunk: string | null): string {
   return `${root}\0${path}\0${hunk ?? ''}`
 }
 
+/** The original that did not change, and how much of the new file is its text, in percent. */
+export type Copy = { readonly path: BytePath; readonly similarity: number }
+export type Copies = (entry: Entry) => Copy | null
+
 /** What is known about a file beside its content. */
 export type Notes = {
   readonly comments: (file: FileView) => ReviewComment[]
   readonly provenance: (file: FileView, hunk: string) => Provenance | null
-  /** The original that did not change and that this is a copy of. */
-  readonly copyOf: (entry: Entry) => BytePath | null
+  readonly copyOf: Copies
 }
 
 export function changedFile(file: FileView, decisions: Decisions, notes: Notes): ChangedFile {
   const { entry, from } = file
   const base = from?.base ?? entry.base
   const shown = entry.result ?? entry.base
-  const copyOf = file.copyOf ?? notes.copyOf(entry)
+  const copy = file.copyOf === null ? notes.copyOf(entry) : { path: file.copyOf, similarity: 100 }
   return {
     root: entry.root,
     ...namedPath(entry.path),
     ...named('from_path', from?.path ?? null),
-    ...named('copy_of', copyOf),
+    ...named('copy_of', copy?.path ?? null),
+    ...(copy === null ? {} : { copy_similarity: copy.similarity }),
     change: file.change,
     kind: shown === null || shown.kind === 'special' ? 'file' : shown.kind,
     binary: file.binary,

@@ -9,13 +9,16 @@ import { ChangeLetter } from './FileList.tsx'
 import { stateOf } from './model.ts'
 import { Verdicts } from './Verdicts.tsx'
 
+const copyWords = ({ copy_similarity: percent = 100 }: ChangedFile, original: string) =>
+  percent === 100 ? `Copy of ${original}` : `Edited copy of ${original} (${percent} % the same)`
+
 /** What cannot be said in lines of text. */
 function noteOf(file: ChangedFile): string | null {
   if (file.refused !== null) return `Cannot land: ${file.refused}`
   const notes: string[] = []
   if (file.kind === 'directory') notes.push('Folder')
   if (file.kind === 'symlink') notes.push('Symbolic link')
-  if (file.copy_of !== undefined) notes.push(`Copy of ${file.copy_of}`)
+  if (file.copy_of !== undefined) notes.push(copyWords(file, file.copy_of))
   if (file.from_path !== undefined && stateOf(file) === 'partial')
     notes.push('Approved hunks land under the old name; the new one lands with all of it')
   if (file.binary) {
