@@ -1,5 +1,5 @@
 import { mkdir, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { makeDispatchId } from '../../shared/ids.ts'
 import { git } from '../base/git.ts'
@@ -218,6 +218,21 @@ describe('worktrees', () => {
 })
 
 describe('discard and restore', () => {
+  test("comes back with the agent's own index, also when git has given its worktree's name away", async () => {
+    const meta = await start()
+    const nameOf = async (tree: string) => basename((await readFile(join(tree, '.git'), 'utf8')).trim())
+    const mount = meta.roots[1]?.mount
+    const layer = join(mount?.kind === 'overlay' ? mount.upper : '', 'worktrees')
+    await mkdir(join(layer, await nameOf(meta.sandbox_path)), { recursive: true })
+    await writeFile(join(layer, await nameOf(meta.sandbox_path), 'index'), 'in conflict')
+    await discardAgent(ground.layout, meta.invocation_id)
+    const other = await start()
+    await restoreArchived(ground.layout, meta.invocation_id)
+    const name = await nameOf(meta.sandbox_path)
+    expect(name).not.toBe(await nameOf(other.sandbox_path))
+    expect(await readFile(join(layer, name, 'index'), 'utf8')).toBe('in conflict')
+  })
+
   test('discard archives the branch and what was written, then deletes branch and worktree', async () => {
     const meta = await start()
     const id = meta.invocation_id

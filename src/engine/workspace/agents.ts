@@ -1,12 +1,12 @@
-import { rmdir } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { rename, rmdir } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { ArchiveRecord } from '../../shared/invocation.ts'
 import type { InvocationEntry, InvocationMeta } from '../base/invocation.ts'
 import type { Layout } from '../base/paths.ts'
 import { forgetArchive, putAway, readArchive, takeBack } from './archive.ts'
-import { asideOf, deleteBranch, reattachWorktree, removeWorktree } from './checkout.ts'
+import { asideOf, deleteBranch, reattachWorktree, removeWorktree, type Renamed } from './checkout.ts'
 import { claimWorkspace } from './claim.ts'
 import { retireInvocation } from './dispose.ts'
 import { holdsMore } from './leftover.ts'
@@ -116,10 +116,12 @@ async function restoreInvocation(layout: Layout, record: ArchiveRecord): Promise
   const { common_dir: commonDir, branch, tip, aside = {} } = record
   if (commonDir !== null && branch !== null && tip !== null) {
     const tree = layout.sandboxTree(repoId, record.id)
-    await reattachWorktree(await openRepository(commonDir), tree, { branch, tip, aside }, async () => {
+    const standing = { branch, tip, aside }
+    const renamed = await reattachWorktree(await openRepository(commonDir), tree, standing, async () => {
       await rmdir(dirname(tree))
       await takeBack(layout, record)
     })
+    await followName(layout, repoId, record.id, renamed)
   } else await takeBack(layout, record)
   // A broken invocation comes back as broken as it was.
   await updateInvocation(layout, repoId, record.id, { outcome: null, archive: null }).catch(
@@ -127,4 +129,23 @@ async function restoreInvocation(layout: Layout, record: ArchiveRecord): Promise
       if (!(error instanceof OrangeryError) || !error.code.startsWith('workspace.meta_')) throw error
     },
   )
+}
+
+/**
+ * The agent's own index, HEAD and unsettled merge lie in its layer, under the name git had for the worktree. Git may
+ * have given that away meanwhile.
+ */
+async function followName(
+  layout: Layout,
+  repoId: RepoId,
+  id: DispatchId,
+  { was, now }: Renamed,
+): Promise<void> {
+  const meta = await readInvocationMeta(layout, repoId, id).catch(() => null)
+  const git = meta?.roots.find(({ path }) => path === meta.common_dir)
+  if (git?.mount.kind !== 'overlay' || was === now) return
+  const folder = join(git.mount.upper, 'worktrees')
+  await rename(join(folder, was), join(folder, now)).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+  })
 }

@@ -1,6 +1,6 @@
 import { lstat, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import { markers, withdrawal } from '../base/markers.ts'
 import type { Aside } from './archive.ts'
@@ -176,13 +176,18 @@ export async function treeHead(repository: Repository, tree: string): Promise<st
   return found.code === 0 ? found.stdout.toString().trim() : null
 }
 
-/** Brings a worktree back that was put away: the checkout's files are in place, git's side is made anew. */
+export type Renamed = { readonly was: string; readonly now: string }
+
+/**
+ * Brings a worktree back that was put away: the checkout's files are in place, git's side is made anew. Says
+ * under which names git has known it and knows it now.
+ */
 export async function reattachWorktree(
   repository: Repository,
   tree: string,
   { branch, tip, aside }: { readonly branch: string; readonly tip: string; readonly aside: Aside },
   putBack: () => Promise<void>,
-): Promise<void> {
+): Promise<Renamed> {
   const standing = await repository.commit(`refs/heads/${branch}`)
   if (standing === null)
     await repository.git(['update-ref', `refs/heads/${branch}`, tip, '0'.repeat(tip.length)])
@@ -196,14 +201,17 @@ export async function reattachWorktree(
   const link = await readFile(join(tree, '.git'))
   await removeTree(tree)
   await putBack()
+  const before = await readFile(join(tree, '.git')).catch(() => link)
+  const renamed = { was: basename(before.toString().trim()), now: basename(link.toString().trim()) }
   await writeFile(join(tree, '.git'), link)
   if (aside.head !== undefined)
     await repository.git(['update-ref', '--no-deref', 'HEAD', aside.head], { cwd: tree })
   await repository.git(['reset', '--quiet'], { cwd: tree })
-  if (aside.index === undefined) return
+  if (aside.index === undefined) return renamed
   await repository.git(['read-tree', aside.index], { cwd: tree })
   if (aside.conflict !== undefined) await reopenConflicts(repository, tree, aside.conflict)
   if (aside.merge !== undefined)
     await repository.git(['update-ref', 'MERGE_HEAD', aside.merge], { cwd: tree })
   await repository.try(['update-index', '-q', '--refresh'], { cwd: tree })
+  return renamed
 }
