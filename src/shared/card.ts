@@ -17,6 +17,7 @@ export const agentCardSchema = z.looseObject({
   sandboxRequirements: z
     .looseObject({
       hosts: z.array(z.string()).default([]),
+      /** Names of variables of the user's that the agent is given, where they are set. */
       env: z.array(z.string()).default([]),
       read: z.array(z.string()).default([]),
       home: z.enum(['fresh', 'keep']).default('fresh'),

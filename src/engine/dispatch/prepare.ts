@@ -45,6 +45,7 @@ import {
 } from '../workspace/index.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import type { WorkspaceDriver } from '../base/workspace.ts'
+import { cardEnvironment } from './cardEnvironment.ts'
 import { doorFolder } from './agentDoor.ts'
 import type { Job } from './job.ts'
 import { landingNotes } from './landings.ts'
@@ -121,7 +122,7 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
     prompt: request.prompt ?? null,
     systemPrompt: request.system_prompt ?? null,
     contract,
-    env: request.env,
+    env: cardEnvironment(card, process.env, request.env),
     credentials: grants,
     proxies,
     size,
