@@ -207,6 +207,8 @@ test('every program that is refused a host reads on its own stderr, before its o
     stdout: '{"ok":true}\n',
     stderr: expect.stringMatching(/^orangery: \S+: curl.example was not reached: .*\ncurl: /),
   })
+  const merged = await run([...project(), '-q', '--', 'sh', '-c', 'exec 2>&1; curl -s https://curl.example/'])
+  expect(merged).toMatchObject({ stdout: '', stderr: '' })
 }, 60_000)
 
 type Row = { id: string; status: string }

@@ -1,5 +1,4 @@
 import type { ChildProcess } from 'node:child_process'
-import { fstatSync, type Stats } from 'node:fs'
 import { constants as osConstants } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { DeclaredEqualsActual } from '../../shared/effective.ts'
@@ -24,7 +23,7 @@ import { narrowAgainstWriters } from './narrow.ts'
 import type { HeldRoot, SandboxPlan } from './plan.ts'
 import { judgeAnswers, judgeProcess } from './probe.ts'
 import { Relay } from './relay.ts'
-import { ProgramVoice } from './tell.ts'
+import { givenTo, ProgramVoice, type Given } from './tell.ts'
 import { ProcessTree } from './tree.ts'
 import { NetworkCounters } from './turnedAway.ts'
 
@@ -60,7 +59,7 @@ export class LinuxSandbox implements RunningSandbox {
   readonly #watch: WriteWatch
   #watchLost: string | null = null
   readonly #tidy: () => Promise<void>
-  readonly #ownStderr: Stats | null
+  readonly #given: Given
   readonly #startedAt = performance.now()
   readonly #limits = new Set<LimitName>()
   /** Aborted at the end: whatever waits or watches stops then. */
@@ -88,7 +87,7 @@ export class LinuxSandbox implements RunningSandbox {
     this.#tidy = tidy
     this.#plan = plan
     this.#cgroup = cgroup
-    this.#ownStderr = io.isAnnotated === true ? null : fstatSync(io.stderr)
+    this.#given = givenTo(io)
     this.#chain = new Chain(plan, io, cgroup?.joinFiles ?? [], spare)
     this.#relay = new Relay(plan)
     this.#watch = new WriteWatch(plan)
@@ -172,7 +171,7 @@ export class LinuxSandbox implements RunningSandbox {
     this.#tree = new ProcessTree(holder, gate)
     if (this.#plan.request.network !== 'host') {
       this.#counters = new NetworkCounters(gate)
-      this.#voice = new ProgramVoice(this.#tree, this.#ownStderr)
+      this.#voice = new ProgramVoice(this.#tree, this.#given)
     }
     // The kernel's side is looked at while the gate still tries its own.
     const seen = judgeProcess(this.#plan, gate)

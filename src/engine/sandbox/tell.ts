@@ -1,4 +1,4 @@
-import { constants } from 'node:fs'
+import { constants, fstatSync } from 'node:fs'
 import { open, readdir, readlink, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PerMinute } from '../base/perMinute.ts'
@@ -15,6 +15,27 @@ const quietMs = 10_000
 
 /** What tells one open file from another. */
 type Identity = { readonly dev: number; readonly ino: number }
+const isSame = (a: Identity, b: Identity): boolean => a.dev === b.dev && a.ino === b.ino
+
+/** What the whole sandbox started with. */
+export type Given = {
+  readonly stderr: Identity
+  /** Where nothing is to be said: data and protocols go there, or somebody else speaks. */
+  readonly spared: readonly Identity[]
+}
+
+/** On a terminal all three are one, and it is spoken on. */
+export function givenTo(io: {
+  readonly stdin: number
+  readonly stdout: number
+  readonly stderr: number
+  readonly isAnnotated?: boolean
+}): Given {
+  const stderr: Identity = fstatSync(io.stderr)
+  const others: readonly Identity[] = [io.stdin, io.stdout].map((number) => fstatSync(number))
+  if (io.isAnnotated === true) return { stderr, spared: [stderr, ...others] }
+  return { stderr, spared: others.filter((given) => !isSame(given, stderr)) }
+}
 
 /**
  * Speaks to single programs inside on their own stderr: curl, git and others show nothing but a number of what the
@@ -22,14 +43,13 @@ type Identity = { readonly dev: number; readonly ino: number }
  */
 export class ProgramVoice {
   readonly #tree: ProcessTree
-  /** The stderr that all of the sandbox starts with; null where somebody else speaks there. */
-  readonly #own: Identity | null
+  readonly #given: Given
   readonly #lines = new PerMinute(mostLines)
   readonly #said = new Map<string, number>()
 
-  constructor(tree: ProcessTree, own: Identity | null) {
+  constructor(tree: ProcessTree, given: Given) {
     this.#tree = tree
-    this.#own = own
+    this.#given = given
   }
 
   async tell(peer: Peer, line: string): Promise<void> {
@@ -57,7 +77,8 @@ export class ProgramVoice {
    */
   async #mayBeWritten(stderr: FileHandle): Promise<boolean> {
     const found = await stderr.stat()
-    const isOwn = this.#own !== null && found.dev === this.#own.dev && found.ino === this.#own.ino
+    if (this.#given.spared.some((given) => isSame(given, found))) return false
+    const isOwn = isSame(this.#given.stderr, found)
     if (found.isFIFO()) return isOwn || (await readlink(selfPath(stderr))).startsWith('pipe:[')
     // A program that draws on its terminal takes keys one by one, and is not to be drawn over.
     return isOwn && found.isCharacterDevice() && (await takesLines(selfPath(stderr)))
