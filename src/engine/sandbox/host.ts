@@ -10,6 +10,7 @@ import type { Ability } from './ability.ts'
 import type { Architecture } from './seccomp/syscalls.ts'
 import {
   detectEtcFiles,
+  detectKeyLists,
   detectSecrets,
   detectSystem,
   homeAmongSystem,
@@ -59,6 +60,8 @@ export type HostFacts = {
   readonly system: readonly SystemEntry[]
   /** Files of /etc that we replace, where they are plain files. */
   readonly etcFiles: readonly string[]
+  /** Files of /proc that list the user's keys. */
+  readonly keyLists: readonly string[]
   /** What of the system other users of this host may not read: neither may the agent, though run by root. */
   readonly secretPaths: readonly SecretPath[]
   /** Whether they could be looked for at all. */
@@ -328,6 +331,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     cgroups,
     system,
     etcFiles,
+    keyLists: detectKeyLists(),
     secretPaths,
     secretSearch,
     etcLayer,

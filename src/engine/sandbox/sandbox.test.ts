@@ -1,4 +1,4 @@
-import { access, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { access, chmod, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { makeGround, runIn, startOn, type Ground } from './fixture.ts'
@@ -182,6 +182,8 @@ test('of several roots one is read-only however wide the boundary gets, and a hi
   await using ground = await makeGround()
   await using other = await makeGround('other')
   await using away = await makeGround('away', process.getuid?.() === 0 ? '/opt' : undefined)
+  // Open to others, or sandboxes that start meanwhile would cover it as a secret of root's.
+  await chmod(away.folder, 0o755)
   const rootOf = (from: Ground, access: 'rw' | 'ro' | 'hidden') => {
     const [root] = from.request(['true']).workspace.roots
     if (root === undefined) throw new Error('no root')

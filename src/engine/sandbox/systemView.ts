@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { lstat, readlink, realpath, stat } from 'node:fs/promises'
 import { homedir, userInfo } from 'node:os'
 import { run, systemFolders, type RunResult } from '../base/process.ts'
@@ -134,6 +135,11 @@ export async function detectSecrets(
     }))
   return { secretPaths, secretSearch: judgeSearch(await etc) }
 }
+
+const keyLists = ['/proc/keys', '/proc/key-users']
+
+/** Not every kernel has them, and there is nothing to cover then. */
+export const detectKeyLists = (): readonly string[] => keyLists.filter((path) => existsSync(path))
 
 export async function detectEtcFiles(): Promise<readonly string[]> {
   const paths = ['/etc/passwd', '/etc/group', '/etc/hosts', '/etc/resolv.conf']

@@ -283,9 +283,9 @@ const scans: readonly EscapeCase[] = [
   }),
   scanning({
     id: 'scan-deep',
-    attack: 'hides a file deeper than a path can be long',
+    attack: 'hides a file a thousand folders deep, deeper than a path can be long',
     guard: 'the scan walks by descriptor, not by path',
-    probe: `perl -e 'for (1..30) { mkdir "d" x 200; chdir "d" x 200 } open(F, ">", "hidden"); print F "hidden"'`,
+    probe: `perl -e 'for (1..1000) { mkdir "d" x 5; chdir "d" x 5 } open(F, ">", "hidden"); print F "hidden"'`,
     careless: `perl -e 'sub walk { my $d = shift; opendir(my $h, $d) or exit 1; for (readdir $h) { next if /^\\.\\.?$/; walk("$d/$_") if -d "$d/$_"; $found = 1 if $_ eq "hidden" } } walk($ENV{PWD}); exit !$found'`,
     finds: (files) => files === 2,
   }),

@@ -92,6 +92,20 @@ export const ipc: readonly EscapeCase[] = [
     'temporary folders are private, and only what is in the view can be named',
     async ({ outside }) => outside,
   ),
+  {
+    id: 'socket-by-link',
+    group: 'Local IPC',
+    attack: 'connects to a socket of the host by a relative path, by links made inside, and through /proc',
+    guard: 'whatever leads there, only what is in the view can be named',
+    claim: 'blocked',
+    stage: async (world) => {
+      const path = join(world.outside, 's')
+      const { came } = await listen(world, { path })
+      const link = `ln -s '${path}' link; ln -s '${world.outside}' folder`
+      const ways = ['../outside/s', 'link', 'folder/s', `/proc/self/root${path}`, `/proc/1/root${path}`]
+      return { probe: `${link}; ${ways.map(connectTo).join('; ')}`, escaped: came }
+    },
+  },
   pathname(
     'socket-in-run',
     'connects to a socket under /run (docker, podman, libvirt, D-Bus, systemd)',

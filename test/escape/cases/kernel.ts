@@ -7,6 +7,7 @@ import {
   type Architecture,
   type Syscall,
 } from '../../../src/engine/sandbox/seccomp/syscalls.ts'
+import { run } from '../../../src/engine/base/process.ts'
 import type { EscapeCase } from '../case.ts'
 import { staying, stays } from '../staying.ts'
 import type { World } from '../world.ts'
@@ -17,6 +18,11 @@ const filter = 'seccomp refuses the call'
 
 /** Perl speaks to the kernel directly; the process stays, so that the oracle can look at it from outside. */
 const perl = staying
+
+/** Into the user's own keyring, and out of it again by itself: there is only so much room. */
+const addKey = (name: string) =>
+  `$t = "user"; $d = "${name}"; $p = "x"; $k = syscall(${number('add_key')}, $t, $d, $p, 1, -4); ` +
+  `syscall(${number('keyctl')}, 15, $k, 60)`
 
 /** The call gives a descriptor of a kind that nothing else gives. */
 function descriptorCall(
@@ -199,13 +205,25 @@ export const kernel: readonly EscapeCase[] = [
     guard: filter,
     claim: 'blocked',
     stage: async (world) => ({
-      probe: perl(
-        world,
-        `$t = "user"; $d = "${world.mark}"; $p = "x"; syscall(${number('add_key')}, $t, $d, $p, 1, -4)`,
-      ),
+      probe: perl(world, addKey(world.mark)),
       live: true,
       escaped: async () => (await readFile('/proc/keys', 'utf8')).includes(world.mark),
     }),
+  },
+  {
+    id: 'keyring-names',
+    group: 'Kernel',
+    attack: "reads what the keys in the user's kernel keyring are called",
+    guard: '/proc/keys is covered: no namespace separates keys',
+    claim: 'blocked',
+    stage: async (world) => {
+      await run('perl', ['-e', addKey(world.mark)])
+      return {
+        probe:
+          'cat /proc/keys >~/loot 2>/dev/null; perl -e \'open(K, "<", "/proc/keys"); print <K>\' >>~/loot',
+        escaped: async () => (await world.loot()).includes(world.mark),
+      }
+    },
   },
   {
     id: 'ptrace',
