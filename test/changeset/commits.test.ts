@@ -188,6 +188,14 @@ test('a file too large for a patch is left out of it and named, and git takes th
   expect((await run('git', ['apply', '../patch'], { cwd: bench.root })).stderr.toString()).toBe('')
   expect((await bench.changesets.export(id, { format: 'patch' })).left_out).toEqual(['large'])
   expect((await bench.changesets.diff(id, { path: 'large' })).text).toContain('Binary files')
+  expect((await bench.changesets.diff(id, { path: 'large', stat: true })).text).toContain('17825792 bytes')
+  const [added] = (await bench.changesets.get(id)).files
+  expect(added).toMatchObject({ path: 'large', change: 'added', binary: true, size_after: 17825792 })
+  // Git is given something small to compare: it would read all of a file that is new.
+  const objects = bench.layout.objects(bench.store.changesets.find(id)!.repoId)
+  const { result_tree } = (await bench.manifest(id)).roots[0]!
+  const listed = await run('git', ['--git-dir', objects, 'ls-tree', '-l', result_tree, 'large'])
+  expect(listed.stdout.toString()).toMatch(/ 77\tlarge$/m)
 })
 
 test('commits that change no file in the end land by themselves, and can be taken back', async () => {

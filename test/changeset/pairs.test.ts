@@ -5,7 +5,6 @@ import { changeKinds } from '../../src/shared/changeset.ts'
 import { planApply } from '../../src/engine/changeset/planApply.ts'
 import { toText } from '../../src/engine/changeset/bytePath.ts'
 import { realDisk } from '../../src/engine/changeset/disk.ts'
-import { SavedManifests } from '../../src/engine/changeset/saved.ts'
 import { Bench } from '../../src/engine/changeset/testing.ts'
 import { readView } from '../../src/engine/changeset/view.ts'
 
@@ -235,9 +234,7 @@ test('every pair of incoming and local change is in the document and does what i
   await bench.user(inFolders(pairs.map((pair) => pair.own)))
   const record = bench.store.changesets.find(id)!
   const context = { layout: bench.layout, records: bench.store.changesets, disk: realDisk }
-  const manifest = await new SavedManifests(bench.layout.changeset(record.repoId, id), realDisk).read(
-    record.revision,
-  )
+  const manifest = await bench.manifest(id)
   const view = await readView(bench.layout.objects(record.repoId), record.revision, manifest)
   // No kind of change that a capture tells of is without its row.
   expect(new Set(view.files.map(({ change }) => change))).toEqual(new Set(changeKinds))

@@ -9,7 +9,7 @@ import { sameContent, type Entry, type ManifestRoot, type Side } from './manifes
 import { largeFile, largeFileConfig, writeTree } from './objects.ts'
 import { PackWriter } from './packWriter.ts'
 import { diffArguments } from './patch.ts'
-import { treeItemOf } from './rebase.ts'
+import { treeItemOf, writeReviewTree } from './rebase.ts'
 
 /** Both sides of one path in a diff, which need not be those of a capture. */
 export type DiffPair = Pick<Entry, 'root' | 'path' | 'base' | 'result'>
@@ -44,16 +44,16 @@ export async function diffText(
       if (own.length === 0) continue
       // A prefix is missing from summaries and from the lines that tell a rename: git would not apply those.
       const at = (path: BytePath) => (roots.length > 1 ? joinPath(fromText(root.name), path) : path)
-      trees.push({
-        base: await writeTree(
+      const treeOf = (which: 'base' | 'result') => {
+        const sides = own.map((pair) => ({ path: at(pair.path), side: pair[which] }))
+        // A summary tells sizes, for which nothing is read.
+        if (!form.stat) return writeReviewTree(writer, sides)
+        return writeTree(
           writer,
-          own.flatMap((pair) => treeItemOf(at(pair.path), pair.base)),
-        ),
-        result: await writeTree(
-          writer,
-          own.flatMap((pair) => treeItemOf(at(pair.path), pair.result)),
-        ),
-      })
+          sides.flatMap(({ path, side }) => treeItemOf(path, side)),
+        )
+      }
+      trees.push({ base: await treeOf('base'), result: await treeOf('result') })
     }
     await writer.flush()
     const env = {

@@ -2,7 +2,7 @@ import type { Base, Bases } from './bases.ts'
 import type { BytePath } from './bytePath.ts'
 import type { Disk } from './disk.ts'
 import { entryKey, sameSide, type Entry, type Manifest, type Side } from './manifest.ts'
-import { writeTree, type TreeItem } from './objects.ts'
+import { largeFile, writeTree, type TreeItem } from './objects.ts'
 import { PackWriter } from './packWriter.ts'
 
 /** The same results seen from other bases: what has landed is no difference any more. */
@@ -37,15 +37,29 @@ export async function writeRootTrees(
 ): Promise<{ base_tree: string; result_tree: string }> {
   const own = entries.filter((entry) => entry.root === root)
   return {
-    base_tree: await writeTree(
+    base_tree: await writeReviewTree(
       writer,
-      own.flatMap((entry) => treeItemOf(entry.path, entry.base)),
+      own.map(({ path, base }) => ({ path, side: base })),
     ),
-    result_tree: await writeTree(
+    result_tree: await writeReviewTree(
       writer,
-      own.flatMap((entry) => treeItemOf(entry.path, entry.result)),
+      own.map(({ path, result }) => ({ path, side: result })),
     ),
   }
+}
+
+/** A tree to be compared, and no more: git would read a large file that comes or goes into memory, to say that it is binary. */
+export async function writeReviewTree(
+  writer: PackWriter,
+  sides: readonly { readonly path: BytePath; readonly side: Side | null }[],
+): Promise<string> {
+  const items: TreeItem[] = []
+  for (const { path, side } of sides) {
+    const isLarge = side?.kind === 'file' && side.size > largeFile
+    const oid = isLarge ? await writer.add('blob', Buffer.from(`\0large file ${side.sha256}\n`)) : null
+    items.push(...treeItemOf(path, side).map((item) => (oid === null ? item : { ...item, oid })))
+  }
+  return await writeTree(writer, items)
 }
 
 /** What git can say of one side: nothing about folders, and of modes only whether the owner may run it. */

@@ -9,6 +9,9 @@ import { run } from '../base/process.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { openStore, type Store } from '../store/index.ts'
 import { aDispatch } from '../store/testing.ts'
+import { realDisk } from './disk.ts'
+import type { Manifest } from './manifest.ts'
+import { SavedManifests } from './saved.ts'
 import { createChangesets, type Changesets, type ChangesetsOptions } from './changesets.ts'
 
 /** A project with one or more roots, a real store, and agents that write through a real kernel overlay. */
@@ -109,6 +112,12 @@ export class Bench implements AsyncDisposable {
     await this.agent(workspace, script)
     await this.changesets.capture(workspace, { final: true })
     return { id: workspace.id, workspace }
+  }
+
+  manifest(id: DispatchId): Promise<Manifest> {
+    const record = this.store.changesets.find(id)
+    if (record === null) throw new Error(`no changeset ${id}`)
+    return new SavedManifests(this.layout.changeset(record.repoId, id), realDisk).read(record.revision)
   }
 
   /** What an export would write. */
