@@ -79,7 +79,7 @@ test('a program is told on its own stderr where that is a pipe between programs,
   await using ground = await makeGround()
   const host = await detectHost(ground.dataDir)
   const hold = (name: string) =>
-    `node -e 'const net = require("net"), fs = require("fs"); net.createServer().listen(0, "127.0.0.1", function () { const at = this.address().port; const c = net.connect(at, "127.0.0.1", () => fs.writeFileSync(process.env.HOME + "/${name}", c.localPort + " " + at + " ")); setInterval(() => fs.existsSync(process.env.HOME + "/go") && process.exit(), 10) })'`
+    `node -e 'const net = require("net"), fs = require("fs"); net.createServer().listen(0, "127.0.0.1", function () { const at = this.address().port; const file = process.env.HOME + "/${name}"; const c = net.connect(at, "127.0.0.1", () => (fs.writeFileSync(file + ".part", c.localPort + " " + at), fs.renameSync(file + ".part", file))); setInterval(() => fs.existsSync(process.env.HOME + "/go") && process.exit(), 10) })'`
   const script = [
     `${hold('pipe')} 2>&1 | sed 's/^/told: /' &`,
     // Open for reading only, and a named pipe that leads elsewhere: ways to have us write in the agent's place.
