@@ -1,5 +1,16 @@
 import { randomBytes } from 'node:crypto'
-import { constants, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { open, readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 
@@ -25,6 +36,24 @@ function makeDir(path: string): NodeJS.ErrnoException | null {
   } catch (error) {
     const facts = statSync(path, { throwIfNoEntry: false })
     return facts?.isDirectory() ? null : (error as NodeJS.ErrnoException)
+  }
+}
+
+/**
+ * A small file that an agent's start waits for, at once: trips to the thread pool take ten times as long. Null where it
+ * is none: in a repository there may be a pipe, which is not waited at.
+ */
+export function readSmallFile(path: string, mostBytes = 65_536): string | null {
+  try {
+    const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+    try {
+      const facts = fstatSync(file)
+      return facts.isFile() && facts.size <= mostBytes ? readFileSync(file, 'utf8') : null
+    } finally {
+      closeSync(file)
+    }
+  } catch {
+    return null
   }
 }
 

@@ -3,7 +3,7 @@ import { layout } from '../base/paths.ts'
 import { ensureRuntimeDir, leaveRuntimeDir } from '../base/runtime.ts'
 import { createChangesets } from '../changeset/index.ts'
 import { loadConfig } from '../policy/index.ts'
-import { detectHost, type HostFacts } from '../sandbox/index.ts'
+import { currentHost, detectHost, type HostFacts } from '../sandbox/index.ts'
 import { openStore } from '../store/index.ts'
 import type { Parts } from './parts.ts'
 
@@ -37,7 +37,7 @@ export async function openParts(places: {
       records: store.changesets,
       protectedPaths: (roots) => protectedPaths(configDir, roots),
     }),
-    host: () => (host ??= detectHost(dataDir)),
+    host: () => (host = host?.then((facts) => currentHost(facts, dataDir)) ?? detectHost(dataDir)),
     async [Symbol.asyncDispose]() {
       await store.close()
       await leaveRuntimeDir(dataDir, runtime)

@@ -14,6 +14,6 @@ export type Parts = {
   readonly runtime: string
   readonly store: Store
   readonly changesets: Changesets
-  /** What this host can do; found out once, when first asked. */
+  /** What this host can do: found out when first asked, and what is to be hidden of it whenever that changed. */
   readonly host: () => Promise<HostFacts>
 }

@@ -11,7 +11,6 @@ import {
   describeDriver,
   disposeWorkspace,
   expireArchive,
-  giveIdentity,
   syncInvocation,
   updateInvocation,
 } from '../workspace/index.ts'
@@ -42,7 +41,7 @@ import { isSpokenTo, speechOf } from './speech.ts'
 import { prepareTrust } from './trust.ts'
 import { watchTurnedAway } from './turnedAway.ts'
 import type { Spares } from './warmStart.ts'
-import { workspaceFor } from './workspaceFor.ts'
+import { introduce, workspaceFor } from './workspaceFor.ts'
 
 type Options = {
   /** Aborted to end the dispatch now; the reason is the signal we were asked by. */
@@ -148,11 +147,6 @@ function endOf(begun: Promise<object>): AsyncDisposable {
   }
 }
 
-/** Its user's name in the agent's home. At level 0 the home is the user's own. */
-async function introduce(home: string, { project, contract }: Job): Promise<void> {
-  if (project.commonDir !== null && contract.level > 0) await giveIdentity(home, project.roots[0].path)
-}
-
 type Recording = {
   readonly recorder: Recorder
   readonly seen: Observations
@@ -191,7 +185,7 @@ async function runAgent(
   // All else that the agent has to wait for happens beside the sandbox's start.
   const recording = record()
   const furnishing = furnishDoor(door, job, note)
-  const introducing = introduce(plan.request.home, job)
+  const introducing = introduce(plan.request.home, job, options.spares?.identity ?? null)
   await using _begun = endOf(Promise.allSettled([recording, furnishing, introducing]))
   const opening = OutputLog.create(layout.output(project.repoId, id))
   await using _output = endOf(opening)

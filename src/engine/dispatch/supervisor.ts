@@ -58,7 +58,7 @@ export async function superviseFromPipe(
     // Read by now, and not meant for an agent that inherits our environment.
     if (process.env['UV_THREADPOOL_SIZE'] === supervisorThreads) delete process.env['UV_THREADPOOL_SIZE']
     const { io, ...spares } = isSpokenTo(job)
-      ? { io: ways.use(await pipeIo(parts.runtime)), holder: null, door: warm.takeDoor() }
+      ? { io: ways.use(await pipeIo(parts.runtime)), ...warm.takeWithoutHolder() }
       : warm.take(job.size)
     const supervisorStartTicks = await ownStartTicks()
     // Refused where it was given up meanwhile: then nothing must start.

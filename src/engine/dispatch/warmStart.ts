@@ -3,6 +3,7 @@ import type { Door } from '../door/index.ts'
 import { SpareHolder } from '../sandbox/index.ts'
 import { spareDoor } from './agentDoor.ts'
 import { terminalIo, type AgentIo } from './agentIo.ts'
+import { readUserIdentity, type UserIdentity } from '../workspace/index.ts'
 import type { Parts } from './parts.ts'
 import { rehearse } from './rehearse.ts'
 import { makeScratch, sparePlaces } from './scratch.ts'
@@ -11,13 +12,18 @@ import type { Size } from './terminal.ts'
 const usualSize: Size = { columns: 120, rows: 40 }
 
 /** What was made before it was known for whom. */
-export type Spares = { readonly holder: SpareHolder | null; readonly door: Door | null }
+export type Spares = {
+  readonly holder: SpareHolder | null
+  readonly door: Door | null
+  readonly identity: UserIdentity | null
+}
 
 /** What a supervisor has ready before it knows its job: a terminal, a holder, and code that has run once. */
 export class WarmStart implements AsyncDisposable {
   #io: AgentIo | null = null
   #spare: SpareHolder | null = null
   #door: Door | null = null
+  #identity: UserIdentity | null = null
   readonly #places = new AsyncDisposableStack()
   #isTaken = false
   readonly #preparing: Promise<void>
@@ -37,7 +43,9 @@ export class WarmStart implements AsyncDisposable {
     this.#io = terminalIo(usualSize)
     // Beside the workspaces, so that what is made here is only renamed later.
     const scratch = this.#places.use(await makeScratch(sparePlaces(parts.layout)))
+    await this.#spare?.stage(host, parts.layout.dataDir, join(scratch.folder, 'stage'), this.#io.sandbox)
     this.#door = this.#places.use(await spareDoor(join(scratch.folder, 'door')))
+    this.#identity = await readUserIdentity()
     // More than once: only what has run some times is compiled.
     for (let round = 0; round < 3 && !this.#isTaken; round++) await rehearse(parts)
     this.#spare?.rehearse()
@@ -47,13 +55,13 @@ export class WarmStart implements AsyncDisposable {
     this.#isTaken = true
     this.#io ??= terminalIo(size)
     this.#io.resize(size)
-    return { io: this.#io, holder: this.#spare, door: this.#door }
+    return { io: this.#io, holder: this.#spare, door: this.#door, identity: this.#identity }
   }
 
   /** For an agent that is not spoken to on a terminal, and so needs another holder. */
-  takeDoor(): Door | null {
+  takeWithoutHolder(): Spares {
     this.#isTaken = true
-    return this.#door
+    return { holder: null, door: this.#door, identity: this.#identity }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

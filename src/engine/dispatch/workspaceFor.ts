@@ -1,5 +1,11 @@
 import type { Workspace } from '../base/workspace.ts'
-import { continueInvocation, enterInvocation, prepareWorkspace } from '../workspace/index.ts'
+import {
+  continueInvocation,
+  enterInvocation,
+  giveIdentity,
+  prepareWorkspace,
+  type UserIdentity,
+} from '../workspace/index.ts'
 import type { Job } from './job.ts'
 import type { Parts } from './parts.ts'
 
@@ -29,4 +35,15 @@ export function workspaceFor(
     mode,
     trusted,
   })
+}
+
+/** Its user's name in the agent's home. At level 0 the home is the user's own. */
+export async function introduce(
+  home: string,
+  { project, contract }: Job,
+  user: UserIdentity | null,
+): Promise<void> {
+  const [{ path, git }] = project.roots
+  if (project.commonDir === null || contract.level === 0) return
+  await giveIdentity(home, path, user === null || git === null ? null : { user, commonDir: git.commonDir })
 }

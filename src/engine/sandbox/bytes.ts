@@ -22,3 +22,18 @@ export function pathBytes(text: string): Buffer {
   )
   return Buffer.concat(parts)
 }
+
+/** mountinfo writes blanks, newlines and backslashes as octal. */
+export function unescapeMount(text: string): string {
+  if (!text.includes('\\')) return text
+  const bytes: number[] = []
+  const source = Buffer.from(text)
+  for (let index = 0; index < source.length; index++) {
+    const octal = source.subarray(index + 1, index + 4).toString()
+    if (source[index] === 0x5c && /^[0-7]{3}$/.test(octal)) {
+      bytes.push(Number.parseInt(octal, 8))
+      index += 3
+    } else bytes.push(source[index] ?? 0)
+  }
+  return Buffer.from(bytes).toString()
+}

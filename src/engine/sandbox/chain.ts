@@ -1,9 +1,9 @@
 import type { ChildProcess } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import type { LimitName } from '../base/sandbox.ts'
 import { descriptor } from './holder.ts'
-import { startHolder, type Descriptors, type SpareHolder } from './holderProcess.ts'
+import { pathOf, startHolder, type Descriptors, type SpareHolder } from './holderProcess.ts'
 import { keepTail, onLines } from './lines.ts'
 import type { SandboxPlan } from './plan.ts'
 
@@ -57,15 +57,6 @@ const closeOnExec = 0o2000000
 // They do not change, and looking takes as long as starting a shell. What comes later the gate finds itself.
 const hasInherited = inheritsDescriptors()
 
-/** Null where the descriptor has no path any more. */
-function pathOf(descriptor: number): string | null {
-  try {
-    return readlinkSync(`/proc/self/fd/${descriptor}`)
-  } catch {
-    return null
-  }
-}
-
 /** The processes around one agent, from our child down to the gate, and the pipes between us and them. */
 export class Chain {
   readonly pid: number
@@ -107,13 +98,26 @@ export class Chain {
     spare: SpareHolder | null = null,
   ) {
     this.#confinement = plan.confinement
-    const holder = spare?.take(plan) ?? startHolder(plan, io)
+    const terminal = plan.request.terminal ? pathOf(io.stdin) : null
+    const taken = spare?.take(plan, terminal, joinFiles, hasInherited) ?? null
+    const holder = taken?.holder ?? startHolder(plan, io)
     this.#child = holder.child
     this.pid = this.#child.pid ?? -1
     this.#readDiagnostics = keepTail(this.#child.stdio[descriptor.diagnostics] as Readable)
     this.ended = this.#waitForEnd(holder.ended)
     onLines(this.#child.stdio[descriptor.status] as Readable, (line) => this.#onStatus(line))
-    holder.charge(plan, joinFiles, plan.request.terminal ? pathOf(io.stdin) : null, hasInherited)
+    if (taken === null) holder.charge(plan, joinFiles, terminal, hasInherited)
+    else if (taken.waits) void this.#attach()
+  }
+
+  /** Where bubblewrap was started before: what it lacks. Who waits inside is told by the holder, if it is there. */
+  async #attach(): Promise<void> {
+    try {
+      await this.order('attach')
+    } catch (error) {
+      this.#failure ??= `cannot mount the workspace: ${error instanceof Error ? error.message : String(error)}`
+      this.cut()
+    }
   }
 
   get isAlive(): boolean {

@@ -15,11 +15,12 @@ export type GateQuestion = {
  * Runs inside the finished sandbox in the agent's place, with all that holds for the agent, and becomes the
  * agent when it is let go: there is no moment at which the agent runs under other rules than were probed.
  *
- * Arguments: bash cwd attempt program count (ask path)… command…
- * `bash` is empty where this is run by bash itself.
+ * Arguments: bash cwd attempt console program count (ask path)… command…
+ * `bash` is empty where this is run by bash itself. `console` is named where the gate leads a session already: the
+ * terminal it opens becomes that session's, and so the agent's.
  */
 export const gateScript = String.raw`
-bash=$1 cwd=$2 attempt=$3 program=$4 count=$5 answers= code=; shift 5
+bash=$1 cwd=$2 attempt=$3 console=$4 program=$5 count=$6 answers= code=; shift 6
 # The one attempt that needs a program of its own runs while we are waited for.
 if [ -n "$attempt" ]; then $attempt >/dev/null 2>&1 & fi
 echo here >&8
@@ -44,6 +45,7 @@ case $program in
 *) command -v "$program" >/dev/null 2>&1 || code=127 ;;
 esac
 if [ -n "$code" ]; then echo unstartable >&8; exit "$code"; fi
+if [ -n "$console" ]; then exec 4<>"$console" 5>&4 6>&4; fi
 exec <&4 >&5 2>&6 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
 # Descriptors that leaked from the host process would be doors into it. A plain shell cannot name those
 # above 9; bash can. With -p it runs nothing that the agent's environment names.
@@ -135,7 +137,11 @@ function session(plan: SandboxPlan): readonly string[] {
 const firstProcess = 1
 
 /** The gate and, as its last arguments, the agent's own command. */
-export function gateArguments(plan: SandboxPlan, closesDescriptors: boolean): readonly string[] {
+export function gateArguments(
+  plan: SandboxPlan,
+  closesDescriptors: boolean,
+  console = '',
+): readonly string[] {
   const questions = gateQuestions(plan)
   const { processes } = plan.limits
   const { bash } = plan.tools
@@ -150,13 +156,14 @@ export function gateArguments(plan: SandboxPlan, closesDescriptors: boolean): re
     // Level 0: a working directory entered before the mount would be the user's own files under it.
     plan.confinement === 'holder' ? plan.request.cwd : '',
     plan.confinement === 'holder' ? '' : `${plan.shell.unshare} -U ${plan.shell.sh} -c :`,
+    console,
     plan.request.command[0] ?? '',
     String(questions.length),
     ...questions.flatMap(({ ask, path }) => [ask, path]),
     ...(processes === null
       ? []
       : [plan.tools.prlimit ?? 'prlimit', `--nproc=${processes + firstProcess}`, '--']),
-    ...session(plan),
+    ...(console === '' ? session(plan) : []),
     ...restoredEnvironment(plan.environment),
     ...plan.request.command,
   ]

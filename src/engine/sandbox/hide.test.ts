@@ -1,10 +1,10 @@
-import { chmod, chown, link, mkdir, readdir, symlink, writeFile } from 'node:fs/promises'
+import { chmod, chown, link, lstat, mkdir, readdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import { pathBytes, pathText } from './bytes.ts'
 import { makeGround, runIn, type Ground } from './fixture.ts'
 import { withHidden } from './hide.ts'
-import { detectHost, type HostFacts } from './host.ts'
+import { currentHost, detectHost, type HostFacts } from './host.ts'
 import { planSandbox } from './plan.ts'
 
 let host: HostFacts
@@ -103,4 +103,18 @@ test('a path of any bytes comes back as it was', () => {
   }
   const mixed = `/😀/${pathText(Buffer.of(0xfe))}`
   expect(pathBytes(mixed)).toEqual(Buffer.concat([Buffer.from('/😀/'), Buffer.of(0xfe)]))
+})
+
+test('what is secret in /etc is looked for anew once a name there came or went, and not before', async () => {
+  await using ground = await makeGround()
+  expect(host.etcFolders.map(({ path }) => path)).toContain('/etc')
+  // Others may be at work in the real one.
+  const { ctimeNs } = await lstat(ground.root, { bigint: true })
+  const changed = `${ctimeNs / 1_000_000_000n}.${String(ctimeNs % 1_000_000_000n).padStart(9, '0')}0`
+  const facts = { ...host, secretPaths: [], etcFolders: [{ path: ground.root, changed }] }
+  expect(await currentHost(facts, ground.dataDir)).toBe(facts)
+  await writeFile(join(ground.root, 'new'), '')
+  const current = await currentHost(facts, ground.dataDir)
+  expect(current.secretPaths).toEqual(expect.arrayContaining(current.etcLayer?.hidden.slice() ?? []))
+  expect(current.etcFolders.map(({ path }) => path)).toContain('/etc')
 })

@@ -62,6 +62,9 @@ orders() {
         break
       done
       echo "done $id" ;;
+    attach)
+      # What was not known when bubblewrap was started. It appears inside, whose folders are shared with these.
+      . /proc/self/fd/8 && echo "done $id" || echo "failed $id" $said ;;
     tell)
       for pid in $two; do kill -s "$one" "$pid" 2>/dev/null; done
       echo "done $id" ;;
@@ -128,7 +131,7 @@ if [ -n "$terminal" ]; then exec 4<>"$terminal" 5>&4 6>&4; fi
   (orders)
   echo 'lost the process that takes orders was killed'
   kill -s KILL -- -1
-} <&3 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&- &
+} <&3 3<&- 4<&- 5<&- 6<&- 7<&- 9<&- &
 settle
 if [ -n "$seal" ]; then
   # One opened outside is not sealed: fchmod of an empty standard input would be one of the host's /dev/null.
@@ -157,8 +160,10 @@ exit 0
 
 const plainPath = /^[\w@%+=./-]+$/
 
-const isPlainRoot = ({ lower, upper, work, target }: HeldRoot) =>
-  [lower, upper, work, target].every((path) => plainPath.test(path))
+export const isPlainPath = (path: string) => plainPath.test(path)
+
+export const isPlainRoot = ({ lower, upper, work, target }: HeldRoot) =>
+  [lower, upper, work, target].every(isPlainPath)
 
 // The nodes that bubblewrap takes over.
 const deviceNodes = ['null', 'zero', 'full', 'random', 'urandom', 'tty']
@@ -171,10 +176,13 @@ export const commonMounts = ({ view, sealsDevices }: SandboxPlan): CommonMounts 
   sealsDevices,
 })
 
-const overlayLine = (owner: string, name: string | number, where: string, options: string) =>
+export const overlayLine = (owner: string, name: string | number, where: string, options: string) =>
   `orangery-${owner}-${name} ${where} overlay ${options},userxattr 0 0`
 
-const fstab = (lines: readonly string[]) => lines.map((line) => `${line}\n`).join('')
+export const overlayOptions = ({ lower, upper, work }: HeldRoot) =>
+  `lowerdir=${lower},upperdir=${upper},workdir=${work},index=off,xino=off`
+
+export const fstab = (lines: readonly string[]) => lines.map((line) => `${line}\n`).join('')
 
 /**
  * What one call of `mount` does for the holder, in the form of an fstab. It passes over what it finds mounted:
@@ -191,10 +199,7 @@ export function commonTable({ etcLayer, sealsDevices }: CommonMounts, owner: str
 export function workspaceTable(plan: SandboxPlan): string {
   const roots = plan.workspaceBy === 'kernel' ? plan.roots.filter(isPlainRoot) : []
   return fstab(
-    roots.map(({ slot, lower, upper, work, target }) => {
-      const options = `lowerdir=${lower},upperdir=${upper},workdir=${work},index=off,xino=off`
-      return overlayLine(plan.request.id, slot, target, options)
-    }),
+    roots.map((root) => overlayLine(plan.request.id, root.slot, root.target, overlayOptions(root))),
   )
 }
 
@@ -257,6 +262,13 @@ export function bubblewrapOptions(plan: SandboxPlan, terminal: string | null): r
 export const givenContents = (plan: SandboxPlan): readonly string[] =>
   plan.view.flatMap((step) => (step.kind === 'given' ? [givenFiles[step.name]] : []))
 
+export const bubblewrap = ({ tools }: SandboxPlan) => [
+  tools.bwrap ?? 'bwrap',
+  '--args',
+  String(descriptor.options),
+  '--',
+]
+
 function payload(plan: SandboxPlan, closesDescriptors: boolean): readonly string[] {
   const gate = gateArguments(plan, closesDescriptors)
   const affinity = plan.limits.affinity
@@ -266,7 +278,7 @@ function payload(plan: SandboxPlan, closesDescriptors: boolean): readonly string
     const { uid, gid } = plan.identity
     return [...pinned, plan.shell.unshare, '--user', `--map-user=${uid}`, `--map-group=${gid}`, '--', ...gate]
   }
-  return [...pinned, plan.tools.bwrap ?? 'bwrap', '--args', String(descriptor.options), '--', ...gate]
+  return [...pinned, ...bubblewrap(plan), ...gate]
 }
 
 function scopeAround(
@@ -318,12 +330,12 @@ export function holderCommand(
 /** Mounts what every sandbox has, where that was handed to it, and says so; then waits. */
 const waiting = String.raw`
 set -f
-if [ -n "$2" ]; then "$2" -i -a -T /proc/self/fd/9 && echo ready; fi
+if [ -n "$2" ]; then "$2" -i -a -T /proc/self/fd/9 && echo ready || echo bare; fi
 while [ "$go" != go ]; do read -r go <&3 || exit 0; done
 . /proc/self/fd/8
 `
 
-const quote = (text: string) => `'${text.replaceAll("'", String.raw`'\''`)}'`
+export const quote = (text: string) => `'${text.replaceAll("'", String.raw`'\''`)}'`
 
 /**
  * What the holder reads when it is told to go on, down to the agent's own command. `terminal` is the host's path

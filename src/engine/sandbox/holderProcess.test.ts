@@ -1,7 +1,10 @@
 import { openSync, closeSync, constants } from 'node:fs'
 import { createRequire } from 'node:module'
+import { join } from 'node:path'
 import { ReadStream } from 'node:tty'
+import { writeFile } from 'node:fs/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { SandboxRequest } from '../base/sandbox.ts'
 import { startSandbox } from './start.ts'
 import { makeGround, startOn, type Ground } from './fixture.ts'
 import { SpareHolder } from './holderProcess.ts'
@@ -36,7 +39,11 @@ const exists = (pid: number | undefined) => {
 }
 
 /** Runs a command on a terminal, with that spare; tells what was printed. */
-async function runOn(spare: SpareHolder, command: readonly [string, ...string[]]) {
+async function runOn(
+  spare: SpareHolder | null,
+  command: readonly [string, ...string[]],
+  { changes = {}, isStaged = false }: { changes?: Partial<SandboxRequest>; isStaged?: boolean } = {},
+) {
   const pair = native.open(80, 24)
   const slave = openSync(pair.pty, constants.O_RDWR | constants.O_NOCTTY)
   closeSync(pair.slave)
@@ -44,8 +51,13 @@ async function runOn(spare: SpareHolder, command: readonly [string, ...string[]]
   let screen = ''
   stream.on('data', (chunk) => (screen += chunk.toString()))
   stream.on('error', () => {})
-  const plan = planSandbox(ground.request(command, { terminal: true }), host)
-  await using sandbox = await startSandbox(plan, { stdin: slave, stdout: slave, stderr: slave }, { spare })
+  const io = { stdin: slave, stdout: slave, stderr: slave }
+  if (isStaged) {
+    await spare?.stage(host, ground.dataDir, join(ground.folder, 'stage'), io)
+    await expect.poll(() => spare?.isStaged, { timeout: 5000 }).toBe(true)
+  }
+  const plan = planSandbox(ground.request(command, { terminal: true, ...changes }), host)
+  await using sandbox = await startSandbox(plan, io, { spare })
   closeSync(slave)
   const { pid, probe } = sandbox
   sandbox.release()
@@ -72,6 +84,44 @@ test('a spare that does not know what the host mounted since is not used, and en
   await expect.poll(() => spare.isReady).toBe(true)
   mounts = 'after'
   const outcome = await runOn(spare, ['true'])
+  expect(outcome).toMatchObject({ exitCode: 0, probe: { ok: true } })
+  expect(outcome.pid).not.toBe(spare.pid)
+  await expect.poll(() => exists(spare.pid)).toBe(false)
+})
+
+/** What is mounted where, of which kind and with which flags, as a process inside sees it. */
+const mountsInside = (screen: string) =>
+  screen
+    .split('\r\n')
+    .filter((line) => line.includes(' - '))
+    .map((line) => {
+      const [, , , , target, flags] = line.split(' ')
+      return `${target} ${flags} ${line.split(' - ')[1]?.split(' ')[0]}`
+    })
+    .sort()
+
+test('a sandbox that stood before there was a dispatch is the same as one made for it', async (context) => {
+  if (host.etcLayer === null) return context.skip('no layer over /etc on this host')
+  await writeFile(join(ground.root, 'secret.txt'), 'hidden')
+  const show =
+    'cat /proc/self/mountinfo; id; env | sort; pwd; tty; ls -A / /home /tmp; cat secret.txt; echo $$'
+  const changes = { hide: ['secret.txt'], env: { 'ODD-NAME': "it's $HOME" } }
+  const fresh = await runOn(null, ['sh', '-c', show], { changes })
+  using spare = new SpareHolder(host, ground.dataDir)
+  const staged = await runOn(spare, ['sh', '-c', show], { changes, isStaged: true })
+  expect(staged).toMatchObject({ pid: spare.pid, exitCode: 0, probe: { ok: true } })
+  expect(staged.probe).toEqual(fresh.probe)
+  expect(mountsInside(staged.screen)).toEqual(mountsInside(fresh.screen))
+  const rest = (screen: string) => screen.split('\r\n').filter((line) => !line.includes(' - '))
+  expect(rest(staged.screen)).toEqual(rest(fresh.screen))
+  expect(staged.screen).not.toContain('hidden')
+})
+
+test('a sandbox that stood before is not used for a plan it cannot become', async (context) => {
+  if (host.etcLayer === null) return context.skip('no layer over /etc on this host')
+  using spare = new SpareHolder(host, ground.dataDir)
+  const grants = [join(ground.folder, 'data')]
+  const outcome = await runOn(spare, ['true'], { changes: { grants, secretDirs: [] }, isStaged: true })
   expect(outcome).toMatchObject({ exitCode: 0, probe: { ok: true } })
   expect(outcome.pid).not.toBe(spare.pid)
   await expect.poll(() => exists(spare.pid)).toBe(false)

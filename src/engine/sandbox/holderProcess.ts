@@ -1,10 +1,13 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { ftruncateSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
+import { ftruncateSync, mkdirSync, readFileSync, readlinkSync, writeFileSync, writeSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import { isDeepStrictEqual } from 'node:util'
+import { run } from '../base/process.ts'
+import type { SandboxIo } from '../base/sandbox.ts'
 import { pathBytes } from './bytes.ts'
 import { systemdEnvironment } from './cgroups.ts'
+import { completePlan } from './complete.ts'
 import type { HostFacts } from './host.ts'
 import {
   bubblewrapOptions,
@@ -14,14 +17,19 @@ import {
   givenContents,
   holderCommand,
   holderOrders,
+  isPlainPath,
   mountTable,
   tablePath,
   workspaceTable,
   type CommonMounts,
 } from './holder.ts'
 import { NamelessFile } from './namelessFile.ts'
-import { requireShell, type SandboxPlan } from './plan.ts'
+import { planSandbox, requireShell, type SandboxPlan } from './plan.ts'
 import { buildFilter } from './seccomp/filter.ts'
+import { attachOrders, gateOrders, stageOrders } from './stageOrders.ts'
+import { attachTable, planStage, placesOf, stagedPlan, stageTable, stepsToAdd, type Stage } from './stage.ts'
+import { usualRequest } from './usual.ts'
+import type { ViewStep } from './view.ts'
 
 export type Descriptors = { readonly stdin: number; readonly stdout: number; readonly stderr: number }
 
@@ -38,7 +46,8 @@ export class HolderProcess {
   readonly ended: Promise<string | null>
   readonly #files = new DisposableStack()
   readonly #descriptors = new Map<number, number>()
-  #isReady = false
+  readonly #said = new Set<string>()
+  readonly #ready = Promise.withResolvers<boolean>()
 
   constructor(
     [file = 'setpriv', ...args]: readonly string[],
@@ -55,13 +64,15 @@ export class HolderProcess {
     // cannot be opened again from there; a file could be, and be grown without end.
     stdio[descriptor.diagnostics] = 'pipe'
     stdio[descriptor.orders] = 'pipe'
-    stdio[descriptor.agentIn] = io?.stdin ?? 'ignore'
+    // On a terminal, which is opened by name, there is a file here until then.
+    stdio[descriptor.agentIn] = io?.stdin ?? hand()
     stdio[descriptor.agentOut] = io?.stdout ?? 'ignore'
     stdio[descriptor.agentErr] = io?.stderr ?? 'ignore'
     stdio[descriptor.gateIn] = 'pipe'
     stdio[descriptor.script] = hand()
     stdio[descriptor.options] = hand(common)
-    for (const index of [descriptor.seccomp, descriptor.script, descriptor.options])
+    const { seccomp, script, options, agentIn } = descriptor
+    for (const index of [seccomp, script, options, ...(io === null ? [agentIn] : [])])
       this.#descriptors.set(index, stdio[index] as number)
     stdio.push(...given.map(hand))
     this.child = spawn(file, args, {
@@ -75,14 +86,33 @@ export class HolderProcess {
       this.child.on('error', (error) => resolve(error.message))
       this.child.on('close', () => resolve(null))
     })
+    void this.ended.then(() => this.#ready.resolve(false))
     for (const stream of this.child.stdio) stream?.on('error', () => {})
-    const status = this.child.stdio[descriptor.status] as Readable
-    if (common !== '') status.once('data', (said: Buffer) => (this.#isReady = said.toString() === 'ready\n'))
+    if (io === null) this.#status.on('data', this.#listen)
+  }
+
+  get #status(): Readable {
+    return this.child.stdio[descriptor.status] as Readable
+  }
+
+  readonly #listen = (said: Buffer) => {
+    for (const line of said.toString().split('\n')) this.#said.add(line)
+    if (this.isReady || this.#said.has('bare')) this.#ready.resolve(this.isReady)
   }
 
   /** What every sandbox of this host has is mounted. */
   get isReady(): boolean {
-    return this.#isReady
+    return this.#said.has('ready')
+  }
+
+  /** Whether that came to be, once it is known. */
+  get ready(): Promise<boolean> {
+    return this.#ready.promise
+  }
+
+  /** Bubblewrap has been started, and somebody waits inside. */
+  get isStaged(): boolean {
+    return this.#said.has('staged')
   }
 
   get isAlive(): boolean {
@@ -96,15 +126,41 @@ export class HolderProcess {
     terminal: string | null,
     closesDescriptors: boolean,
   ): void {
+    const table = this.isReady ? workspaceTable(plan) : mountTable(plan)
+    writeFileSync(tablePath(plan.request), table, { mode: 0o600 })
+    this.#begin(plan, terminal, holderOrders(plan, joinFiles, terminal, closesDescriptors, table))
+    this.#taken()
+  }
+
+  #begin(plan: SandboxPlan, terminal: string | null, orders: string): void {
     const { seccomp } = plan
     const options = plan.confinement === 'holder' ? [] : bubblewrapOptions(plan, terminal)
-    const table = this.#isReady ? workspaceTable(plan) : mountTable(plan)
-    writeFileSync(tablePath(plan.request), table, { mode: 0o600 })
     this.#write(descriptor.seccomp, seccomp === null ? '' : buildFilter(seccomp.rules, seccomp.architecture))
     this.#write(descriptor.options, options.map((option) => `${option}\0`).join(''))
-    this.#write(descriptor.script, holderOrders(plan, joinFiles, terminal, closesDescriptors, table))
-    this.#files.dispose()
+    this.#write(descriptor.script, orders)
     this.orders.write('go\n')
+  }
+
+  #taken(): void {
+    this.#files.dispose()
+    this.#status.off('data', this.#listen)
+  }
+
+  /** Has bubblewrap started for nobody. */
+  stage(stage: Stage, owner: string): void {
+    const { root, parts, mask, table } = placesOf(stage)
+    for (const folder of [root, parts]) mkdirSync(folder, { mode: 0o700 })
+    writeFileSync(mask, '')
+    writeFileSync(table, stageTable(stage, owner), { mode: 0o600 })
+    this.#begin(stagedPlan(stage), stage.terminal, stageOrders(stage))
+  }
+
+  /** Makes what waits inside the sandbox of this plan, once it is told `attach`. */
+  attach(stage: Stage, plan: SandboxPlan, added: readonly ViewStep[], closesDescriptors: boolean): void {
+    writeFileSync(tablePath(plan.request), attachTable(stage, plan, added, hostMounts()), { mode: 0o600 })
+    this.#write(descriptor.script, attachOrders(stage, plan))
+    this.#write(descriptor.agentIn, gateOrders(plan, closesDescriptors))
+    this.#taken()
   }
 
   get orders(): Writable {
@@ -132,6 +188,15 @@ export class HolderProcess {
   }
 }
 
+/** Null where the descriptor has no path any more. */
+export function pathOf(descriptor: number): string | null {
+  try {
+    return readlinkSync(`/proc/self/fd/${descriptor}`)
+  } catch {
+    return null
+  }
+}
+
 /** A holder for exactly this plan; a terminal it opens by itself. */
 export function startHolder(plan: SandboxPlan, io: Descriptors): HolderProcess {
   const { shell, tools, limits, request } = plan
@@ -139,7 +204,7 @@ export function startHolder(plan: SandboxPlan, io: Descriptors): HolderProcess {
   return new HolderProcess(command, environmentOf(plan), request.terminal ? null : io, givenContents(plan))
 }
 
-const hostMounts = () => readFileSync('/proc/self/mountinfo', 'utf8')
+export const hostMounts = () => readFileSync('/proc/self/mountinfo', 'utf8')
 
 /**
  * A holder started before there is a dispatch, so that making namespaces is no part of the wait. Nothing of any
@@ -152,6 +217,7 @@ export class SpareHolder implements Disposable {
   readonly #common: CommonMounts
   /** There is nothing that every sandbox has. */
   readonly #isPlain: boolean
+  #stage: Stage | null = null
   #isTaken = false
 
   /** `label`: what it is known by among the processes. */
@@ -166,14 +232,47 @@ export class SpareHolder implements Disposable {
     this.#holder = new HolderProcess(command, {}, null, [], table)
   }
 
-  /** The holder, where it is as good as a new one for this plan; otherwise it ends. Asked once. */
-  take(plan: SandboxPlan): HolderProcess | null {
-    if (!this.#serves(plan)) {
+  /** Has it start bubblewrap too, for an agent on this terminal; the folder is ours until the sandbox has ended. */
+  async stage(host: HostFacts, dataDir: string, folder: string, io: SandboxIo): Promise<void> {
+    const terminal = io.stdin === 'ignore' ? null : pathOf(io.stdin)
+    if (this.#isPlain || terminal === null || ![folder, terminal].every(isPlainPath)) return
+    const plan = await completePlan(planSandbox(usualRequest(dataDir), host))
+    const stage = planStage(plan, folder, terminal)
+    mkdirSync(folder, { mode: 0o700 })
+    const made = await run(host.tools.mkfifo ?? 'mkfifo', ['-m', '600', placesOf(stage).bell])
+    // Until then it reads from where its next orders will be.
+    if (made.code !== 0 || !(await this.#holder.ready) || this.#isTaken) return
+    this.#stage = stage
+    this.#holder.stage(stage, `spare-${randomBytes(6).toString('hex')}`)
+  }
+
+  /** Whether there is nothing left to be done before there is a dispatch. */
+  get isStaged(): boolean {
+    return this.#holder.isStaged
+  }
+
+  /**
+   * The holder, told what to hold, where it is as good as a new one for this plan; otherwise it ends. Asked once.
+   * `waits`: for the order to attach it.
+   */
+  take(
+    plan: SandboxPlan,
+    terminal: string | null,
+    joinFiles: readonly string[],
+    closesDescriptors: boolean,
+  ): { readonly holder: HolderProcess; readonly waits: boolean } | null {
+    const stage = this.#stage
+    const added = stage === null ? null : stepsToAdd(stage, plan, terminal)
+    const isUsable = stage === null || (added !== null && this.#holder.isStaged)
+    if (!isUsable || !this.#serves(plan)) {
       this[Symbol.dispose]()
       return null
     }
     this.#isTaken = true
-    return this.#holder
+    const holder = this.#holder
+    if (stage !== null && added !== null) holder.attach(stage, plan, added, closesDescriptors)
+    else holder.charge(plan, joinFiles, terminal, closesDescriptors)
+    return { holder, waits: stage !== null }
   }
 
   /** What every sandbox of this host has is mounted, or there is no such thing. */

@@ -2,6 +2,7 @@ import { constants } from 'node:fs'
 import { access, mkdir, mkdtemp, readFile, rm, stat, statfs } from 'node:fs/promises'
 import { arch, platform, release } from 'node:os'
 import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { ensurePrivateDir } from '../base/files.ts'
 import { minimalEnv, run, systemFolders } from '../base/process.ts'
 import { detectCgroups, type CgroupFacts } from './cgroups.ts'
@@ -14,6 +15,8 @@ import {
   detectSecrets,
   detectSystem,
   homeAmongSystem,
+  isEtcChanged,
+  type Secrets,
   type SystemEntry,
 } from './systemView.ts'
 
@@ -64,6 +67,8 @@ export type HostFacts = {
   readonly keyLists: readonly string[]
   /** What of the system other users of this host may not read: neither may the agent, though run by root. */
   readonly secretPaths: readonly SecretPath[]
+  /** Where new ones would be, of /etc. */
+  readonly etcFolders: Secrets['etcFolders']
   /** Whether they could be looked for at all. */
   readonly secretSearch: Ability
   /** Covers those of /etc all at once; null where such a layer cannot be mounted. */
@@ -306,7 +311,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     detectEtcFiles(),
     detectSecrets(tools.find),
   ])
-  const { secretSearch } = secrets
+  const { secretSearch, etcFolders } = secrets
   const secretPaths = [...secrets.secretPaths, ...(await homeAmongSystem(system))]
   const fuseOverlay: Ability = overlay.ok
     ? { ok: false, why: 'not needed: the kernel overlay works', fix: '' }
@@ -333,7 +338,26 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     etcFiles,
     keyLists: detectKeyLists(),
     secretPaths,
+    etcFolders,
     secretSearch,
     etcLayer,
   }
+}
+
+/**
+ * The same host as it is now. Who waits for a dispatch has looked at it long before: what other users may not read
+ * and came to /etc meanwhile is hidden too.
+ */
+export async function currentHost(facts: HostFacts, dataDir: string): Promise<HostFacts> {
+  if (!isEtcChanged(facts)) return facts
+  const [secrets, home, etcFiles] = await Promise.all([
+    detectSecrets(facts.tools.find),
+    homeAmongSystem(facts.system),
+    detectEtcFiles(),
+  ])
+  const secretPaths = [...secrets.secretPaths, ...home]
+  const isSame = isDeepStrictEqual(secretPaths, facts.secretPaths)
+  const etcLayer =
+    isSame || !facts.overlay.ok ? facts.etcLayer : await detectEtcLayer(dataDir, secretPaths, facts.tools)
+  return { ...facts, ...secrets, secretPaths, etcFiles, etcLayer }
 }

@@ -4,7 +4,7 @@ import type { ProbeCheck } from '../../shared/effective.ts'
 import { readProcess } from './chain.ts'
 import { gateQuestions } from './gate.ts'
 import type { SandboxPlan } from './plan.ts'
-import { unescapeMount } from './tree.ts'
+import { unescapeMount } from './bytes.ts'
 
 const say = (isTrue: boolean) => (isTrue ? 'yes' : 'no')
 

@@ -1,9 +1,9 @@
-import { existsSync } from 'node:fs'
+import { existsSync, lstatSync } from 'node:fs'
 import { lstat, readlink, realpath, stat } from 'node:fs/promises'
 import { homedir, userInfo } from 'node:os'
 import { run, systemFolders, type RunResult } from '../base/process.ts'
 import type { Ability } from './ability.ts'
-import { pathText } from './bytes.ts'
+import { pathBytes, pathText } from './bytes.ts'
 import type { SecretPath } from './etc.ts'
 
 /** A top-level entry of the system that the agent sees read-only. */
@@ -95,15 +95,54 @@ function judgeSearch({ code, signal, stderr }: RunResult): Ability {
   }
 }
 
-export async function detectSecrets(
-  find: string | null,
-): Promise<{ readonly secretPaths: readonly SecretPath[]; readonly secretSearch: Ability }> {
+/** A folder of /etc, and when a name in it last came or went; the kernel alone sets that time. */
+type EtcFolder = { readonly path: string; readonly changed: string }
+
+export type Secrets = {
+  readonly secretPaths: readonly SecretPath[]
+  readonly secretSearch: Ability
+  readonly etcFolders: readonly EtcFolder[]
+}
+
+/** Whether a name came to /etc, or went, since they were looked for. */
+export function isEtcChanged({ etcFolders }: Pick<Secrets, 'etcFolders'>): boolean {
+  return etcFolders.some(({ path, changed }) => {
+    const facts = lstatSync(pathBytes(path), { bigint: true, throwIfNoEntry: false })
+    return facts === undefined || nanoseconds(changed) !== facts.ctimeNs
+  })
+}
+
+/** As find writes it, with ten digits behind the point. */
+function nanoseconds(time: string): bigint {
+  const [seconds = '0', fraction = ''] = time.split('.')
+  return BigInt(seconds) * 1_000_000_000n + BigInt(fraction.padEnd(9, '0').slice(0, 9))
+}
+
+export async function detectSecrets(find: string | null): Promise<Secrets> {
   if (find === null) {
     const fix = 'sudo apt install findutils'
-    return { secretPaths: [], secretSearch: { ok: false, why: 'find is not installed', fix } }
+    return {
+      secretPaths: [],
+      secretSearch: { ok: false, why: 'find is not installed', fix },
+      etcFolders: [],
+    }
   }
   const action = ['-readable', '-prune', '-printf', String.raw`%y%p\0`]
-  const etc = run(find, ['/etc', '-xdev', '!', '-type', 'l', '!', '-perm', '-o=r', ...action])
+  // Its time first: what comes while it is looked through makes it another.
+  const folders = ['-type', 'd', '-printf', String.raw`@%C@ %p\0`]
+  const etc = run(find, [
+    '/etc',
+    '-xdev',
+    ...folders,
+    ',',
+    '!',
+    '-type',
+    'l',
+    '!',
+    '-perm',
+    '-o=r',
+    ...action,
+  ])
   // Only for root: others read there what is theirs or their group's, such as the programs they work with.
   // A folder that cannot be listed but entered holds programs for everyone.
   const closed = ['(', '-type', 'd', '!', '-perm', '-o=x', '-o', '!', '-type', 'd', '!', '-perm', '-o=r', ')']
@@ -126,14 +165,21 @@ export async function detectSecrets(
         )
       : null
   const listings = await Promise.all([etc, software])
-  const secretPaths = listings
+  const lines = listings
     .flatMap((listing) => listing?.stdout.toString('latin1').split('\0') ?? [])
     .filter((line) => line !== '')
+  const read = (latin: string) => pathText(Buffer.from(latin, 'latin1'))
+  const etcFolders = lines.flatMap((line) => {
+    const [, changed, path] = /^@([\d.]+) ([^]*)$/.exec(line) ?? []
+    return changed === undefined || path === undefined ? [] : [{ path: read(path), changed }]
+  })
+  const secretPaths = lines
+    .filter((line) => !line.startsWith('@'))
     .map((line) => ({
       kind: line.startsWith('d') ? ('folder' as const) : ('file' as const),
-      path: pathText(Buffer.from(line.slice(1), 'latin1')),
+      path: read(line.slice(1)),
     }))
-  return { secretPaths, secretSearch: judgeSearch(await etc) }
+  return { secretPaths, secretSearch: judgeSearch(await etc), etcFolders }
 }
 
 const keyLists = ['/proc/keys', '/proc/key-users']

@@ -1,5 +1,6 @@
 import { readdir, readFile, readlink, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { unescapeMount } from './bytes.ts'
 import { readProcess } from './chain.ts'
 import { isInside } from './view.ts'
 
@@ -151,19 +152,4 @@ export class ProcessTree {
     )
     return found.flat()
   }
-}
-
-/** mountinfo writes blanks, newlines and backslashes as octal. */
-export function unescapeMount(text: string): string {
-  if (!text.includes('\\')) return text
-  const bytes: number[] = []
-  const source = Buffer.from(text)
-  for (let index = 0; index < source.length; index++) {
-    const octal = source.subarray(index + 1, index + 4).toString()
-    if (source[index] === 0x5c && /^[0-7]{3}$/.test(octal)) {
-      bytes.push(Number.parseInt(octal, 8))
-      index += 3
-    } else bytes.push(source[index] ?? 0)
-  }
-  return Buffer.from(bytes).toString()
 }

@@ -1,13 +1,26 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { minimalEnv, run } from '../base/process.ts'
+import { run } from '../base/process.ts'
+import {
+  gitEnvironment,
+  identityIn,
+  settingsFrom,
+  type IdentitySettings,
+  type UserIdentity,
+} from './userIdentity.ts'
 
 /**
  * Lets an agent commit as its user: name and address, as the user's own git sees them in this root, go into
  * the agent's home, and nothing else of the user's configuration. What the agent has there already stays.
  */
-export async function giveIdentity(home: string, root: string): Promise<void> {
-  const config = identityConfig(await readIdentity(root))
+export async function giveIdentity(
+  home: string,
+  root: string,
+  /** Spares asking git, where it would say the same. */
+  known: { readonly user: UserIdentity; readonly commonDir: string } | null = null,
+): Promise<void> {
+  const settings = known === null ? null : identityIn(known.commonDir, known.user)
+  const config = identityConfig(settings ?? (await readIdentity(root)))
   if (config === '') return
   // Exclusive: in a home that is kept, the agent may have put a link there.
   await writeFile(join(home, '.gitconfig'), config, { flag: 'wx', mode: 0o600 }).catch(
@@ -17,28 +30,15 @@ export async function giveIdentity(home: string, root: string): Promise<void> {
   )
 }
 
-type Settings = { readonly name?: string; readonly email?: string }
-
 /** Reading configuration runs nothing. */
-async function readIdentity(cwd: string): Promise<Settings> {
-  const env: Record<string, string> = { ...minimalEnv }
-  for (const name of ['HOME', 'XDG_CONFIG_HOME']) {
-    const value = process.env[name]
-    if (value !== undefined) env[name] = value
-  }
+async function readIdentity(cwd: string): Promise<IdentitySettings> {
   const asked = ['config', '--includes', '-z', '--get-regexp', '^user\\.(name|email)$']
-  const listed = await run('git', asked, { cwd, env }).catch(() => null)
-  const settings: { name?: string; email?: string } = {}
-  for (const entry of listed?.stdout.toString().split('\0') ?? []) {
-    const match = /^user\.(name|email)\n([^]*)$/.exec(entry)
-    // The last one counts, as it does for git.
-    if (match !== null) settings[match[1] as 'name' | 'email'] = match[2] ?? ''
-  }
-  return settings
+  const listed = await run('git', asked, { cwd, env: gitEnvironment() }).catch(() => null)
+  return settingsFrom(listed?.stdout.toString().split('\0') ?? [])
 }
 
 /** Pure. */
-export function identityConfig(settings: Settings): string {
+export function identityConfig(settings: IdentitySettings): string {
   const lines = (['name', 'email'] as const).flatMap((key) => {
     const value = settings[key]
     return value === undefined || value === '' ? [] : [`\t${key} = ${quoted(value)}\n`]

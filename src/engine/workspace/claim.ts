@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs'
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -115,7 +116,7 @@ async function findLanding(
   own: DispatchId,
   paths: readonly string[],
 ): Promise<DispatchId | null> {
-  for (const name of await readdir(layout.locks).catch((): string[] => [])) {
+  for (const name of namesIn(layout.locks)) {
     const id = /^land-(.+)\.json$/.exec(name)?.[1] ?? ''
     if (!isDispatchId(id) || id === own) continue
     const noted = await readNote(layout, id)
@@ -124,6 +125,15 @@ async function findLanding(
     await rm(notePath(layout, id), { force: true })
   }
   return null
+}
+
+// Our own small folder, at once: an agent waits for this.
+function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder)
+  } catch {
+    return []
+  }
 }
 
 /** Null: it is being written just now, so it may be about anything. */

@@ -1,5 +1,6 @@
 import { readFile, realpath, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import { readSmallFile } from '../base/files.ts'
 
 /** How one folder belongs to a git repository, found without running git or reading any configuration. */
 export type GitPlace = {
@@ -72,19 +73,19 @@ async function pointsBack(gitDir: string, commonDir: string, top: string): Promi
 
 /** The commit a checkout stands on, read without running git; null where it has none or keeps refs otherwise. */
 export async function headCommit({ gitDir, commonDir }: GitPlace): Promise<string | null> {
-  let value = await readLine(join(gitDir, 'HEAD'))
+  let value = readLine(join(gitDir, 'HEAD'))
   for (let depth = 0; depth < 5 && value?.startsWith('ref: refs/') === true; depth += 1) {
     const ref = value.slice('ref: '.length)
     if (ref.includes('..')) return null
-    value = (await readLine(join(commonDir, ref))) ?? (await packedRef(commonDir, ref))
+    value = readLine(join(commonDir, ref)) ?? (await packedRef(commonDir, ref))
   }
   return value !== null && commitPattern.test(value) ? value : null
 }
 
 const commitPattern = /^([0-9a-f]{40}|[0-9a-f]{64})$/
 
-async function readLine(path: string): Promise<string | null> {
-  const text = await readFile(path, 'utf8').catch(() => null)
+function readLine(path: string): string | null {
+  const text = readSmallFile(path)
   return text === null ? null : text.replace(/\n[^]*$/, '')
 }
 

@@ -7,6 +7,7 @@ export {
   type Retired,
 } from './agents.ts'
 export { giveIdentity } from './agentIdentity.ts'
+export { readUserIdentity, type UserIdentity } from './userIdentity.ts'
 export { archiveDays, expireArchive, listArchive } from './archive.ts'
 export {
   claimLanding,

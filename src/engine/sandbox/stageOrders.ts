@@ -1,0 +1,43 @@
+import { gateArguments } from './gate.ts'
+import { bubblewrap, quote, tablePath } from './holder.ts'
+import type { SandboxPlan } from './plan.ts'
+import { placeInStage, placesOf, type Stage } from './stage.ts'
+
+/** Stands inside a sandbox of nobody's, a leader of a session, until it is told what to become. */
+const stagedScript = String.raw`
+echo staged >&8
+read -r go <&6 || exit 70
+. /proc/self/fd/4
+`
+
+/** What a spare reads that is to start bubblewrap before there is a dispatch. */
+export function stageOrders(stage: Stage): string {
+  const { plan, terminal } = stage
+  const { bell, table } = placesOf(stage)
+  const { shell } = plan
+  const inside = [shell.setsid, '--', shell.sh, '-c', stagedScript]
+  const seal = plan.sealsDevices ? 'seal' : ''
+  const args = [shell.mount, '', table, '', seal, '', '--', '--', ...bubblewrap(plan), ...inside]
+  // Held open: a terminal that nobody has open has come to its end.
+  return `exec 5<>${quote(terminal)} 6<>${quote(bell)}\nhold ${args.map(quote).join(' ')}\n`
+}
+
+/** What such a spare does for a dispatch: mounts what is in the table, knows where its roots are, and rings. */
+export function attachOrders(stage: Stage, plan: SandboxPlan): string {
+  const { bell } = placesOf(stage)
+  const places = plan.roots.map(({ slot, target }) => [slot, placeInStage(stage, target)] as const)
+  const mount = [plan.shell.mount, '-i', '-a', '-T', tablePath(plan.request)].map(quote).join(' ')
+  const known = places.map(([slot, place]) => `where${slot}=${quote(place)}\n`).join('')
+  return `${known}said=$(${mount} 2>&1) && echo go >${quote(bell)}\n`
+}
+
+/** What stands inside becomes: the gate, as it would have been started by bubblewrap. */
+export function gateOrders(plan: SandboxPlan, closesDescriptors: boolean): string {
+  const { cwd } = plan.request
+  const environment = Object.entries({ ...plan.environment, PWD: cwd }).map(
+    ([name, value]) => `${name}=${value}`,
+  )
+  const gate = gateArguments(plan, closesDescriptors, '/dev/console')
+  const command = ['/usr/bin/env', '-i', ...environment, ...gate]
+  return `cd -- ${quote(cwd)} || exit 70\nexec ${command.map(quote).join(' ')}\n`
+}
