@@ -60,7 +60,7 @@ async function privateMemoryMb(marker: string): Promise<number> {
 const memory: Row = {
   name: 'memory of everything between supervisor and agent, without network',
   unit: 'MB',
-  samples: 5,
+  samples: 50,
   async prepare(scope) {
     const { ground, host } = await prepareGround(scope)
     return {
@@ -82,7 +82,7 @@ const memory: Row = {
 
 const flip: Row = {
   name: 'from a decision to its effect: read-only to writable and back on a running process tree',
-  samples: 30,
+  samples: 50,
   async prepare(scope) {
     const { ground, host } = await prepareGround(scope)
     const { sandbox } = await startOn(ground, ground.request(['sleep', '1000']), host)
@@ -107,10 +107,11 @@ const walk = 'find . -path ./.git -prune -o -type f -print0 | xargs -0 cat | wc 
 /** Tells how long it took, in nanoseconds, by a clock of its own. */
 const timedWalk = `a=$(date +%s%N); b=$(${walk}); echo $((b-a))`
 
-// One sandbox for all samples: outside, too, the second walk finds what the first has read in memory.
+// One sandbox for all samples: outside, too, the second walk finds what the first has read in memory. Both walks of
+// one sample take many seconds: fifty of them (`--samples 50`) take a quarter of an hour.
 const reading: Row = {
   name: 'walking and reading a tree of 200,000 files inside, against outside, both not for the first time',
-  samples: 5,
+  samples: 11,
   async prepare(scope) {
     const root = await tree(200_000)
     const { ground, host } = await prepareGround(scope)

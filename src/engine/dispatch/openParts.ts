@@ -37,7 +37,8 @@ export async function openParts(places: {
       records: store.changesets,
       protectedPaths: (roots) => protectedPaths(configDir, roots),
     }),
-    host: () => (host = host?.then((facts) => currentHost(facts, dataDir)) ?? detectHost(dataDir)),
+    host: () => (host ??= detectHost(dataDir)),
+    hostNow: () => (host = (host ?? detectHost(dataDir)).then((facts) => currentHost(facts, dataDir))),
     async [Symbol.asyncDispose]() {
       await store.close()
       await leaveRuntimeDir(dataDir, runtime)

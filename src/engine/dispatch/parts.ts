@@ -14,6 +14,8 @@ export type Parts = {
   readonly runtime: string
   readonly store: Store
   readonly changesets: Changesets
-  /** What this host can do: found out when first asked, and what is to be hidden of it whenever that changed. */
+  /** What this host can do; found out once, when first asked. */
   readonly host: () => Promise<HostFacts>
+  /** The same, with what is to be hidden of it by now. */
+  readonly hostNow: () => Promise<HostFacts>
 }

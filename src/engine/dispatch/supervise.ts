@@ -167,7 +167,7 @@ async function runAgent(
   const { note } = recorder
   const [door, host, trust] = await Promise.all([
     doorFor(job, workspace, note, options.spares?.door),
-    parts.host(),
+    parts.hostNow(),
     prepareTrust(job, workspace.dir),
     ensurePrivateDir(homeOf(parts, job, workspace.dir)),
   ])

@@ -95,8 +95,8 @@ function judgeSearch({ code, signal, stderr }: RunResult): Ability {
   }
 }
 
-/** A folder of /etc, and when a name in it last came or went; the kernel alone sets that time. */
-type EtcFolder = { readonly path: string; readonly changed: string }
+/** A folder of /etc, and when a name in it last came or went, in milliseconds; the kernel alone sets that time. */
+type EtcFolder = { readonly path: string; readonly changed: number }
 
 export type Secrets = {
   readonly secretPaths: readonly SecretPath[]
@@ -104,18 +104,13 @@ export type Secrets = {
   readonly etcFolders: readonly EtcFolder[]
 }
 
-/** Whether a name came to /etc, or went, since they were looked for. */
+/** Whether a name came to /etc, or went, since they were looked for. At once: an agent waits for this. */
 export function isEtcChanged({ etcFolders }: Pick<Secrets, 'etcFolders'>): boolean {
   return etcFolders.some(({ path, changed }) => {
-    const facts = lstatSync(pathBytes(path), { bigint: true, throwIfNoEntry: false })
-    return facts === undefined || nanoseconds(changed) !== facts.ctimeNs
+    const facts = lstatSync(pathBytes(path), { throwIfNoEntry: false })
+    // Such numbers tell microseconds apart.
+    return facts === undefined || Math.abs(facts.ctimeMs - changed) > 0.001
   })
-}
-
-/** As find writes it, with ten digits behind the point. */
-function nanoseconds(time: string): bigint {
-  const [seconds = '0', fraction = ''] = time.split('.')
-  return BigInt(seconds) * 1_000_000_000n + BigInt(fraction.padEnd(9, '0').slice(0, 9))
 }
 
 export async function detectSecrets(find: string | null): Promise<Secrets> {
@@ -171,7 +166,9 @@ export async function detectSecrets(find: string | null): Promise<Secrets> {
   const read = (latin: string) => pathText(Buffer.from(latin, 'latin1'))
   const etcFolders = lines.flatMap((line) => {
     const [, changed, path] = /^@([\d.]+) ([^]*)$/.exec(line) ?? []
-    return changed === undefined || path === undefined ? [] : [{ path: read(path), changed }]
+    return changed === undefined || path === undefined
+      ? []
+      : [{ path: read(path), changed: Number(changed) * 1000 }]
   })
   const secretPaths = lines
     .filter((line) => !line.startsWith('@'))
