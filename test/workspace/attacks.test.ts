@@ -1,4 +1,4 @@
-import { access, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { access, mkdir, readFile, readlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { InvocationMeta } from '../../src/shared/invocation.ts'
@@ -153,6 +153,24 @@ test('history that was rewritten, or names that are no refs, land nowhere', asyn
   }
   expect(refs.stdout).not.toContain('refs/tags')
   expect(refs.stdout).not.toContain('refs/heads/agency/feature-0000')
+})
+
+test('a link in the place of its worktrees leads the host nowhere when the sandbox is discarded and restored', async () => {
+  const victim = join(bench.base, 'victim')
+  // Whatever name git has for the worktree, the victim has one too.
+  const names = ['tree', ...Array.from({ length: 40 }, (_, index) => `tree${index}`)]
+  for (const name of names) await mkdir(join(victim, name), { recursive: true })
+  const before = await fingerprint(victim)
+  const { id } = await startAndRun(`rm -rf $GIT/worktrees; ln -s ${victim} $GIT/worktrees; echo x > a.txt`)
+  const mount = meta.roots[1]?.mount
+  const planted = join(mount?.kind === 'overlay' ? mount.upper : '', 'worktrees')
+  expect(await readlink(planted)).toBe(victim)
+  await bench.client.call('agent.discard', { id })
+  // Git gives the name away, so that the restored one needs another.
+  await bench.client.call('agent.start', { worktree: 'feature' })
+  await bench.client.call('archive.restore', { id })
+  expect(await readlink(planted)).toBe(victim)
+  expect(await fingerprint(victim)).toBe(before)
 })
 
 test('a hostile checkout cannot make another repository of the user visible', async () => {

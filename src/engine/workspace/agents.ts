@@ -12,6 +12,7 @@ import { retireInvocation } from './dispose.ts'
 import { holdsMore } from './leftover.ts'
 import { findGit } from './findGit.ts'
 import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
+import { folderInside } from './pathSafety.ts'
 import { openRepository } from './repository.ts'
 import { resolveInvocation, scanInvocations } from './scan.ts'
 import { restoreWorktree } from './worktree.ts'
@@ -144,8 +145,8 @@ async function followName(
   const meta = await readInvocationMeta(layout, repoId, id).catch(() => null)
   const git = meta?.roots.find(({ path }) => path === meta.common_dir)
   if (git?.mount.kind !== 'overlay' || was === now) return
-  const folder = join(git.mount.upper, 'worktrees')
-  await rename(join(folder, was), join(folder, now)).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ENOENT') throw error
-  })
+  const folder = await folderInside(git.mount.upper, 'worktrees')
+  if (folder === null || (await folderInside(folder, was)) === null) return
+  // Whatever else the agent has put there under the new name stays, and so does its own.
+  await rename(join(folder, was), join(folder, now)).catch(() => {})
 }

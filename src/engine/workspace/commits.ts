@@ -9,8 +9,7 @@ import { withoutMarkers } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
 import type { RunResult } from '../base/process.ts'
 import type { Workspace } from '../base/workspace.ts'
-import { isInside } from './pathSafety.ts'
-import { isFolder } from './scan.ts'
+import { folderInside, isInside } from './pathSafety.ts'
 
 /**
  * Runs one command in a second sandbox that shows the same workspace as the agent had, without network, and
@@ -116,7 +115,8 @@ export async function leftGitObjects(workspace: Workspace, commonDir: string): P
     if (!isInside(commonDir, lower)) continue
     const written = mount.kind === 'overlay' ? mount.upper : mount.source
     if (mount.kind === 'bind') return written !== path
-    if (await isFolder(join(written, commonDir.slice(lower.length), 'objects'))) return true
+    if ((await folderInside(written, ...commonDir.slice(lower.length).split('/'), 'objects')) !== null)
+      return true
   }
   return false
 }

@@ -1,4 +1,4 @@
-import { realpath } from 'node:fs/promises'
+import { lstat, realpath } from 'node:fs/promises'
 import { basename, dirname, join, sep } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import { integrationTreeAbove } from './marker.ts'
@@ -6,6 +6,20 @@ import { integrationTreeAbove } from './marker.ts'
 /** Whether `inner` is `outer` or lies below it. Both are absolute and normalised. */
 export function isInside(inner: string, outer: string): boolean {
   return inner === outer || inner.startsWith(outer.endsWith(sep) ? outer : outer + sep)
+}
+
+/**
+ * A folder below one that an agent has written, or null where anything on the way is not a folder: a link there
+ * would lead us to whatever of the host's the agent chose. (escape: layer-link)
+ */
+export async function folderInside(layer: string, ...names: readonly string[]): Promise<string | null> {
+  let at = layer
+  for (const name of ['', ...names]) {
+    if (name === '..' || name.includes('/')) return null
+    at = join(at, name)
+    if ((await lstat(at).catch(() => null))?.isDirectory() !== true) return null
+  }
+  return at
 }
 
 /** Whether one of the two contains the other. */
