@@ -10,6 +10,7 @@ import {
   symlink,
   writeFile,
 } from 'node:fs/promises'
+import { watch, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -191,4 +192,29 @@ test('an approval that cannot be saved is told with the folder and the way out',
     message: expect.stringContaining(join(home, 'file')) as string,
     hint: expect.stringContaining('without --save') as string,
   })
+})
+
+test('a file that an agent overwrites while an approval is saved or revoked is not trusted with it', async () => {
+  const hostile = '{ "sandboxApprovedEscalations": [{ "agent": "*", "level": "full", "hosts": [] }] }'
+  for (const change of [
+    () => save('project', [approval('b.test')]),
+    (id: string) => revokeApproval(userConfigDir, [project], id),
+  ]) {
+    await writeFile(projectFile(), commented)
+    const { sha256 } = await trustQuestion(userConfigDir, project)
+    await trustProject(userConfigDir, project, { sha256: sha256 ?? '', by: 'person', at })
+    expect((await load()).projects[0]?.trust).toBe('trusted')
+    const [known] = (await load()).sandboxApprovedEscalations
+    const watcher = watch(project, (_event, name) => {
+      if (name !== '.orangery.json') return
+      watcher.close()
+      writeFileSync(projectFile(), hostile)
+    })
+    await change(known?.id ?? '')
+    watcher.close()
+    await writeFile(projectFile(), hostile)
+    const config = await load()
+    expect(config.projects[0]?.trust).toBe('changed')
+    expect(config.sandboxApprovedEscalations.some(({ level }) => level === 'full')).toBe(false)
+  }
 })

@@ -5,7 +5,7 @@ import { OrangeryError } from '../../../shared/errors.ts'
 import { ensurePrivateDir, writeFileAtomically } from '../../base/files.ts'
 import { createRepoLock } from '../../base/lock.ts'
 import { withListItem, withoutListItem } from './listEdit.ts'
-import { parseConfig, readConfigText, type ConfigLayer } from './read.ts'
+import { parseConfig, readConfigText, sha256Of, type ConfigLayer } from './read.ts'
 import { readProjectLayer } from './load.ts'
 import { approvalDigest, readTrust, writeTrust, type ProjectTrust } from './trust.ts'
 
@@ -68,6 +68,15 @@ async function placedIn(project: string, approvals: readonly SavedApproval[]): P
   })
 }
 
+/**
+ * What we trust after a change of ours is the text that we wrote, never what lies there by then: an agent on the real
+ * files may have been quicker. (escape: trust-after-write)
+ */
+const asWritten = (text: string, before: ConfigLayer | null): Pick<ProjectTrust, 'sha256' | 'text'> => ({
+  sha256: text === before?.text ? before.sha256 : sha256Of(text),
+  text,
+})
+
 async function saveToProject(
   userConfigDir: string,
   root: string,
@@ -81,16 +90,9 @@ async function saveToProject(
   const known = records.projects[project]
   // The approval the user just gave is trusted; what else an untrusted file says stays untrusted.
   if (text !== layer?.text) await writeConfig(file, text, 0o644)
-  const written = await readConfigText(file)
   const entry: ProjectTrust =
-    trust === 'trusted' && written !== null
-      ? {
-          sha256: written.sha256,
-          text: written.text,
-          at: at.toISOString(),
-          by,
-          approvals: known?.approvals ?? [],
-        }
+    trust === 'trusted'
+      ? { ...asWritten(text, layer), at: at.toISOString(), by, approvals: known?.approvals ?? [] }
       : {
           sha256: known?.sha256 ?? null,
           text: known?.text ?? '',
@@ -165,20 +167,19 @@ export async function revokeApproval(
   const revoked: RevokedApproval[] = []
   const userFile = join(userConfigDir, userConfigName)
   const source = await readConfigText(userFile, { follow: true })
-  if (source !== null) revoked.push(...(await removeFrom(parseConfig(source), id)))
+  if (source !== null) revoked.push(...(await removeFrom(parseConfig(source), id)).revoked)
   const seen = new Set<string>()
   for (const root of roots) {
     const { project, layer, trust } = await readProjectLayer(userConfigDir, root)
     if (layer === null || seen.has(project)) continue
     seen.add(project)
     const removed = await removeFrom(layer, id)
-    if (removed.length === 0) continue
-    revoked.push(...removed)
+    if (removed.revoked.length === 0) continue
+    revoked.push(...removed.revoked)
     const records = await readTrust(userConfigDir)
     const known = records.projects[project]
-    const written = await readConfigText(layer.file)
-    if (known === undefined || written === null) continue
-    const text = trust === 'trusted' ? { sha256: written.sha256, text: written.text } : {}
+    if (known === undefined) continue
+    const text = trust === 'trusted' ? asWritten(removed.text, layer) : {}
     const approvals = known.approvals.filter((own) => own !== id)
     await writeTrust(userConfigDir, {
       ...records,
@@ -188,21 +189,25 @@ export async function revokeApproval(
   return revoked
 }
 
-async function removeFrom(layer: ConfigLayer, id: string): Promise<RevokedApproval[]> {
+async function removeFrom(
+  layer: ConfigLayer,
+  id: string,
+): Promise<{ readonly text: string; readonly revoked: readonly RevokedApproval[] }> {
   const list = layer.values.sandboxApprovedEscalations ?? []
   const indexes = list.flatMap((approval, index) => (approvalDigest(approval) === id ? [index] : []))
-  if (indexes.length === 0) return []
   let { text } = layer
+  if (indexes.length === 0) return { text, revoked: [] }
   for (const index of [...indexes].reverse()) {
     text = withoutListItem(text, listKey, index)
   }
   checked(layer.file, text)
   await writeConfig(layer.file, text, 0o600)
-  return indexes.map((index) => ({
+  const revoked = indexes.map((index) => ({
     file: layer.file,
     line: layer.lineOf([listKey, index]),
     approval: list[index] as SavedApproval,
   }))
+  return { text, revoked }
 }
 
 export async function trustQuestion(userConfigDir: string, root: string): Promise<TrustQuestion> {

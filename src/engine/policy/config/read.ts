@@ -29,6 +29,8 @@ export type ConfigLayer = ConfigText & {
   lineOf(path: readonly (string | number)[]): number
 }
 
+export const sha256Of = (bytes: Buffer | string): string => createHash('sha256').update(bytes).digest('hex')
+
 function unreadable(file: string, why: string, hint: string): OrangeryError {
   return new OrangeryError('config.unreadable', `${file}: ${why}`, { kind: 'input', hint })
 }
@@ -64,7 +66,7 @@ export async function readConfigText(
     }
     const bytes = await handle.readFile()
     const text = bytes.toString('utf8')
-    return { file, text, sha256: createHash('sha256').update(bytes).digest('hex') }
+    return { file, text, sha256: sha256Of(bytes) }
   } finally {
     await handle.close()
   }
