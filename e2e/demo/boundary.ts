@@ -96,9 +96,21 @@ export function boundaryDemo(
     hosts: string[],
     way: BoundaryGrant['way'],
     why: string,
+    taken: string[] = [],
   ) {
     const grants = history.get(of.id) ?? []
-    grants.push({ at: now(), from: of.boundary, to, by: 'you', why, hosts, way, request: null })
+    grants.push({
+      at: now(),
+      from: of.boundary,
+      to,
+      by: 'you',
+      why,
+      hosts,
+      taken,
+      returned: [],
+      way,
+      request: null,
+    })
     history.set(of.id, grants)
     of.boundary = to
     changed(of.id)
@@ -110,6 +122,7 @@ export function boundaryDemo(
       id: of.id,
       level: of.boundary,
       hosts: grants.at(-1)?.hosts ?? [],
+      taken: grants.at(-1)?.taken ?? [],
       running: isRunning,
       history: grants,
       requests: isRunning || answered.has(of.id) ? [request(of)] : [],
@@ -149,8 +162,11 @@ export function boundaryDemo(
       changed(of.id)
       return [done]
     },
-    'boundary.narrow': async ({ id, to, reason }) => {
-      grant(find(id), to, [], 'narrowed', reason)
+    'boundary.narrow': async ({ id, to, hosts, reason }) => {
+      const of = find(id)
+      const left = (history.get(of.id)?.at(-1)?.hosts ?? []).filter((host) => !hosts.includes(host))
+      const level = to ?? of.boundary ?? 'readonly'
+      grant(of, level, hosts.length === 0 ? [] : left, 'narrowed', reason, hosts)
       return state(find(id))
     },
     'boundary.inbox': async () =>

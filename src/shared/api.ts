@@ -345,9 +345,17 @@ export const api = {
     reference.extend({ request: z.string().optional(), message: z.string().default('') }),
     z.array(boundaryRequestSchema),
   ),
-  /** Takes rights back from a running agent. */
+  /** Takes rights back from a running agent: a level, single hosts, or both. Without `to` the level stays. */
   'boundary.narrow': procedure(
-    reference.extend({ to: boundaryLevelSchema, reason: z.string().default('') }),
+    reference
+      .extend({
+        to: boundaryLevelSchema.optional(),
+        hosts: z.array(z.string()).max(100).default([]),
+        reason: z.string().default(''),
+      })
+      .refine(({ to, hosts }) => to !== undefined || hosts.length > 0, {
+        message: 'name a level, or a host to take back',
+      }),
     boundaryStateSchema,
   ),
   /** What waits for a person, over all dispatches. */

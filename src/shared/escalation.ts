@@ -43,6 +43,10 @@ export type BoundaryRequest = z.infer<typeof boundaryRequestSchema>
 /** One change of a running dispatch's boundary, with the hosts that hold from then on. */
 export const boundaryGrantSchema = boundaryChangeSchema.extend({
   hosts: z.array(z.string()),
+  /** Hosts that a person took back, whoever allows them. */
+  taken: z.array(z.string()),
+  /** Hosts that were granted since, and count in spite of `taken`. */
+  returned: z.array(z.string()),
   way: z.enum([...answerWays, 'narrowed', 'undone']),
   request: z.string().nullable(),
 })
@@ -65,6 +69,8 @@ export const boundaryStateSchema = z.object({
   id: dispatchIdSchema,
   level: boundaryLevelSchema.nullable(),
   hosts: z.array(z.string()),
+  /** Hosts that a person took back and nobody has given again. */
+  taken: z.array(z.string()),
   running: z.boolean(),
   history: z.array(boundaryGrantSchema),
   requests: z.array(boundaryRequestSchema),

@@ -64,6 +64,8 @@ export const eventBodySchema = z.discriminatedUnion('type', [
     why: z.string(),
     /** Hosts granted from then on, beside those of the contract. */
     hosts: z.array(z.string()).optional(),
+    /** Hosts that a person took back, and that are out of reach from then on, whoever allows them. */
+    taken: z.array(z.string()).optional(),
   }),
   /** A change that did not take: `level` goes on holding. */
   z.object({

@@ -93,6 +93,18 @@ export function hostCovers(outer: HostPattern, inner: HostPattern): boolean {
   return outer.host === inner.host
 }
 
+/** Whether some host and port is stood for by both. */
+export function hostsOverlap(a: string, b: string): boolean {
+  const [one, other] = [parseHostPattern(a), parseHostPattern(b)]
+  if (one === undefined || other === undefined) return false
+  if (one.port !== null && other.port !== null && one.port !== other.port) return false
+  const [anyOne, anyOther] = [
+    { ...one, port: null },
+    { ...other, port: null },
+  ]
+  return hostCovers(anyOne, anyOther) || hostCovers(anyOther, anyOne)
+}
+
 /** Whether one of the patterns stands for `host` (itself a pattern). A text that is no pattern covers nothing. */
 export function someHostCovers(patterns: readonly string[], host: string): boolean {
   const inner = parseHostPattern(host)

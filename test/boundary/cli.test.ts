@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
+import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -103,6 +103,47 @@ test('a build that needs a host fails, the request appears, a person approves an
   // The control: without it the same build is asked about, and fails.
   expect(await place.orangery('run', ...build(3))).toMatchObject({ code: 9, stdout: 'failed\n'.repeat(3) })
   expect(reached).toHaveLength(2)
+})
+
+test('a person takes back one host of a running agent: its tunnel is cut, the other lives, and a yes brings it back', async () => {
+  const streams = new Map<string, ServerResponse>()
+  const outside = createServer((request, response) => {
+    response.write('first\n')
+    if (request.url === '/stream') streams.set(request.headers.host ?? '', response)
+    else response.end()
+  }).listen(0, '127.0.0.1')
+  scope.defer(() => (outside.closeAllConnections(), void outside.close()))
+  await once(outside, 'listening')
+  const pin = `127.0.0.1:${(outside.address() as AddressInfo).port}`
+  const pins = { 'a.test:8080': pin, 'b.test:8080': pin }
+  const spec = JSON.stringify({
+    outputs: { mode: 'restricted', allow: ['a.test:8080', 'b.test:8080'], pins },
+  })
+  const script = `
+    curl -sN http://b.test:8080/stream | sed -u 's/^/b /' &
+    curl -sN http://a.test:8080/stream; echo "cut $?"
+    until curl -sf http://a.test:8080/again; do sleep 0.3; done; echo back; wait`
+  const id = await ok('dispatch', 'spawn', `--sandbox-spec=${spec}`, '--', 'sh', '-c', script)
+  await waitUntil('both stream', async () => streams.size === 2, 60_000)
+  expect(await place.orangery('boundary', 'narrow', id, '--host', 'http://a.test')).toMatchObject({
+    code: 65,
+    stderr: expect.stringContaining('not a host'),
+  })
+  const taken = await ok('boundary', 'narrow', id, '--host', 'a.test')
+  expect(taken).toMatch(/boundary +network\ntaken back +a\.test\n[^]*a\.test taken back/)
+  expect(await inbox()).toMatchObject({ hosts: ['a.test:8080'], source: 'broker' })
+  expect(await output(id)).toMatch(/cut \d/)
+  expect(streams.get('a.test:8080')?.destroyed).toBe(true)
+  expect(await json('boundary', 'show', id)).toMatchObject({ level: 'network', taken: ['a.test'] })
+  await ok('boundary', 'approve', id)
+  await waitUntil('it is back', async () => (await output(id)).includes('back'), 60_000)
+  streams.get('b.test:8080')?.end('last\n')
+  expect((await place.orangery('dispatch', 'wait', id)).code).toBe(0)
+  expect(await output(id)).toContain('b last')
+  const { sandbox_effective: effective } = await status(id)
+  expect(effective).toMatchObject({
+    boundary_history: [{}, { to: 'network', why: 'a.test taken back' }, { to: 'network' }],
+  })
 })
 
 test('an agent asks from inside its sandbox, waits, is denied with the person’s words, asks again and is widened', async () => {

@@ -90,7 +90,15 @@ test('without its relay, or without its broker, a sandbox reaches less and never
   expect((await reach('a.example')).stdout).toBe('from outside\n')
   expect((await reach('two.wild.example')).code).toBe(6)
   expect((await reach('other.example')).code).toBe(6)
-  cell.broker.setPolicy({ mode: 'none', readOnly: false, allow: [], deny: [], pins: [] })
+  cell.broker.setPolicy({
+    mode: 'none',
+    readOnly: false,
+    allow: [],
+    deny: [],
+    pins: [],
+    taken: [],
+    returned: [],
+  })
   const before = heard.length
   for (const host of ['a.example', 'one.wild.example']) expect((await reach(host)).code).not.toBe(0)
   await cell.broker.close()

@@ -24,6 +24,7 @@ export function renderState(state: BoundaryState): string {
     ['boundary', state.level ?? '-'],
   ]
   if (state.hosts.length > 0) fields.push(['hosts', state.hosts.map(showAll).join(' ')])
+  if (state.taken.length > 0) fields.push(['taken back', state.taken.map(showAll).join(' ')])
   if (!state.running) fields.push(['running', 'no'])
   const parts = [renderFields(fields)]
   if (state.history.length > 0) {

@@ -126,8 +126,22 @@ async function deny(id: string, options: AnswerOptions) {
   report(await withClient((client) => client.call('boundary.deny', answerInput(id, options))), options)
 }
 
-async function narrow(id: string, level: string, options: Json & { readonly reason?: string }) {
-  const input = { id, to: parseBoundary(level), reason: options.reason ?? '' }
+type NarrowOptions = Json & { readonly reason?: string; readonly host?: readonly string[] }
+
+async function narrow(id: string, level: string | undefined, options: NarrowOptions) {
+  const { host: hosts = [], reason = '' } = options
+  if (level === undefined && hosts.length === 0) {
+    throw new OrangeryError('usage.narrow', `narrow ${id}: to what is missing`, {
+      kind: 'usage',
+      hint: `Name a boundary (${boundaryLevels.join(', ')}), or a host to take back with --host.`,
+    })
+  }
+  const input = {
+    id,
+    ...(level === undefined ? {} : { to: parseBoundary(level) }),
+    hosts: [...hosts],
+    reason,
+  }
   const state = await withClient((client) => client.call('boundary.narrow', input))
   if (options.json) printJson(state)
   else print(renderState(state))
@@ -212,12 +226,22 @@ export function registerBoundary(program: Command): void {
     .action(deny)
 
   boundary
-    .command('narrow <id> <level>')
+    .command('narrow <id> [level]')
     .summary('take rights back from a running agent')
-    .description('Takes rights back: a lower boundary, or the same one without the hosts that were granted.')
+    .description(
+      'Takes rights back: a lower boundary, the same one without the hosts that were granted, or single hosts, whoever allows them.',
+    )
+    .option(
+      '--host <host[:port]>',
+      'take back this host, *.HOST or a preset such as @npm, and leave the rest; repeatable',
+      gather,
+    )
     .option('--reason <text>', 'why, for the record')
     .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  orangery boundary narrow 20260128 readonly')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  orangery boundary narrow 20260128 readonly\n  orangery boundary narrow 20260128 --host telemetry.example.com',
+    )
     .action(narrow)
 
   boundary

@@ -54,4 +54,7 @@ export type NetworkPolicy = {
   readonly deny: readonly string[]
   readonly pins: Readonly<Record<string, string>>
   readonly readOnly: boolean
+  /** Taken back by a person: denied, whatever allows them, but for what is among `returned`. */
+  readonly taken: readonly string[]
+  readonly returned: readonly string[]
 }

@@ -5,7 +5,7 @@ import type { DispatchId } from '../../shared/ids.ts'
 import { Boundaries, distrustProject, loadConfig, trustProject, trustQuestion } from '../policy/index.ts'
 import { readContract } from './contractFile.ts'
 import type { Parts } from './parts.ts'
-import { hostsInFull } from './presets.ts'
+import { hostsInFull, takenInFull } from './presets.ts'
 import { speakTo } from './speak.ts'
 
 /** The escalation pipeline as a host has it: what it decides, the dispatch's supervisor carries out. */
@@ -51,9 +51,11 @@ export function boundaryHandlers(parts: Parts, find: (reference: string) => Disp
     'boundary.deny': async ({ id, request, message }, { by }) => [
       ...(await boundaries.deny(find(id), { requests: only(request), by, message })),
     ],
-    'boundary.narrow': async ({ id, to, reason }, { by }) => {
+    'boundary.narrow': async ({ id, to, hosts: named, reason }, { by }) => {
       const dispatch = find(id)
-      await boundaries.narrow(dispatch, { to, by, why: reason, way: 'narrowed' })
+      const hosts = await takenInFull(parts, dispatch, named)
+      const level = to === undefined ? {} : { to }
+      await boundaries.narrow(dispatch, { ...level, hosts, by, why: reason, way: 'narrowed' })
       return boundaries.show(dispatch)
     },
     'boundary.inbox': async () => [...boundaries.inbox()],

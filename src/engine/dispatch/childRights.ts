@@ -8,7 +8,7 @@ import { someHostCovers } from '../../shared/hosts.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { RootMode, RootModes } from '../../shared/spec.ts'
 import type { Contract } from '../base/contract.ts'
-import { currentBoundary, opensGrantedOnly } from '../policy/index.ts'
+import { currentBoundary, isTaken, opensGrantedOnly } from '../policy/index.ts'
 import { parentEnded } from '../store/index.ts'
 import { readContract } from './contractFile.ts'
 import type { Parts } from './parts.ts'
@@ -30,11 +30,15 @@ export async function rightsOf(parts: Parts, parentId: DispatchId): Promise<Cont
       ? { ...contract, boundary: now }
       : contract
   const state = parts.store.boundaries.read(parentId)
-  if (held.outputs.mode === 'none' || !opensGrantedOnly(state)) return held
-  const { hosts } = currentBoundary(state)
-  const { mode, allow } = held.outputs
-  const left = mode === 'open' ? hosts : allow.filter((host) => someHostCovers(hosts, host))
-  return { ...held, outputs: { ...held.outputs, mode: 'restricted', allow: left } }
+  const boundary = currentBoundary(state)
+  const isLeft = (host: string) => !isTaken(boundary, host)
+  // A host that is taken back is refused to who names it; who names none is held from it when he starts.
+  const { mode, ...rest } = held.outputs
+  const outputs = { ...rest, mode, allow: rest.allow.filter(isLeft), always: rest.always.filter(isLeft) }
+  if (mode === 'none' || !opensGrantedOnly(state)) return { ...held, outputs }
+  const left =
+    mode === 'open' ? boundary.hosts : outputs.allow.filter((host) => someHostCovers(boundary.hosts, host))
+  return { ...held, outputs: { ...outputs, mode: 'restricted', allow: left.filter(isLeft) } }
 }
 
 /** A parent that is just starting has no contract on disk yet; whoever spawned it may go on at once. */

@@ -4,7 +4,7 @@ import type { EventBody } from '../../shared/events.ts'
 import type { NetworkPolicy } from '../base/contract.ts'
 import { PerMinute } from '../base/perMinute.ts'
 import { proxyPort, type RunningSandbox } from '../base/sandbox.ts'
-import type { Need } from '../base/escalation.ts'
+import type { EscalationState, Need } from '../base/escalation.ts'
 import {
   plainReason,
   type Answered,
@@ -20,7 +20,9 @@ import {
   filesAt,
   loadConfig,
   networkAt,
+  networkNow,
   opensGrantedOnly,
+  stillTaken,
   wishOfNeed,
   type EffectiveConfig,
 } from '../policy/index.ts'
@@ -48,6 +50,12 @@ export function listensForHosts({ contract, card }: Pick<Job, 'contract' | 'card
 export const networkEnvironment = ({ contract }: Pick<Job, 'contract'>): Record<string, string> =>
   contract.level === 0 ? {} : proxyEnvironment(proxyPort)
 
+/** All that the records say of hosts, to tell whether it changed. */
+function reachOf(state: Pick<EscalationState, 'start' | 'grants' | 'requests'>): string {
+  const { hosts, taken, returned } = currentBoundary(state)
+  return JSON.stringify([opensGrantedOnly(state), hosts, taken, returned])
+}
+
 /** An agent that sees its last requests sees enough. */
 const mostShown = 20
 const nobodyAnswered = 'nobody answered in time'
@@ -71,7 +79,9 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   readonly #network: Network
   readonly #boundaries: Boundaries
   #level: BoundaryLevel
-  #hosts: string | null = ''
+  /** What it reaches besides the contract's hosts; null: nobody knows. */
+  #reach: string | null
+  #told: string
   #config: EffectiveConfig | undefined
   readonly #ending = new AbortController()
   readonly #permits = new PerMinute(mostPermits)
@@ -95,6 +105,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     this.#note = note
     this.#seen = seen
     this.#level = job.contract.boundary
+    this.#told = this.#reach = reachOf({ start: this.#level, grants: [], requests: [] })
     const { id, credentials, proxies } = job
     const { runtime } = parts
     const beforeDenial = (host: string, port: number | null) => this.#beforeDenial(host, port)
@@ -132,12 +143,16 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     const { contract } = this.#job
     this.#config = followed.config
     if (contract.level === 0) return
-    const policy = networkAt(contract, this.#level, [], followed.config)
+    this.#boundaries.inherit(this.#job.id)
+    const state = this.#state()
+    const policy = networkAt(contract, this.#level, [], followed.config, false, currentBoundary(state))
     // Where nothing gets out, somebody listens for which names are asked for, and wakes when one is.
     const isLazy = policy.mode === 'none' && !listensForHosts(this.#job)
     const opening = this.#network.set(policy, isLazy)
     if (isPatient || !isLazy) await opening
     else opening.catch(() => {})
+    const last = state.grants.at(-1)
+    if (last !== undefined) await this.follow(last.by, last.why)
     followed.listen(() => {
       // A config that cannot be read now changes nothing: what holds goes on holding.
       void this.#reload().catch((error: unknown) => {
@@ -151,11 +166,14 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   async #reload(): Promise<void> {
     await this.#boundaries.reconsider(this.#job.id)
     await this.#inTurn(async () => {
-      const state = this.#parts.store.boundaries.read(this.#job.id)
-      const { level, hosts } = currentBoundary(state)
-      await this.#setNetwork(await this.#policyAt(level, hosts, opensGrantedOnly(state)))
-      if (this.#config !== undefined) this.#changed(level, this.#config)
+      const state = this.#state()
+      await this.#setNetwork(await this.#policyOf(state))
+      if (this.#config !== undefined) this.#changed(currentBoundary(state).level, this.#config)
     })
+  }
+
+  #state(): EscalationState {
+    return this.#parts.store.boundaries.read(this.#job.id)
   }
 
   /** Whether something of this dispatch waits for a person's answer. */
@@ -200,14 +218,13 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     title: string,
     writable: readonly string[],
   ): Promise<{ isGranted: boolean; message: string }> {
-    const { id, contract } = this.#job
+    const { contract } = this.#job
     const config = this.#config
     // At level 0 nothing stands in its way, and so there is nothing to ask for.
     if (contract.level === 0 || config === undefined) return { isGranted: true, message: '' }
-    const state = this.#parts.store.boundaries.read(id)
-    const { level, hosts } = currentBoundary(state)
-    const network = networkAt(contract, level, hosts, config, opensGrantedOnly(state))
-    const wish = wishOfNeed(need, { level, network, writable })
+    const state = this.#state()
+    const network = networkNow(contract, state, config)
+    const wish = wishOfNeed(need, { level: currentBoundary(state).level, network, writable })
     if (wish === null) return { isGranted: true, message: '' }
     // A question that was answered before is answered again, and each is a write to the records.
     if (!this.#permits.take()) return { isGranted: false, message: 'too many questions: wait a minute' }
@@ -260,15 +277,14 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   }
 
   async #follow(by: string, why: string): Promise<void> {
-    const state = this.#parts.store.boundaries.read(this.#job.id)
-    const { level, hosts } = currentBoundary(state)
-    const grantedOnly = opensGrantedOnly(state)
-    const reach = `${grantedOnly ? 'only ' : ''}${hosts.join()}`
+    const state = this.#state()
+    const { level, hosts, taken } = currentBoundary(state)
+    const reach = reachOf(state)
     const from = this.#level
-    if (level === from && reach === this.#hosts) return
+    if (level === from && reach === this.#reach) return
     // Until it has taken in full nobody knows what holds: the next look starts from nothing.
-    this.#hosts = null
-    const policy = await this.#policyAt(level, hosts, grantedOnly)
+    this.#reach = null
+    const policy = await this.#policyOf(state)
     const files = filesAt(level)
     // What is taken away goes first, what is given comes last.
     if (files === 'ro') await this.#setNetwork(policy)
@@ -282,19 +298,17 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     }
     if (files === 'rw') await this.#setNetwork(policy)
     this.#level = level
-    this.#hosts = reach
-    if (level !== from || hosts.length > 0) {
-      this.#note({ type: 'BoundaryEscalated', from, to: level, by, why, hosts: [...hosts] })
+    this.#reach = reach
+    if (level !== from || reach !== this.#told) {
+      const gone = taken.length === 0 ? {} : { taken: stillTaken(currentBoundary(state)) }
+      this.#note({ type: 'BoundaryEscalated', from, to: level, by, why, hosts: [...hosts], ...gone })
     }
+    this.#told = reach
     if (this.#config !== undefined) this.#changed(level, this.#config)
     this.#parts.store.dispatches.setBoundary(this.#job.id, level)
   }
 
-  async #policyAt(
-    level: BoundaryLevel,
-    hosts: readonly string[],
-    grantedOnly: boolean,
-  ): Promise<NetworkPolicy> {
+  async #policyOf(state: EscalationState): Promise<NetworkPolicy> {
     const { contract } = this.#job
     const places = { userConfigDir: this.#parts.configDir, roots: contract.roots }
     const config = await loadConfig(places).catch((error: unknown) => {
@@ -304,7 +318,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
       return this.#config
     })
     this.#config = config
-    return networkAt(contract, level, hosts, config, grantedOnly)
+    return networkNow(contract, state, config)
   }
 
   async #setNetwork(policy: NetworkPolicy): Promise<void> {

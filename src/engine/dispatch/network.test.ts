@@ -32,7 +32,15 @@ test('while something goes over, the log says now and then how much, and says no
   })
   try {
     const pins = { 'a.test:7000': `127.0.0.1:${port}` }
-    await network.set({ mode: 'restricted', allow: [], deny: [], pins, readOnly: false })
+    await network.set({
+      mode: 'restricted',
+      allow: [],
+      deny: [],
+      pins,
+      readOnly: false,
+      taken: [],
+      returned: [],
+    })
     const program = connect(egressPath(runtime, id))
     program.on('error', () => {}).write('alias a.test 7000\n\0hello')
     const hosts = [{ host: 'a.test', connections: 1, bytes: 12 }]

@@ -84,6 +84,28 @@ export async function expandRules(
   }))
 }
 
+/** Hosts to take back, with presets spelled out: where a pin leads is of no interest then. */
+export async function takenInFull(
+  parts: Parts,
+  id: DispatchId,
+  rules: readonly string[],
+): Promise<readonly string[]> {
+  const { agent, roots, level } = parts.store.dispatches.get(id)
+  if (level === 0 && rules.length > 0) {
+    throw new OrangeryError('boundary.no_sandbox', `dispatch ${id}: at level 0 every host is in its reach`, {
+      kind: 'refused',
+      hint: 'End it with `orangery dispatch kill`, and start it at level 1 or above.',
+    })
+  }
+  const expansions = await expandRules(parts, { rules, agent, roots })
+  return spelledOut(rules, expansions).map((rule) => rule.split('=', 1)[0] ?? rule)
+}
+
+const spelledOut = (rules: readonly string[], expansions: readonly PresetExpansion[]): string[] => [
+  ...rules.filter((rule) => presetOf(rule) === null),
+  ...expansions.flatMap(({ hosts }) => hosts),
+]
+
 /**
  * The hosts of a request with presets spelled out, so that it shows, and grants, what they mean now. What leads into
  * the user's own network only a spawn can name: that takes a pin.
@@ -103,7 +125,7 @@ export async function hostsInFull(
       hint: `Only a spawn can allow that: --allow-host ${rule}`,
     })
   }
-  return [...rules.filter((rule) => presetOf(rule) === null), ...expansions.flatMap(({ hosts }) => hosts)]
+  return spelledOut(rules, expansions)
 }
 
 /** What each preset means here, in the report that everyone sees before anything starts. */

@@ -24,6 +24,25 @@ test('narrowing cuts the tunnels that are no longer allowed and leaves the other
   expect(again).toContain('403 Orangery')
 })
 
+test('a host that is taken back loses its open tunnels, and the others keep theirs, also where every host is open', async () => {
+  const upstream = await echo()
+  const pin = `127.0.0.1:${upstream.port}`
+  const outputs = { mode: 'open', pins: { 'a.test': pin, 'b.test': pin } } as const
+  const { path, broker: started, decisions } = await broker(outputs)
+  const [kept, cut] = [await tunnel(path, 'a.test:443'), await tunnel(path, 'b.test:443')]
+  for (const socket of [kept, cut]) {
+    socket.write('\0')
+    await readSome(socket, (text) => text.length > 0)
+  }
+  started.setPolicy(parseOutputs({ ...outputs, taken: ['b.test'] }))
+  await readAll(cut)
+  kept.write('still')
+  expect(await readSome(kept, (text) => text.length >= 5)).toBe('still')
+  expect(decisions.at(-1)).toMatchObject({ host: 'b.test', allowed: false, why: 'a person took it back' })
+  started.setPolicy(parseOutputs({ ...outputs, taken: ['b.test'], returned: ['b.test:443'] }))
+  await tunnel(path, 'b.test:443')
+})
+
 test('narrowing cuts an answer that is still being sent', async () => {
   const upstream = await listen((socket) => {
     socket.once('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nbeginning'))

@@ -119,6 +119,8 @@ const policyOf = (host: string) => ({
   allow: [{ text: host, host, wildcard: false, port: null }],
   deny: [],
   pins: [],
+  taken: [],
+  returned: [],
 })
 
 test('whatever bytes come, a question is read in full or not at all, and its answer repeats it', () => {

@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { aliasesFor, hostsFile } from './aliases.ts'
 import { normaliseHost, parseAuthority } from './names.ts'
-import { decide, parseAllowHost, parseOutputs } from './policy.ts'
+import { decide, decideName, deniedAddress, parseAllowHost, parseOutputs } from './policy.ts'
 import { anyText } from './testing/anyText.ts'
 
 const allowed = (outputs: Parameters<typeof parseOutputs>[0], host: string, port = 443) =>
@@ -39,6 +39,32 @@ describe('rules', () => {
     expect(allowed({ mode: 'open', deny: ['*.example.com'] }, 'x.example.com')).toBe(false)
     expect(allowed({ mode: 'open', deny: ['*.example.com'] }, 'x.example.org')).toBe(true)
     expect(allowed({ pins: { 'db.test': '127.0.0.1:1' }, deny: ['db.test'] }, 'db.test')).toBe(false)
+  })
+
+  test('what a person took back is denied, whatever allows it, and may be asked for again; what came back since counts', () => {
+    const taken = ['*.example.com', 'db.test:1', '192.0.2.7']
+    const all = { mode: 'open', pins: { 'db.test': '127.0.0.1:1' }, taken } as const
+    const ways = [all, { allow: ['*.example.com', 'example.com', 'db.test', '192.0.2.7'], taken }]
+    for (const outputs of ways) {
+      expect(decide(parseOutputs(outputs), { host: 'X.example.com.', port: 443 })).toMatchObject({
+        allowed: false,
+        grantable: true,
+        why: 'a person took it back',
+      })
+      expect(allowed(outputs, 'db.test', 1)).toBe(false)
+      expect(allowed(outputs, 'db.test', 2)).toBe(true)
+      expect(allowed(outputs, 'example.com')).toBe(true)
+    }
+    const given = { ...all, returned: ['x.example.com:443'] }
+    expect(allowed(given, 'x.example.com')).toBe(true)
+    expect(allowed(given, 'x.example.com', 80)).toBe(false)
+    expect(allowed({ ...given, deny: ['x.example.com'] }, 'x.example.com')).toBe(false)
+    // By its address, and for who names no port.
+    expect(deniedAddress(parseOutputs(all), '::ffff:192.0.2.7', 443)).toBe('a person took it back')
+    expect(decideName(parseOutputs(all), 'x.example.com')).toMatchObject({ grantable: true })
+    expect(aliasesFor(parseOutputs({ allow: ['a.test', 'b.test'], taken: ['a.test'] }))).toMatchObject([
+      { host: 'b.test' },
+    ])
   })
 
   test('nothing given, an empty list and the mode none all deny', () => {

@@ -31,6 +31,9 @@ export type EgressPolicy = {
   readonly allow: readonly Rule[]
   readonly deny: readonly Rule[]
   readonly pins: readonly Pin[]
+  /** What a person took back from a running agent; `returned` was granted since, and counts in spite of it. */
+  readonly taken: readonly Rule[]
+  readonly returned: readonly Rule[]
 }
 
 export type EgressDecision =
@@ -51,7 +54,15 @@ export type EgressDecision =
       readonly grantable: boolean
     }
 
-export const denyAll: EgressPolicy = { mode: 'none', readOnly: false, allow: [], deny: [], pins: [] }
+export const denyAll: EgressPolicy = {
+  mode: 'none',
+  readOnly: false,
+  allow: [],
+  deny: [],
+  pins: [],
+  taken: [],
+  returned: [],
+}
 
 function badRule(what: string, text: string, why: string): OrangeryError {
   return new OrangeryError('egress.bad_rule', `${what} "${text}": ${why}`, {
@@ -98,6 +109,8 @@ export type OutputRules = {
   readonly deny?: readonly string[] | undefined
   readonly pins?: Readonly<Record<string, string>> | undefined
   readonly read_only?: boolean | undefined
+  readonly taken?: readonly string[] | undefined
+  readonly returned?: readonly string[] | undefined
 }
 
 /** Reads `outputs` of a SandboxSpec. Lists without a mode mean `restricted`; nothing at all means `none`. */
@@ -110,6 +123,8 @@ export function parseOutputs(outputs: OutputRules | undefined): EgressPolicy {
     allow: (outputs.allow ?? []).map((text) => parseRule('allowed host', text)),
     deny: (outputs.deny ?? []).map((text) => parseRule('denied host', text)),
     pins: Object.entries(outputs.pins ?? {}).map(([key, value]) => parsePin(key, value)),
+    taken: (outputs.taken ?? []).map((text) => parseRule('host taken back', text)),
+    returned: (outputs.returned ?? []).map((text) => parseRule('host given again', text)),
   }
 }
 
@@ -142,6 +157,11 @@ function pinRank(pin: Pin): number {
   return 1 + (pin.from.wildcard ? 0 : 2) + (pin.from.port === null ? 0 : 1)
 }
 
+const takenText = 'a person took it back'
+
+const isTaken = ({ taken, returned }: EgressPolicy, target: Target): boolean =>
+  taken.some((rule) => ruleMatches(rule, target)) && !returned.some((rule) => ruleMatches(rule, target))
+
 export function decide(policy: EgressPolicy, asked: Target): EgressDecision {
   const host = normaliseHost(asked.host)
   const deny = (target: Target, why: string, grantable = false): EgressDecision => ({
@@ -154,6 +174,7 @@ export function decide(policy: EgressPolicy, asked: Target): EgressDecision {
   const target = { host, port: asked.port }
   const denied = policy.deny.find((rule) => ruleMatches(rule, target))
   if (denied !== undefined) return deny(target, `denied by the rule ${denied.text}`)
+  if (isTaken(policy, target)) return deny(target, takenText, true)
   if (policy.mode === 'none') return deny(target, 'outputs are none', true)
   const pin = policy.pins
     .filter((candidate) => pinMatches(candidate, target))
@@ -170,13 +191,18 @@ export function decide(policy: EgressPolicy, asked: Target): EgressDecision {
 export function deniedAddress(policy: EgressPolicy, address: string, port: number): string | null {
   const host = nat64Ipv4(address) ?? normaliseHost(address) ?? address
   const denied = policy.deny.find((rule) => ruleMatches(rule, { host, port }))
-  return denied === undefined ? null : `denied by the rule ${denied.text}`
+  if (denied !== undefined) return `denied by the rule ${denied.text}`
+  return isTaken(policy, { host, port }) ? takenText : null
 }
 
 /** Why none of a host's ports may be reached, for a program that names only the host. */
 export function decideName(policy: EgressPolicy, host: string): { why: string; grantable: boolean } {
   const denied = policy.deny.find((rule) => ruleMatches({ ...rule, port: null }, { host, port: 0 }))
   if (denied !== undefined) return { why: `denied by the rule ${denied.text}`, grantable: false }
+  const { taken, returned } = policy
+  const ofAnyPort = (rules: readonly Rule[]) => rules.map((rule) => ({ ...rule, port: null }))
+  const someTaken = { ...policy, taken: ofAnyPort(taken), returned: ofAnyPort(returned) }
+  if (isTaken(someTaken, { host, port: 0 })) return { why: takenText, grantable: true }
   if (policy.mode === 'none') return { why: 'outputs are none', grantable: true }
   return { why: 'not in the list of allowed hosts', grantable: true }
 }

@@ -6,8 +6,9 @@ import { someHostCovers } from '../../shared/hosts.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { Contract } from '../base/contract.ts'
 import type { Ancestor, EscalationState } from '../base/escalation.ts'
-import { networkAt } from './capabilities.ts'
-import { current, opensGrantedOnly } from './step.ts'
+import { networkNow } from './reach.ts'
+import { current } from './step.ts'
+import { isTaken } from './taken.ts'
 
 /** What an ancestor goes by besides its grants. */
 export type Bound = { readonly contract: Contract; readonly config: EffectiveConfig }
@@ -23,9 +24,8 @@ function lackedBy(ancestor: Ancestor, { to, hosts }: Wish, bounds: Bounds): stri
   if (hosts.length === 0) return null
   const bound = bounds.get(ancestor.dispatch)
   if (bound === undefined) return `${hosts.join(', ')}: what its parent may reach is not known`
-  const grantedOnly = opensGrantedOnly(ancestor)
-  const { mode, allow } = networkAt(bound.contract, now.level, now.hosts, bound.config, grantedOnly)
-  const beyond = mode === 'open' ? undefined : hosts.find((host) => !someHostCovers(allow, host))
+  const { mode, allow } = networkNow(bound.contract, ancestor, bound.config)
+  const beyond = hosts.find((host) => isTaken(now, host) || (mode !== 'open' && !someHostCovers(allow, host)))
   return beyond === undefined ? null : `${beyond}: its parent may not reach it itself`
 }
 

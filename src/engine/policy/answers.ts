@@ -2,10 +2,12 @@ import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import type { SavedApproval } from '../../shared/config.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ApprovalScope, BoundaryGrant, BoundaryRequest, TaskApproval } from '../../shared/escalation.ts'
+import { someHostCovers } from '../../shared/hosts.ts'
 import type { EscalationState } from '../base/escalation.ts'
 import { beyondAncestors } from './ancestors.ts'
 import type { EscalationContext } from './approvals.ts'
 import { narrowerBoundary, unique } from './config/narrow.ts'
+import { normalised } from './normalised.ts'
 import {
   answered,
   assertRunning,
@@ -15,8 +17,10 @@ import {
   replaceRequest,
   settle,
   type EscalationEffect,
+  type Held,
   type Step,
 } from './step.ts'
+import { nothingTaken, stillTaken, takenByEither, takingBack } from './taken.ts'
 
 export type Approving = Answering & {
   readonly scope: ApprovalScope
@@ -160,14 +164,24 @@ export function denyRequests(
 }
 
 export type Narrowing = {
-  readonly to: BoundaryLevel
+  /** Left out: the level stays. */
+  readonly to?: BoundaryLevel
+  /** Patterns of hosts to take back; none: with the level go all that were granted. */
+  readonly hosts?: readonly string[]
   readonly by: string
   readonly why: string
   /** `narrowed`: a person did it, and is asked before anything comes back. `config`: its maximum was lowered. */
   readonly way: 'narrowed' | 'config'
 }
 
-/** Takes rights back from a running agent: a lower level, or the same without the granted hosts. */
+/** What is on record of hosts taken back names them, also where who did it gave no reason. */
+function reasonOf({ why }: Narrowing, hosts: readonly string[]): string {
+  if (hosts.length === 0) return why
+  const what = `${hosts.join(', ')} taken back`
+  return why === '' ? what : `${what}: ${why}`
+}
+
+/** Takes rights back from a running agent: a lower level, the same without the granted hosts, or single hosts. */
 export function narrowBoundary(
   before: EscalationState,
   narrowing: Narrowing,
@@ -176,18 +190,26 @@ export function narrowBoundary(
   assertRunning(before)
   const state = settle(before, at)
   const now = current(state)
-  if (boundaryRank(narrowing.to) > boundaryRank(now.level)) {
-    throw new OrangeryError('boundary.not_narrower', `boundary ${narrowing.to}: wider than ${now.level}`, {
+  const { to = now.level, by, way } = narrowing
+  if (boundaryRank(to) > boundaryRank(now.level)) {
+    throw new OrangeryError('boundary.not_narrower', `boundary ${to}: wider than ${now.level}`, {
       kind: 'input',
       hint: 'Use `orangery boundary request` to widen.',
     })
   }
-  const { to, by, why, way } = narrowing
+  const going = normalised(narrowing.hosts ?? [])
+  const why = reasonOf(narrowing, going)
+  const isOfHosts = going.length > 0 && to === now.level
+  const hosts = isOfHosts ? now.hosts.filter((host) => !someHostCovers(going, host)) : []
+  // What was given again was granted, too, and goes with all that was.
+  const { taken, returned } = takingBack(isOfHosts ? now : { ...now, returned: [] }, going)
   const grant: BoundaryGrant = {
     at: at.toISOString(),
     from: now.level,
     to,
-    hosts: [],
+    hosts,
+    taken: [...taken],
+    returned: [...returned],
     by,
     why,
     way,
@@ -195,14 +217,36 @@ export function narrowBoundary(
   }
   return {
     state: { ...state, grants: [...state.grants, grant] },
-    effects: [{ kind: 'apply', to, hosts: [], by, why }],
+    effects: [{ kind: 'apply', to, hosts, by, why }],
     result: grant,
   }
 }
 
+/** What was taken from a parent is taken from who it starts then, too; null: nothing was. (escape: taken-host-by-child) */
+export function inheritTaken(state: EscalationState, at: Date): EscalationState | null {
+  const [parent] = state.ancestors
+  const above = parent === undefined ? nothingTaken : current(parent)
+  const now = current(state)
+  if (above.taken.every((host) => now.taken.includes(host))) return null
+  const { taken, returned } = state.grants.length === 0 ? above : takenByEither(now, above)
+  const inherited: BoundaryGrant = {
+    at: at.toISOString(),
+    from: now.level,
+    to: now.level,
+    hosts: [...now.hosts],
+    taken: [...taken],
+    returned: [...returned],
+    by: 'supervisor',
+    why: `${stillTaken(above).join(', ')} taken back from its parent ${parent?.dispatch}`,
+    way: 'narrowed',
+    request: null,
+  }
+  return { ...state, grants: [...state.grants, inherited] }
+}
+
 export type Undoing = {
   /** What held before, and how many grants there were with the one that failed. */
-  readonly before: { readonly level: BoundaryLevel; readonly hosts: readonly string[] }
+  readonly before: Held
   readonly grants: number
   readonly why: string
   readonly at: Date
@@ -212,12 +256,13 @@ export type Undoing = {
  * What holds once a change that did not take is taken back. Whoever decided meanwhile has the last word: what he
  * took must not come back with it. (escape: undo-after-narrowing)
  */
-function heldAfter(state: EscalationState, { before, grants }: Undoing): Undoing['before'] {
+function heldAfter(state: EscalationState, { before, grants }: Undoing): Held {
   const now = current(state)
   if (state.grants.length === grants) return before
   return {
     level: narrowerBoundary(now.level, before.level),
     hosts: now.hosts.filter((host) => before.hosts.includes(host)),
+    ...takenByEither(now, before),
   }
 }
 
@@ -234,6 +279,8 @@ export function undoGrant(
     from: now.level,
     to: held.level,
     hosts: [...held.hosts],
+    taken: [...held.taken],
+    returned: [...held.returned],
     by: 'supervisor',
     why: undoing.why,
     way: 'undone',
@@ -242,8 +289,12 @@ export function undoGrant(
   const reopened = requests.map((request): BoundaryRequest => ({ ...request, status: 'open', answer: null }))
   const left = reopened.reduce(replaceRequest, { ...state, grants: [...state.grants, undone] })
   const failed = state.grants[undoing.grants - 1]
-  const wasNarrowing = failed !== undefined && boundaryRank(failed.to) < boundaryRank(held.level)
-  if (!wasNarrowing) return left
+  if (failed === undefined) return left
+  const isHigher = boundaryRank(failed.to) < boundaryRank(held.level)
+  const isFreer =
+    failed.taken.some((host) => !held.taken.includes(host)) ||
+    held.returned.some((host) => !failed.returned.includes(host))
+  if (!isHigher && !isFreer) return left
   // What was denied only because of it is denied no more: nobody need answer that.
   const isOfIt = ({ status, source, created_at: created }: BoundaryRequest) =>
     status === 'open' && (source === 'broker' || source === 'driver') && created >= failed.at

@@ -21,6 +21,8 @@ import {
 } from '../../shared/escalation.ts'
 import { someHostCovers } from '../../shared/hosts.ts'
 import { distrustProject } from './config/edit.ts'
+import type { Held } from './step.ts'
+import { isTaken } from './taken.ts'
 import { Theatre, type Failure } from './testing.ts'
 
 type Entry = { level: BoundaryLevel; hosts: string[] }
@@ -29,6 +31,7 @@ type Command =
   | { do: 'approve'; scope: ApprovalScope }
   | { do: 'deny' }
   | { do: 'narrow'; to: BoundaryLevel }
+  | { do: 'take'; host: string }
   | { do: 'user'; entries: Entry[]; maximum: BoundaryLevel; auto: boolean }
   | { do: 'repository'; entries: Entry[] }
   | { do: 'trust'; yes: boolean }
@@ -51,6 +54,7 @@ const command: Arbitrary<Command> = oneof(
   { weight: 4, arbitrary: record({ do: constant('approve'), scope: constantFrom(...approvalScopes) }) },
   record({ do: constant('deny') }),
   record({ do: constant('narrow'), to: level }),
+  record({ do: constant('take'), host: constantFrom('a.test', 'a.test:1', '*.test') }),
   { weight: 2, arbitrary: record({ do: constant('user'), entries, maximum: level, auto: boolean() }) },
   // Nothing saved: whatever is granted then comes of the policy, or should not be.
   {
@@ -83,6 +87,9 @@ class Oracle {
   savedToProject: Entry[] = []
   task: Entry[] = []
   narrowed = false
+  /** What persons took back, and what they gave since. */
+  taken: string[] = []
+  back: string[] = []
 
   constructor(start: BoundaryLevel) {
     this.said = [{ level: start, hosts: [] }]
@@ -107,6 +114,22 @@ class Oracle {
     return reaches || (this.auto && (source === 'broker' || source === 'driver'))
   }
 
+  /** A person took rights back: from here on only a person widens. */
+  narrow(to: BoundaryLevel): void {
+    this.said = [{ level: to, hosts: [] }]
+    this.back = []
+    this.narrowed = true
+  }
+
+  /** The level stays, and so do the other hosts. */
+  take(taken: string): void {
+    const isLeft = (host: string) => !someHostCovers([taken], host)
+    this.said = this.said.map((entry) => ({ ...entry, hosts: entry.hosts.filter(isLeft) }))
+    this.back = this.back.filter(isLeft)
+    this.taken.push(taken)
+    this.narrowed = true
+  }
+
   /** What widened it was allowed by the maximum as it was then. */
   checkMaximum(before: BoundaryLevel, live: { level: BoundaryLevel }): void {
     if (boundaryRank(live.level) <= boundaryRank(before)) return
@@ -115,7 +138,11 @@ class Oracle {
     )
   }
 
-  check(live: { level: BoundaryLevel; hosts: readonly string[] }): void {
+  check(live: Held): void {
+    for (const host of ['a.test:1', 'b.test:1']) {
+      if (!someHostCovers(this.taken, host) || someHostCovers(this.back, host)) continue
+      expect(isTaken(live, host), `taken ${host}`).toBe(true)
+    }
     const widest = Math.max(...this.said.map((entry) => boundaryRank(entry.level)))
     expect(boundaryRank(live.level), `level ${live.level}`).toBeLessThanOrEqual(widest)
     const full = this.said.some((entry) => entry.level === 'full')
@@ -125,7 +152,7 @@ class Oracle {
   }
 }
 
-/** Played every time, because a run by chance may miss them: the policy's word for an agent, and past the maximum. */
+/** Played every time, because a run by chance may miss them: the policy's word for an agent, past the maximum, and for what was taken. */
 const examples: [BoundaryLevel, Command[]][] = [
   [
     'readwrite',
@@ -151,6 +178,19 @@ const examples: [BoundaryLevel, Command[]][] = [
       { do: 'approve', scope: 'once' },
     ],
   ],
+  [
+    'network',
+    [
+      { do: 'user', entries: [{ level: 'full', hosts: [] }], maximum: 'full', auto: true },
+      { do: 'take', host: '*.test' },
+      { do: 'request', to: 'network', hosts: ['a.test:1'], source: 'broker' },
+      { do: 'reconsider' },
+      { do: 'request', to: 'full', hosts: [], source: 'agent' },
+      { do: 'approve', scope: 'project' },
+      { do: 'restart' },
+      { do: 'take', host: 'a.test' },
+    ],
+  ],
 ]
 
 test('whatever the sequence of requests, saves, reloads, failures and restarts, the boundary never exceeds what a person or a config has said', async () => {
@@ -169,9 +209,8 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
         } catch (error) {
           // Refusals are answers; anything else is a fault of ours, but for the failures that we play.
           if (failing === 'overtaken' && set.failsNext === null) {
-            // A person took it all back in the middle: from here on only a person widens.
-            oracle.said = [{ level: 'readonly', hosts: [] }]
-            oracle.narrowed = true
+            // A person took it all back in the middle.
+            oracle.narrow('readonly')
           }
           if (
             !(error instanceof OrangeryError) &&
@@ -202,6 +241,7 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
               .filter(({ to }) => boundaryRank(to) <= boundaryRank(oracle.maximum))
               .map(({ to, hosts: named }) => ({ level: to, hosts: named }))
             oracle.said.push(...given)
+            oracle.back.push(...given.flatMap((entry) => entry.hosts))
             if (step.scope === 'user') oracle.user.push(...given)
             if (step.scope === 'task') oracle.task.push(...given)
             if (step.scope === 'project') oracle.savedToProject.push(...given)
@@ -213,11 +253,13 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
             break
           case 'narrow': {
             await boundaries.narrow(set.id, { to: step.to, by: 'person', why: 'test', way: 'narrowed' })
-            // It took: from here on only a person widens.
-            oracle.said = [{ level: step.to, hosts: [] }]
-            oracle.narrowed = true
+            oracle.narrow(step.to)
             break
           }
+          case 'take':
+            await boundaries.narrow(set.id, { hosts: [step.host], by: 'person', why: '', way: 'narrowed' })
+            oracle.take(step.host)
+            break
           case 'user':
             oracle.user = [...step.entries]
             oracle.auto = step.auto

@@ -16,6 +16,7 @@ import { narrowerBoundary } from './config/narrow.ts'
 import {
   approveRequests,
   denyRequests,
+  inheritTaken,
   narrowBoundary,
   undoGrant,
   type Answering,
@@ -23,8 +24,10 @@ import {
   type Narrowing,
 } from './answers.ts'
 import { isInside } from './parent.ts'
+import { normalised } from './normalised.ts'
 import { approveStanding, fileRequest, type Asking } from './escalation.ts'
-import { current, settle, type EscalationEffect, type Step } from './step.ts'
+import { current, settle, type EscalationEffect, type Held, type Step } from './step.ts'
+import { stillTaken } from './taken.ts'
 
 export type LiveChange = {
   readonly to: BoundaryLevel
@@ -104,7 +107,7 @@ async function coveredFolders(
   )
 }
 
-type Decided<T> = Step<T> & { readonly before: ReturnType<typeof current> }
+type Decided<T> = Step<T> & { readonly before: Held }
 
 /** The same denial again within this time is not even looked at: a retry loop must not become a load. */
 const denialQuietMs = 2_000
@@ -171,6 +174,7 @@ export class Boundaries {
   }
 
   async narrow(id: DispatchId, narrowing: Narrowing): Promise<BoundaryGrant> {
+    normalised(narrowing.hosts ?? [])
     // Children first: a parent that is narrowed must not go on through them.
     const failures = narrowing.way === 'narrowed' ? await this.#narrowChildren(id, narrowing) : []
     const grant = await this.#narrowOne(id, narrowing)
@@ -178,14 +182,24 @@ export class Boundaries {
     return grant
   }
 
+  /** Before a child's first instruction: what its parent was deprived of meanwhile is out of its reach as well. */
+  inherit(id: DispatchId): void {
+    this.#parts.records.change(id, (state) => ({
+      state: inheritTaken(state, this.#now()) ?? state,
+      result: null,
+    }))
+  }
+
   async #narrowChildren(id: DispatchId, { to, ...rest }: Narrowing): Promise<OrangeryError[]> {
     const failures: OrangeryError[] = []
+    const isOfHosts = (rest.hosts ?? []).length > 0
     for (const child of this.#parts.records.descendants(id)) {
       const { level, hosts } = current(this.#parts.records.read(child))
-      if (boundaryRank(level) <= boundaryRank(to) && hosts.length === 0) continue
+      const isNarrower = to === undefined || boundaryRank(level) <= boundaryRank(to)
+      if (!isOfHosts && isNarrower && hosts.length === 0) continue
       const why = `its parent ${id} was narrowed${rest.why === '' ? '' : `: ${rest.why}`}`
       try {
-        await this.#narrowOne(child, { ...rest, to: narrowerBoundary(level, to), why })
+        await this.#narrowOne(child, { ...rest, to: narrowerBoundary(level, to ?? level), why })
       } catch (error) {
         // One that has just ended has nothing left to take.
         if (!this.#parts.records.read(child).running) continue
@@ -239,11 +253,12 @@ export class Boundaries {
 
   show(id: DispatchId): BoundaryState {
     const state = settle(this.#parts.records.read(id), this.#now())
-    const { level, hosts } = current(state)
+    const now = current(state)
     return {
       id,
-      level,
-      hosts: [...hosts],
+      level: now.level,
+      hosts: [...now.hosts],
+      taken: stillTaken(now),
       running: state.running,
       history: [...state.grants],
       requests: [...state.requests],

@@ -3,6 +3,7 @@ import type { EffectiveConfig, ResolvedLevel } from '../../shared/config.ts'
 import { someHostCovers } from '../../shared/hosts.ts'
 import type { Contract, NetworkPolicy } from '../base/contract.ts'
 import { narrowerBoundary, unique } from './config/narrow.ts'
+import { nothingTaken, type Taken } from './taken.ts'
 
 /** What a running agent may do at a boundary. */
 export type Capabilities = {
@@ -60,7 +61,7 @@ export function phaseBoundary(phase: Phase | null, config: EffectiveConfig): Bou
 /**
  * What the broker lets through at a boundary. `granted` are hosts someone approved for this dispatch: they
  * hold at the boundary they were approved for, which the caller knows. `grantedOnly`: of the level's and the
- * contract's own hosts nobody said a word.
+ * contract's own hosts nobody said a word. What was taken back goes in spite of all that.
  */
 export function networkAt(
   contract: Contract,
@@ -68,6 +69,7 @@ export function networkAt(
   granted: readonly string[],
   config: EffectiveConfig,
   grantedOnly = false,
+  { taken, returned }: Taken = nothingTaken,
 ): NetworkPolicy {
   const { network } = capabilitiesOf(level, config)
   const { outputs } = contract
@@ -86,8 +88,9 @@ export function networkAt(
   const pins = Object.fromEntries(
     Object.entries(outputs.pins).filter(([host]) => reaches || someHostCovers(allow, host)),
   )
-  if (!open && allow.length === 0) return { mode: 'none', allow: [], deny, pins: {}, readOnly }
-  return { mode: open ? 'open' : 'restricted', allow, deny, pins, readOnly }
+  const rest = { deny, readOnly, taken, returned }
+  if (!open && allow.length === 0) return { mode: 'none', allow: [], pins: {}, ...rest }
+  return { mode: open ? 'open' : 'restricted', allow, pins, ...rest }
 }
 
 /** The file part of a boundary, in the words of the sandbox station. */

@@ -4,6 +4,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { SandboxSpec } from '../../shared/spec.ts'
 import type { Contract } from '../base/contract.ts'
 import { networkAt, phaseBoundary } from './capabilities.ts'
+import { nothingTaken } from './taken.ts'
 import { defaultConfig } from './config/merge.ts'
 import { resolveContract, type ContractInput } from './contract.ts'
 
@@ -137,14 +138,14 @@ describe('outputs and the boundary', () => {
   test('hosts named without a boundary are reached', () => {
     const contract = resolve(spec())
     expect(contract.boundary).toBe('network')
-    expect(reach(contract)).toEqual({ ...outputs, deny: [], readOnly: false })
+    expect(reach(contract)).toEqual({ ...outputs, deny: [], readOnly: false, ...nothingTaken })
   })
 
   test('a boundary spelled out below network keeps the named hosts behind it until it is widened', () => {
     const contract = resolve(spec({ boundary: 'readwrite' }))
     expect(reach(contract).mode).toBe('none')
     expect(reach(contract).pins).toEqual({})
-    expect(reach(contract, 'network')).toEqual({ ...outputs, deny: [], readOnly: false })
+    expect(reach(contract, 'network')).toEqual({ ...outputs, deny: [], readOnly: false, ...nothingTaken })
   })
 
   test('a read-only phase with named hosts reaches them and writes nothing', () => {
@@ -182,6 +183,7 @@ describe('outputs and the boundary', () => {
       deny: ['x.test'],
       pins: {},
       readOnly: false,
+      ...nothingTaken,
     })
     expect(networkAt(contract, 'readwrite', [], config).mode).toBe('none')
   })

@@ -1,11 +1,10 @@
 import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { BoundaryRequest, RequestSource } from '../../shared/escalation.ts'
-import { formatHostPattern, notAHost, parseHostPattern } from '../../shared/hosts.ts'
 import type { EscalationState } from '../base/escalation.ts'
 import { standingApproval, type EscalationContext } from './approvals.ts'
 import { beyondAncestors } from './ancestors.ts'
-import { unique } from './config/narrow.ts'
+import { normalised } from './normalised.ts'
 import {
   answered,
   assertRunning,
@@ -18,6 +17,7 @@ import {
   type EscalationEffect,
   type Step,
 } from './step.ts'
+import { isTaken } from './taken.ts'
 
 /** Changes below these only with thought: they are what keeps an agent from wearing a person down. */
 export const escalationLimits = {
@@ -37,18 +37,6 @@ export type Asking = {
   readonly source: RequestSource
   readonly by: string
   readonly why: string
-}
-
-function normalised(hosts: readonly string[]): string[] {
-  return unique(
-    hosts.map((text) => {
-      const pattern = parseHostPattern(text)
-      if (pattern !== undefined) return formatHostPattern(pattern)
-      throw new OrangeryError('boundary.host', `${JSON.stringify(text)}: ${notAHost(text)}`, {
-        kind: 'input',
-      })
-    }),
-  ).sort()
 }
 
 const sameWish = (
@@ -119,7 +107,7 @@ export function fileRequest(
   }
   if (
     boundaryRank(wish.to) <= boundaryRank(now.level) &&
-    wish.hosts.every((host) => now.hosts.includes(host)) &&
+    wish.hosts.every((host) => now.hosts.includes(host) && !isTaken(now, host)) &&
     !(wish.to === 'network' && wish.hosts.length === 0 && opensGrantedOnly(state))
   ) {
     const has = answered({ ...wish, status: 'approved' }, at, 'config', 'boundary', 'It has this already.')

@@ -8,6 +8,8 @@ const network: NetworkPolicy = {
   deny: ['never.test'],
   pins: {},
   readOnly: false,
+  taken: ['taken.test'],
+  returned: ['taken.test:2'],
 }
 const at = (level: 'readonly' | 'readwrite' | 'network', writable: string[] = []) => ({
   level,
@@ -43,4 +45,6 @@ test('a host that is lacking is asked for, alone where only reading is allowed, 
     hosts: ['new.test:443'],
   })
   expect(wishOfNeed(reach('never.test:443'), at('network'))).toBeNull()
+  const open = { ...at('network'), network: { ...network, mode: 'open' as const } }
+  expect(wishOfNeed(reach('taken.test:1', 'taken.test:2'), open)?.hosts).toEqual(['taken.test:1'])
 })

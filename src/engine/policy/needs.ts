@@ -3,6 +3,7 @@ import { someHostCovers } from '../../shared/hosts.ts'
 import type { NetworkPolicy } from '../base/contract.ts'
 import type { Need } from '../base/escalation.ts'
 import { filesAt } from './capabilities.ts'
+import { isTaken } from './taken.ts'
 
 export type Now = {
   readonly level: BoundaryLevel
@@ -12,8 +13,11 @@ export type Now = {
 }
 
 /** A host that is denied for good is not asked for either: nobody's yes would open it. */
-const isLacking = ({ mode, allow, deny }: NetworkPolicy, host: string): boolean =>
-  mode !== 'open' && !someHostCovers(allow, host) && !someHostCovers(deny, host)
+const isLacking = (network: NetworkPolicy, host: string): boolean => {
+  const { mode, allow, deny } = network
+  if (someHostCovers(deny, host)) return false
+  return isTaken(network, host) || (mode !== 'open' && !someHostCovers(allow, host))
+}
 
 /** What has to be asked for before a need is met; null where the boundary meets it as it is. */
 export function wishOfNeed(

@@ -5,6 +5,7 @@ import type { AnswerWay, BoundaryGrant, BoundaryRequest } from '../../shared/esc
 import type { EventBody } from '../../shared/events.ts'
 import type { EscalationState } from '../base/escalation.ts'
 import { unique } from './config/narrow.ts'
+import { givingAgain, nothingTaken, type Taken } from './taken.ts'
 
 export type EscalationEffect =
   | {
@@ -29,13 +30,15 @@ export type Step<T> = {
   readonly result: T
 }
 
+/** A level, the hosts that were granted, and those that were taken back. */
+export type Held = Taken & { readonly level: BoundaryLevel; readonly hosts: readonly string[] }
+
 /** What holds now. */
-export function current(state: Pick<EscalationState, 'start' | 'grants'>): {
-  level: BoundaryLevel
-  hosts: readonly string[]
-} {
+export function current(state: Pick<EscalationState, 'start' | 'grants'>): Held {
   const last = state.grants.at(-1)
-  return last === undefined ? { level: state.start, hosts: [] } : { level: last.to, hosts: last.hosts }
+  if (last === undefined) return { level: state.start, hosts: [], ...nothingTaken }
+  const { to, hosts, taken, returned } = last
+  return { level: to, hosts, taken, returned }
 }
 
 /**
@@ -109,12 +112,18 @@ export function granted(
   const now = current(state)
   const to = widest([now.level, ...requests.map((request) => request.to)])
   const hosts = unique([...now.hosts, ...requests.flatMap((request) => request.hosts)])
+  const { taken, returned } = givingAgain(
+    now,
+    requests.flatMap((request) => request.hosts),
+  )
   const why = unique(requests.map((request) => request.why)).join('; ')
   const grant: BoundaryGrant = {
     at: at.toISOString(),
     from: now.level,
     to,
     hosts,
+    taken: [...taken],
+    returned: [...returned],
     by,
     why,
     way,

@@ -13,7 +13,8 @@ import { Boundaries } from './boundaries.ts'
 import { trustProject, trustQuestion } from './config/edit.ts'
 import { defaultConfig } from './config/merge.ts'
 import { resolveContract } from './contract.ts'
-import { current } from './step.ts'
+import { current, type Held } from './step.ts'
+import { nothingTaken } from './taken.ts'
 
 /** `overtaken`: a person narrows it to readonly meanwhile, and then it fails. */
 export type Failure = 'before' | 'after' | 'gone' | 'overtaken'
@@ -62,7 +63,7 @@ export class Theatre implements AsyncDisposable {
     await mkdir(userConfigDir)
     const id = this.newId()
     this.addDispatch(id, project, start, agent, null)
-    const live = { level: start, hosts: [] as readonly string[] }
+    const live: { -readonly [K in keyof Held]: Held[K] } = { level: start, hosts: [], ...nothingTaken }
     const events: EventBody[] = []
     const contracts = new Map<DispatchId, Contract>([[id, contractOf(project, { boundary: start })]])
     let failure: Failure | null = null

@@ -25,11 +25,11 @@ type RequestRow = {
   expires_at: string
   answer: string | null
 }
-type GrantRow = Omit<BoundaryGrant, 'hosts' | 'from' | 'to'> & {
+type GrantHosts = 'hosts' | 'taken' | 'returned'
+type GrantRow = Omit<BoundaryGrant, GrantHosts | 'from' | 'to'> & {
   from_level: BoundaryLevel | null
   to_level: BoundaryLevel
-  hosts: string
-}
+} & Readonly<Record<GrantHosts, string>>
 type TaskRow = Omit<TaskApproval, 'hosts'> & { hosts: string }
 type DispatchRow = {
   id: DispatchId
@@ -50,11 +50,13 @@ function toRequest({ dispatch_id, to_level, hosts, answer, ...rest }: RequestRow
     answer: answer === null ? null : (JSON.parse(answer) as BoundaryRequest['answer']),
   }
 }
-const toGrant = ({ from_level, to_level, hosts, ...rest }: GrantRow): BoundaryGrant => ({
+const toGrant = ({ from_level, to_level, ...rest }: GrantRow): BoundaryGrant => ({
   ...rest,
   from: from_level,
   to: to_level,
-  hosts: JSON.parse(hosts) as string[],
+  hosts: JSON.parse(rest.hosts) as string[],
+  taken: JSON.parse(rest.taken) as string[],
+  returned: JSON.parse(rest.returned) as string[],
 })
 const toTask = (row: TaskRow): TaskApproval => ({ ...row, hosts: JSON.parse(row.hosts) as string[] })
 
@@ -69,7 +71,7 @@ function prepareStatements(sqlite: Database) {
        ORDER BY created_at, position`,
     ),
     grants: sqlite.prepare(
-      'SELECT at, from_level, to_level, hosts, by, why, way, request FROM boundary_grants WHERE dispatch_id = ? ORDER BY seq',
+      'SELECT at, from_level, to_level, hosts, taken, returned, by, why, way, request FROM boundary_grants WHERE dispatch_id = ? ORDER BY seq',
     ),
     taskApprovals: sqlite.prepare('SELECT * FROM task_approvals WHERE task = ? ORDER BY at, id'),
     allTaskApprovals: sqlite.prepare('SELECT * FROM task_approvals ORDER BY at, id'),
@@ -83,8 +85,8 @@ function prepareStatements(sqlite: Database) {
        WHERE id = @id AND dispatch_id = @dispatch`,
     ),
     insertGrant: sqlite.prepare(
-      `INSERT INTO boundary_grants (dispatch_id, at, from_level, to_level, hosts, by, why, way, request)
-       VALUES (@dispatch, @at, @from, @to, @hosts, @by, @why, @way, @request)`,
+      `INSERT INTO boundary_grants (dispatch_id, at, from_level, to_level, hosts, taken, returned, by, why, way, request)
+       VALUES (@dispatch, @at, @from, @to, @hosts, @taken, @returned, @by, @why, @way, @request)`,
     ),
     insertTask: sqlite.prepare(
       `INSERT INTO task_approvals (id, task, agent, level, hosts, by, at, revoked_at)
@@ -194,6 +196,8 @@ export class BoundaryRecords implements EscalationRecords {
         ...grant,
         dispatch: after.dispatch,
         hosts: JSON.stringify(grant.hosts),
+        taken: JSON.stringify(grant.taken),
+        returned: JSON.stringify(grant.returned),
       })
     }
     for (const approval of after.taskApprovals.slice(before.taskApprovals.length)) {

@@ -8,6 +8,8 @@ const grant = (at: string, more: Partial<BoundaryGrant>): BoundaryGrant => ({
   from: 'readwrite',
   to: 'network',
   hosts: [],
+  taken: [],
+  returned: [],
   by: 'ada',
   why: 'npm install',
   way: 'once',

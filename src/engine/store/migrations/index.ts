@@ -9,6 +9,7 @@ import { workspacesMigration } from './024-workspaces.ts'
 import { turnsMigration } from './025-turns.ts'
 import { oneWayMigration } from './026-one-way.ts'
 import { exactGuardsMigration } from './027-exact-guards.ts'
+import { takenHostsMigration } from './028-taken-hosts.ts'
 import type { Migration } from './migration.ts'
 
 /** Every step there is, in order. Numbers without a file never were a version of their own. */
@@ -24,6 +25,7 @@ export const migrations: readonly Migration[] = [
   turnsMigration,
   oneWayMigration,
   exactGuardsMigration,
+  takenHostsMigration,
 ]
 
 export const schemaVersion = Math.max(...migrations.map((migration) => migration.version))
