@@ -1,6 +1,7 @@
-import { readFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { DispatchId } from '../../src/shared/ids.ts'
 import { Bench, execute, fingerprint } from '../dispatch/harness.ts'
 
 let bench: Bench
@@ -54,6 +55,51 @@ test('a landing in two parts is one commit of both, with names of any bytes', as
   )
   expect(await git(first.tree, 'log', '--format=%s')).toMatch(/^Merge .*\nInside\nfirst\n$/)
   await expect(bench.client.call('agent.land', { id })).rejects.toMatchObject({ exitCode: 65 })
+})
+
+test('a landing whose rest was rejected, or is ignored by git, is committed and done with', async () => {
+  await writeFile(join(bench.project, '.gitignore'), '*.log\n')
+  await git(bench.project, 'add', '-A')
+  await git(bench.project, 'commit', '-qm', 'second')
+  await bench.client.call('worktree.create', { repo: bench.project, name: 'feature' })
+  const run = async (number: number) => {
+    const script = `echo ${number} > a.txt; echo ${number} > b.txt; echo x > no.log; git -c user.name=a -c user.email=a@b commit -qam Inside${number}`
+    const id = await bench.spawn(script, { worktree: 'feature' })
+    await bench.ended(id)
+    return id
+  }
+  const decide = (id: string, path: string, verdict: 'approve' | 'reject') =>
+    bench.client.call('changeset.decide', { id: id as DispatchId, path, verdict })
+
+  const one = await run(5)
+  for (const path of ['a.txt', 'b.txt', 'no.log']) await decide(one, path, 'reject')
+  for (const all of [true, false])
+    await expect(bench.client.call('agent.land', { id: one, all })).rejects.toMatchObject({
+      code: 'agent.all_rejected',
+      exitCode: 77,
+    })
+  for (const path of ['b.txt', 'no.log'])
+    await bench.client.call('changeset.decide', { id: one, path, verdict: null })
+  await decide(one, 'a.txt', 'approve')
+  expect(await bench.client.call('agent.land', { id: one })).toMatchObject({ landed: false, commit: null })
+  await decide(one, 'b.txt', 'reject')
+  await decide(one, 'no.log', 'reject')
+  const done = await bench.client.call('agent.land', { id: one })
+  expect(done).toMatchObject({ landed: true, applied: [] })
+  expect(await git(done.tree, 'log', '--format=%s')).toMatch(/^Merge .*\nInside5\nsecond\nfirst\n$/)
+  expect(await git(done.tree, 'status', '--short')).toBe('')
+  expect(await git(done.tree, 'show', 'HEAD:a.txt')).toBe('5\n')
+  expect(await bench.client.call('changeset.get', { id: one })).toMatchObject({ state: 'applied' })
+  await expect(bench.client.call('agent.land', { id: one })).rejects.toMatchObject({ exitCode: 65 })
+
+  const two = await run(6)
+  const whole = await bench.client.call('agent.land', { id: two, all: true })
+  expect(whole).toMatchObject({
+    landed: true,
+    skipped: [{ path: 'no.log' }],
+    notes: [expect.stringContaining('git ignores')],
+  })
+  expect(await git(whole.tree, 'log', '-1', '--format=%s')).toMatch(/^Merge /)
 })
 
 test('a sandbox made for one dispatch that changed nothing goes with it, and one that was there before stays', async () => {

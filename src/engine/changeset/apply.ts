@@ -22,6 +22,13 @@ export async function applyChangeset(
 ): Promise<{ result: ApplyResult; landed: readonly Landed[] }> {
   const plan = await planApply(context, record, view, options)
   refuseConflicts('apply', record.id, plan.conflicts)
+  if (plan.landed.length === 0 && isSettled(context, record, view)) {
+    context.records.transition(record.id, ['review'], 'applied', by, 'all that did not land was rejected')
+    return {
+      result: { id: record.id, state: 'applied', applied: [], skipped: [...plan.skipped] },
+      landed: [],
+    }
+  }
   if (plan.landed.length === 0 && !landsCommitsAlone(record, view)) {
     if (options.all || record.state === 'applied') {
       const result = { id: record.id, state: record.state, applied: [], skipped: [...plan.skipped] }
@@ -67,6 +74,15 @@ export async function applyChangeset(
     ...merged,
   }
   return { result, landed: plan.landed }
+}
+
+/** Part of it has landed, and the rest was said no to since: nothing is left to do but to say so. */
+function isSettled({ records }: ApplyContext, { id, state }: ChangesetRecord, view: View): boolean {
+  return (
+    state === 'review' &&
+    records.applies(id).some((each) => each.kind === 'apply' && each.state === 'committed') &&
+    stateAfter(view, new Decisions(records.decisions(id))) === 'applied'
+  )
 }
 
 /** Commits that leave every file as it was are work too: nothing is to be decided, and they land. */

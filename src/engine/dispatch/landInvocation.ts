@@ -63,14 +63,32 @@ export async function landInvocation(
     store.changesets.find(id) !== null || (await listCommits(layout, repoId, id, meta.base_commit)).length > 0
   if (!hasWork) throw nothingToLand(id)
   if (how !== 'apply') await refuseMixing(parts, id, meta)
-  const { applied, skipped, open } = await landFiles(parts, id, options, by)
+  const { applied, skipped, isDone } = await landFiles(parts, id, options, by)
   // Also what an earlier landing left uncommitted because the rest was not decided yet.
   const paths = store.changesets.find(id) === null ? [] : await parts.changesets.landedPaths(id)
+  const rest = isDone ? { open: 0, ignored: 0 } : await countRest(parts, id)
+  const open = !isDone && (rest.open > 0 || paths.length === 0)
+  if (open && rest.open + rest.ignored === 0) throw allRejected(id)
   const landed = await commitLanding({ layout, repoId, id, how: open ? 'apply' : how, paths, message })
   if (!open) await retireLanded(layout, repoId, id)
   await mirror(parts, repoId, id)
-  return { id, landed: !open, ...landed, applied, skipped }
+  const notes = [...(landed.notes ?? []), ...(!open && rest.ignored > 0 ? [ignoredStay(rest.ignored)] : [])]
+  return { id, landed: !open, ...landed, applied, skipped, ...(notes.length === 0 ? {} : { notes }) }
 }
+
+/**
+ * What of a changeset nobody has decided. Files that git ignores land only when they are asked for, so they hold
+ * nothing up: they stay in review, and in the archive with the sandbox.
+ */
+async function countRest(parts: Parts, id: DispatchId): Promise<{ open: number; ignored: number }> {
+  const { files } = await parts.changesets.get(id)
+  const left = files.filter(({ decision, refused }) => decision !== 'reject' && refused === null)
+  const ignored = left.filter((file) => file.ignored && file.decision === null).length
+  return { open: left.length - ignored, ignored }
+}
+
+const ignoredStay = (count: number): string =>
+  `${count === 1 ? 'a file that git ignores has' : `${count} files that git ignores have`} not landed; they stay in review and in the archive`
 
 /** A commit holds what was reviewed; the user's own changes in the same files are asked about before any write. */
 async function refuseMixing(parts: Parts, id: DispatchId, meta: InvocationMeta): Promise<void> {
@@ -84,15 +102,24 @@ async function refuseMixing(parts: Parts, id: DispatchId, meta: InvocationMeta):
 
 /** Lets the approved files of a changeset into the integration tree; what was applied before counts too. */
 async function landFiles(parts: Parts, id: DispatchId, options: LandOptions, by: string) {
-  if (parts.store.changesets.find(id) === null) return { applied: [], skipped: [], open: false }
-  const result = await whileLanding(parts, id, () => parts.changesets.apply(id, options, by)).catch(
-    (error: unknown) => {
-      throw error instanceof OrangeryError && error.code === 'changeset.nothing_approved'
-        ? nothingApproved(id, error)
-        : error
-    },
-  )
-  return { ...result, open: result.state !== 'applied' }
+  if (parts.store.changesets.find(id) === null) return { applied: [], skipped: [], isDone: true }
+  try {
+    const result = await whileLanding(parts, id, () => parts.changesets.apply(id, options, by))
+    return { ...result, isDone: result.state === 'applied' }
+  } catch (error) {
+    if (!(error instanceof OrangeryError) || error.code !== 'changeset.nothing_approved') throw error
+    const hasLanded = (await parts.changesets.landedPaths(id)).length > 0
+    const rest = await countRest(parts, id)
+    if (hasLanded && rest.open === 0) return { applied: [], skipped: [], isDone: false }
+    throw rest.open + rest.ignored === 0 ? allRejected(id) : nothingApproved(id, error)
+  }
+}
+
+function allRejected(id: DispatchId): OrangeryError {
+  return new OrangeryError('agent.all_rejected', `${id}: everything in it was rejected`, {
+    kind: 'refused',
+    hint: `End it with \`orangery agent discard ${id}\`, or approve something: \`orangery changeset decide ${id} --path PATH approve\`.`,
+  })
 }
 
 function nothingApproved(id: DispatchId, { code, message }: OrangeryError): OrangeryError {
