@@ -165,6 +165,11 @@ async function runAgent(
   const { id, project } = job
   const { io } = options
   const { note } = recorder
+  // The disk is the slowest of all that the agent has to wait for.
+  const recording = record()
+  recording.catch(() => {})
+  const opening = OutputLog.create(layout.output(project.repoId, id))
+  await using _output = endOf(opening)
   const [door, host, trust] = await Promise.all([
     doorFor(job, workspace, note, options.spares?.door),
     parts.hostNow(),
@@ -183,12 +188,9 @@ async function runAgent(
   await using _starting = endOf(starting)
   await Promise.race([begun.promise, starting.catch(() => {})])
   // All else that the agent has to wait for happens beside the sandbox's start.
-  const recording = record()
   const furnishing = furnishDoor(door, job, note)
   const introducing = introduce(plan.request.home, job, options.spares?.identity ?? null)
   await using _begun = endOf(Promise.allSettled([recording, furnishing, introducing]))
-  const opening = OutputLog.create(layout.output(project.repoId, id))
-  await using _output = endOf(opening)
   const following = FollowedConfig.open(configPlaces(parts, job))
   await using _followed = endOf(following)
   // Whoever asks for something before there is anybody to do it waits.

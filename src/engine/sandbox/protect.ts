@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { lstatSync, type BigIntStats } from 'node:fs'
 import { lstat, readdir, readFile, readlink } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -50,9 +51,18 @@ const rootFolders = ['.git/hooks', '.vscode']
 
 const largestHashed = 1024 * 1024
 
+/** At once: most of them are not there, and an agent waits for this. */
+function factsOf(path: string): BigIntStats | null {
+  try {
+    return lstatSync(path, { bigint: true, throwIfNoEntry: false }) ?? null
+  } catch {
+    return null
+  }
+}
+
 /** Bytes, modes and names as they are; times only where bytes are not read. */
 async function fingerprint(path: string): Promise<string> {
-  const info = await lstat(path, { bigint: true }).catch(() => null)
+  const info = factsOf(path)
   if (info === null) return 'absent'
   const kind = `${info.mode.toString(8)} ${info.uid} ${info.gid}`
   if (info.isSymbolicLink()) return `${kind} to ${await readlink(path).catch(() => '')}`
