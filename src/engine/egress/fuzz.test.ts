@@ -80,12 +80,28 @@ test('the line between relay and broker says what was asked, and no other line d
 })
 
 test('a request for another host in any disguise comes out as a request or as broken, never as something else', () => {
-  const space = fc.constantFrom(' ', '  ', '\t', ' \t', '\v', '\f', '\r')
+  const space = fc.constantFrom(
+    ' ',
+    '  ',
+    '\t',
+    ' \t',
+    '\v',
+    '\f',
+    '\r',
+    '\x1c',
+    '\x1d',
+    '\x1e',
+    '\x1f',
+    '\x85',
+    '\xa0',
+  )
   const line = fc.tuple(
-    fc.constantFrom('', '\r\n', '\n\n', '\n\r\n', ' ', '\t\n'),
+    fc.constantFrom('', '\r\n', '\n\n', '\n\r\n', ' ', '\t\n', '\x1f', '\xa0', '\x85\x1c'),
     fc.constantFrom('GET', 'get', 'POST', 'Put', 'PROPFIND', 'G_T', '~1', 'X'.repeat(300)),
     space,
-    anyText().map((path) => `/${encodeURIComponent(path.toWellFormed())}\xe4`),
+    fc
+      .tuple(anyText(), fc.constantFrom('\xe4', '\x01', '\xb5\x80'))
+      .map(([path, odd]) => `/${encodeURIComponent(path.toWellFormed())}${odd}`),
     space,
     fc.constantFrom('HTTP/1.1', 'http/1.1', 'HTTP/1.0', 'HTTP/1.1 ', 'HTTP/3.0'),
     fc.constantFrom('\r\n', '\n', '\r\r\n'),
@@ -100,6 +116,54 @@ test('a request for another host in any disguise comes out as a request or as br
   )
 })
 
+/** As Python's http.server reads a request line, with any method: split at white space, two words mean HTTP/0.9. */
+function isRequestInPython(bytes: Buffer): boolean {
+  const [line = ''] = bytes.toString('latin1').split('\n')
+  const words = line.split(new RegExp(String.raw`[\t-\r\x1c-\x20\x85\xa0]+`)).filter(Boolean)
+  if (words.length === 2) return words[0] === 'GET'
+  return words.length === 3 && /^[A-Z]{3,}$/.test(words[0] ?? '') && words[2]?.startsWith('HTTP/') === true
+}
+
+test("what Python's web server would take for a request is one or broken, whatever bytes it is made of and however cut", () => {
+  const space = fc.constantFrom(' ', '\t', '\v', '\f', '\r', '\x1c', '\x1d', '\x1e', '\x1f', '\x85', '\xa0')
+  const spaces = (minLength: number) =>
+    fc.array(space, { minLength, maxLength: 3 }).map((all) => all.join(''))
+  const part = fc.constantFrom(
+    '/',
+    'x',
+    '\0',
+    '\x01',
+    '\x7f',
+    '\x80',
+    '\xff',
+    'RTSP/1.0',
+    'HTTP/1.1',
+    '\x16\x03',
+  )
+  const line = fc.tuple(
+    spaces(0),
+    fc.constantFrom('GET', 'GET', 'POST', 'PROPFIND'),
+    spaces(1),
+    fc.array(part, { minLength: 1, maxLength: 4 }).map((parts) => parts.join('')),
+    fc.oneof(fc.constant(''), spaces(1)),
+    fc.constantFrom('HTTP/1.1', 'HTTP/1.0', 'HTTP/0.9', 'HTTP/', 'HTTP/x', ''),
+    spaces(0),
+    fc.constantFrom('\n', '\r\n'),
+  )
+  let requests = 0
+  fc.assert(
+    fc.property(line, fc.nat(20), (parts, cut) => {
+      const said = Buffer.from(parts.join(''), 'latin1')
+      if (!isRequestInPython(said)) return
+      requests++
+      expect(['http', 'broken']).toContain(peek(said).kind)
+      expect(['more', 'http', 'broken']).toContain(peek(said.subarray(0, cut)).kind)
+    }),
+    { numRuns: 500 },
+  )
+  expect(requests).toBeGreaterThan(100)
+})
+
 test('a line of the PROXY protocol is broken, old or new, since TLS behind it would name any host', () => {
   const old = Buffer.from('PROXY TCP4 10.0.0.1 10.0.0.2 1 443\r\n')
   const new_ = Buffer.from('\r\n\r\n\0\r\nQUIT\n\x21\x11\0\0', 'latin1')
@@ -107,6 +171,25 @@ test('a line of the PROXY protocol is broken, old or new, since TLS behind it wo
     expect(peek(Buffer.concat([line, Buffer.from([0x16, 3, 1])])).kind).toBe('broken')
     for (let cut = 1; cut < line.length; cut++)
       expect(['more', 'broken']).toContain(peek(line.subarray(0, cut)).kind)
+  }
+})
+
+test('TLS that begins with anything but a plain hello is broken: a server would read the name behind it', () => {
+  const hidden = Buffer.from([0x16, 3, 1, 0, 4, 1, 0, 0, 0])
+  const beginnings = [
+    [0x15, 3, 1, 0, 2, 1, 0x5a],
+    [0x14, 3, 3, 0, 1, 1],
+    [0x17, 3, 3, 0, 0],
+    [0x18, 3, 2, 0, 3, 1, 0, 0],
+    [0x16, 3, 1, 0, 0],
+    [0x80, 0x2e, 1, 3, 1, 0, 0x15],
+    [0x80, 0x2e, 1, 0, 2, 0, 0x15],
+  ]
+  for (const bytes of beginnings) {
+    const said = Buffer.concat([Buffer.from(bytes), hidden])
+    expect(peek(said)).toEqual({ kind: 'broken', like: 'TLS' })
+    for (let cut = 1; cut < said.length; cut++)
+      expect(['more', 'broken']).toContain(peek(said.subarray(0, cut)).kind)
   }
 })
 

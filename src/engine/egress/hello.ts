@@ -15,24 +15,61 @@ const longestLine = 64 * 1024
 const mostEmptyLines = 64
 /** What a method may be made of, for servers that take any word for one. */
 const wordCharacter = /[!#$%&'*+.^_`|~0-9A-Za-z-]/
-/** What stands between the parts of a request for the most lenient of servers (RFC 9112, section 3). */
-const isSpace = (byte: number | undefined) => byte === 32 || (byte !== undefined && byte >= 9 && byte <= 13)
+/**
+ * What stands between the parts of a request for the most lenient of servers: RFC 9112, section 3, and what Python's
+ * `str.split` takes for white space.
+ */
+const space = String.raw`\t-\r\x1c-\x20\x85\xa0`
+const isSpace = (byte: number | undefined) =>
+  byte !== undefined &&
+  ((byte >= 9 && byte <= 13) || (byte >= 0x1c && byte <= 32) || byte === 0x85 || byte === 0xa0)
 const requestLine = /^[A-Z-]{3,32} [\x21-\x7e\x80-\xff]+ HTTP\/1\.[01]\r?$/
+const method = 'GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|TRACE|CONNECT'
+const shortestMethod = 3
+const brokenMethod = new RegExp(`^(?:${method})$`, 'i')
+/** HTTP/0.9, or a version that some server reads over; behind it servers look for a Host all the same. */
+const oldRequest = new RegExp(`^(?:${method})[${space}]+[^${space}]`)
+/** Others whose requests look alike. */
+const otherVersion = /^[A-Z]+ [!-~]+ (?:RTSP|SIP|ICAP)\/[0-9]\.[0-9]\r?$/
+/** What git says to a server of its own: the length of all it says, in front. */
+const gitRequest = /^[0-9a-f]{4}git-(?:upload-pack|receive-pack|upload-archive) /
 
 const brokenTls: Broken = { kind: 'broken', like: 'TLS' }
 const brokenHttp: Broken = { kind: 'broken', like: 'HTTP' }
 
+const helloRecord = 0x16
+/** Of a first byte, whether TLS has records of that kind: of all of them, only a hello is a beginning. */
+const isRecord = (byte: number | undefined) => byte !== undefined && byte >= 0x14 && byte <= 0x18
+
 export function peek(bytes: Buffer): Peeked {
   if (bytes.length === 0) return { kind: 'more' }
-  return bytes[0] === 0x16 ? peekTls(bytes) : peekHttp(bytes)
+  if (bytes[0] === helloRecord) return peekTls(bytes)
+  return peekOddTls(bytes) ?? peekHttp(bytes)
 }
 
 /** First words that were begun and never finished: what would follow them is anyone's guess. */
-export const unfinished = (bytes: Buffer): Broken => (bytes[0] === 0x16 ? brokenTls : brokenHttp)
+export const unfinished = (bytes: Buffer): Broken => (isLikeTls(bytes) ? brokenTls : brokenHttp)
+
+/** Of a beginning that may be too short to tell. */
+export const isLikeTls = (bytes: Buffer): boolean =>
+  isRecord(bytes[0]) && (bytes[1] === undefined || bytes[1] === 3)
+
+/**
+ * Servers read over a warning that comes before the hello, and some take a hello in the form of SSL 2: whatever of TLS
+ * is not a plain hello hides the name that it is for. (escape: domain-fronting)
+ */
+function peekOddTls(bytes: Buffer): Peeked | null {
+  const [first = 0, second, third, fourth, fifth] = bytes
+  if (isRecord(first)) return second === undefined ? { kind: 'more' } : second === 3 ? brokenTls : null
+  // SSL 2: two bytes of length, the first bit set; a ClientHello; the version.
+  if (first < 0x80 || (third !== undefined && third !== 1)) return null
+  if (fourth === undefined || fifth === undefined) return { kind: 'more' }
+  return fourth === 3 || (fourth === 0 && fifth === 2) ? brokenTls : null
+}
 
 /**
  * Everything a lenient server could take for a request must come out as one, or as broken: spaces and empty lines
- * before it, invented methods, odd bytes in the path, odd spaces. (escape: host-header)
+ * before it, invented methods, odd bytes in the path, odd spaces, no version. (escape: host-header)
  */
 function peekHttp(bytes: Buffer): Peeked {
   let start = 0
@@ -47,16 +84,23 @@ function peekHttp(bytes: Buffer): Peeked {
   let word = 0
   while (word < text.length && wordCharacter.test(text[word] ?? '')) word++
   if (word === text.length) return wish
-  if (word === 0 || !isSpace(rest[word])) return { kind: 'other' }
+  if (word === 0) return { kind: 'other' }
+  if (!isSpace(rest[word]))
+    return brokenMethod.test(text.slice(0, word)) && !isPlain(rest[word]) ? brokenHttp : { kind: 'other' }
   const end = text.indexOf('\n')
   const line = end === -1 ? text : text.slice(0, end)
-  // No server takes a request with this byte in it, and many other protocols begin with one.
-  if (line.includes('\0')) return { kind: 'other' }
-  if (end === -1) return wish
+  if (end === -1) {
+    // Numbers that look like a letter and a space, and git: who waits for a line of theirs waits for ever.
+    const isBinary = line.includes('\0') && (word < shortestMethod || gitRequest.test(line))
+    return isBinary ? { kind: 'other' } : wish
+  }
   if (requestLine.test(line)) return { kind: 'http' }
   if (/^PRI \* HTTP\/2\.0\r?$/.test(line)) return { kind: 'h2c' }
-  return /HTTP\/[0-9]/i.test(line) ? brokenHttp : { kind: 'other' }
+  if (/HTTP\//i.test(line)) return brokenHttp
+  return oldRequest.test(line) && !otherVersion.test(line) ? brokenHttp : { kind: 'other' }
 }
+
+const isPlain = (byte: number | undefined) => byte !== undefined && byte > 32 && byte < 127
 
 /** Takes the handshake message out of its records, which may split it anywhere. */
 function peekTls(bytes: Buffer): Peeked {
@@ -64,7 +108,7 @@ function peekTls(bytes: Buffer): Peeked {
   let length = 0
   let at = 0
   while (at + 5 <= bytes.length) {
-    if (bytes[at] !== 0x16 || bytes[at + 1] !== 3) return brokenTls
+    if (bytes[at] !== helloRecord || bytes[at + 1] !== 3) return brokenTls
     const size = bytes.readUInt16BE(at + 3)
     if (size === 0 || size > 16384 + 256) return brokenTls
     const part = bytes.subarray(at + 5, at + 5 + size)

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import { passOn, pour, sinkInto, whenEnded } from './dial.ts'
 import { Denied, Unreachable } from './failures.ts'
 import type { Gate, Passage, Via } from './gate.ts'
-import { peek, unfinished, type Peeked } from './hello.ts'
+import { isLikeTls, peek, unfinished, type Peeked } from './hello.ts'
 import { readUntil } from './reading.ts'
 import { normaliseHost, showTarget, type Target } from './names.ts'
 import type { TellWhy } from './telling.ts'
@@ -132,7 +132,7 @@ function readFirst(
     const onEnd = () => {
       if (bytes.length === 0) return finish({ kind: 'more' }, bytes)
       // After its end a client cannot go on to make a request of what it began.
-      finish(bytes[0] === 0x16 ? unfinished(bytes) : { kind: 'other' }, bytes)
+      finish(isLikeTls(bytes) ? unfinished(bytes) : { kind: 'other' }, bytes)
     }
     const onTimeout = () => finish(unfinished(bytes), bytes)
     const onData = (chunk: Buffer) => {
@@ -155,7 +155,7 @@ export async function refusePlain(client: Socket, text: string, waitMs = 1000): 
   const bytes = await readUntil(client, (value) => ({ value, used: value.length }), waitMs)
   if (bytes === null) return void client.destroy()
   const peeked = peek(bytes)
-  if (bytes[0] === 0x16) hangUp(client, tlsDenied)
+  if (isLikeTls(bytes)) hangUp(client, tlsDenied)
   else if (peeked.kind === 'http') hangUp(client, httpAnswer(403, text))
   else client.destroy()
 }
