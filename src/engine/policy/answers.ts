@@ -7,6 +7,7 @@ import type { EscalationState } from '../base/escalation.ts'
 import { beyondAncestors } from './ancestors.ts'
 import type { EscalationContext } from './approvals.ts'
 import { narrowerBoundary, unique } from './config/narrow.ts'
+import { atMost, isBeyondMaximum } from './maximum.ts'
 import { normalised } from './normalised.ts'
 import {
   answered,
@@ -74,7 +75,7 @@ export function approveRequests(
   const asked = openOnes(state, answering.requests)
   assertRunning(state)
   const refusals = asked.map((request) => {
-    const refusal = beyondMaximum(request, config.sandboxMaximumBoundary)
+    const refusal = refusedByMaximum(request, config.sandboxMaximumBoundary)
     return refusal ?? beyondAncestors(state, request, bounds)
   })
   // One that nobody can grant holds up no other, unless it was named.
@@ -110,16 +111,13 @@ export function approveRequests(
   return { ...step, effects: [...save, ...step.effects] }
 }
 
-function beyondMaximum({ to }: BoundaryRequest, maximum: BoundaryLevel): OrangeryError | null {
-  if (boundaryRank(to) <= boundaryRank(maximum)) return null
-  return new OrangeryError(
-    'policy.boundary_too_wide',
-    `boundary ${to}: the policy allows ${maximum} at most`,
-    {
-      kind: 'refused',
-      hint: 'Deny it, or change sandboxMaximumBoundary in your config.',
-    },
-  )
+function refusedByMaximum(request: BoundaryRequest, maximum: BoundaryLevel): OrangeryError | null {
+  if (!isBeyondMaximum(request, maximum)) return null
+  const what = [`boundary ${request.to}`, ...request.hosts].join(', ')
+  return new OrangeryError('policy.boundary_too_wide', `${what}: the policy ${atMost(maximum, request)}`, {
+    kind: 'refused',
+    hint: 'Deny it, or change sandboxMaximumBoundary in your config.',
+  })
 }
 
 const meaning = ({ agent, level, hosts }: Pick<TaskApproval, 'agent' | 'level' | 'hosts'>): string =>

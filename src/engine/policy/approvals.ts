@@ -28,12 +28,13 @@ function reaches(
   wish: Pick<BoundaryRequest, 'to' | 'hosts'>,
 ): boolean {
   if (approval.agent !== '*' && approval.agent !== agent) return false
-  if (boundaryRank(approval.level) < boundaryRank(wish.to)) return false
-  if (approval.hosts.length === 0) return approval.level === 'full' || wish.hosts.length === 0
+  const isHigher = boundaryRank(wish.to) > boundaryRank(now)
+  const isReached = boundaryRank(approval.level) >= boundaryRank(wish.to)
+  if (approval.hosts.length === 0) return isReached && (approval.level === 'full' || wish.hosts.length === 0)
   // Who said yes to a host spoke of that host: neither of files nor of every host there is. (escape: host-for-files)
   if (wish.hosts.length === 0) return false
-  const isHigher = boundaryRank(wish.to) > boundaryRank(now)
-  if (isHigher && (filesAt(wish.to) !== filesAt(now) || wish.to === 'full')) return false
+  // Where the level stays, the host is all that is given, whichever level it was once approved at.
+  if (isHigher && (!isReached || filesAt(wish.to) !== filesAt(now) || wish.to === 'full')) return false
   return wish.hosts.every((host) => someHostCovers(approval.hosts, host))
 }
 
@@ -86,12 +87,31 @@ function autoAllows(
 const isNarrowed = ({ grants }: Pick<EscalationState, 'grants'>): boolean =>
   grants.some(({ way }) => way === 'narrowed')
 
+/** An answer that needs no person, and the wish as far as it is answered. */
+export type Standing = { readonly way: AnswerWay; readonly by: string; readonly wish: BoundaryRequest }
+
 /** Whether a wish needs no person: an earlier yes covers it, or the policy does. Null: a person decides. */
 export function standingApproval(
   state: EscalationState,
   wish: BoundaryRequest,
   context: EscalationContext,
-): { readonly way: AnswerWay; readonly by: string } | null {
+): Standing | null {
+  const { level } = current(state)
+  // Who lacks a host is served with the host alone: it was perhaps approved at a lower level than that of the wish.
+  const served = wish.to === 'network' && level === 'readwrite' && wish.hosts.length > 0
+  const wishes = served ? [wish, { ...wish, to: level }] : [wish]
+  for (const each of wishes) {
+    const answer = answerFor(state, each, context)
+    if (answer !== null) return { ...answer, wish: each }
+  }
+  return null
+}
+
+function answerFor(
+  state: EscalationState,
+  wish: BoundaryRequest,
+  context: EscalationContext,
+): Pick<Standing, 'way' | 'by'> | null {
   // What a program prints is nobody's word: not even an earlier yes may answer it. (escape: printed-denial)
   if (wish.source === 'output') return null
   // A person who took rights back decides on every step from then on, whatever was saved earlier.

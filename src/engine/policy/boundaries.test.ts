@@ -333,6 +333,7 @@ describe('the pipeline', () => {
       why: 'to save it',
     })
     expect(asked).toMatchObject({ count: 3, why: 'a write was denied: /p/x; to save it' })
+    expect(set.boundaries.show(set.id).requests).toMatchObject([{ count: 3, why: asked.why }])
     await set.user({ sandboxApprovedEscalations: [{ agent: '*', level: 'readwrite', hosts: [] }] })
     await set.boundaries.reconsider(set.id)
     expect(set.live.level).toBe('readwrite')

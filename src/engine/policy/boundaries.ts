@@ -23,6 +23,7 @@ import {
   type Approving,
   type Narrowing,
 } from './answers.ts'
+import { atMost, heldByMaximum } from './maximum.ts'
 import { isInside } from './parent.ts'
 import { normalised } from './normalised.ts'
 import { approveStanding, fileRequest, type Asking } from './escalation.ts'
@@ -237,9 +238,11 @@ export class Boundaries {
 
   async #holdTo(id: DispatchId, maximum: BoundaryLevel): Promise<void> {
     const state = this.#parts.records.read(id)
-    if (!state.running || boundaryRank(current(state).level) <= boundaryRank(maximum)) return
-    const why = `the config now allows ${maximum} at most`
-    await this.narrow(id, { to: maximum, by: 'config', why, way: 'config' })
+    const now = current(state)
+    const to = heldByMaximum(now, maximum)
+    if (!state.running || to === null) return
+    const why = `the config now ${atMost(maximum, now)}`
+    await this.narrow(id, { to, by: 'config', why, way: 'config' })
   }
 
   async reconsiderAll(): Promise<void> {

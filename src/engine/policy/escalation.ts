@@ -4,6 +4,8 @@ import type { BoundaryRequest, RequestSource } from '../../shared/escalation.ts'
 import type { EscalationState } from '../base/escalation.ts'
 import { standingApproval, type EscalationContext } from './approvals.ts'
 import { beyondAncestors } from './ancestors.ts'
+import { filesAt } from './capabilities.ts'
+import { atMost, isBeyondMaximum } from './maximum.ts'
 import { normalised } from './normalised.ts'
 import {
   answered,
@@ -105,8 +107,10 @@ export function fileRequest(
     expires_at: new Date(at.getTime() + escalationLimits.requestLastsMs).toISOString(),
     answer: null,
   }
+  // A host that is open is open, also where the wish names the level that hosts are mostly opened at.
+  const isForHosts = wish.hosts.length > 0 && wish.to === 'network' && filesAt(now.level) === 'rw'
   if (
-    boundaryRank(wish.to) <= boundaryRank(now.level) &&
+    (isForHosts || boundaryRank(wish.to) <= boundaryRank(now.level)) &&
     wish.hosts.every((host) => now.hosts.includes(host) && !isTaken(now, host)) &&
     !(wish.to === 'network' && wish.hosts.length === 0 && opensGrantedOnly(state))
   ) {
@@ -117,7 +121,7 @@ export function fileRequest(
   const beyond = wish.source === 'broker' ? null : beyondAncestors(state, wish, context.bounds)
   if (beyond !== null) throw beyond
   const maximum = config.sandboxMaximumBoundary
-  const isAllowed = boundaryRank(wish.to) <= boundaryRank(maximum)
+  const isAllowed = !isBeyondMaximum(wish, maximum)
   const standing = isAllowed ? standingApproval(state, wish, context) : null
   const again = state.requests.find((known) => known.status === 'open' && sameWish(known, wish))
   // What waited while its parent lacked it need not wait for a yes that is there by now.
@@ -128,6 +132,8 @@ export function fileRequest(
       (known) =>
         known.status === 'denied' &&
         sameWish(known, wish) &&
+        // What the config denied it allows by now.
+        !(isAllowed && known.answer?.way === 'policy') &&
         new Date(known.answer?.at ?? 0).getTime() > since,
     )
     if (denied !== undefined) return repeated(state, denied, at, denied)
@@ -140,7 +146,7 @@ export function fileRequest(
   )
   const filed: EscalationState = { ...state, requests: [...known, wish] }
   if (!isAllowed) {
-    const why = `The policy allows ${maximum} at most.`
+    const why = `The policy ${atMost(maximum, wish)}.`
     const denied = answered({ ...wish, status: 'denied' }, at, 'policy', 'policy', why)
     return {
       state: replaceRequest(filed, denied),
@@ -149,7 +155,7 @@ export function fileRequest(
     }
   }
   if (standing === null) return { state: filed, effects: [eventOfRequest(wish)], result: wish }
-  const approved = answered({ ...wish, status: 'approved' }, at, standing.way, standing.by, '')
+  const approved = answered({ ...standing.wish, status: 'approved' }, at, standing.way, standing.by, '')
   const step = granted(replaceRequest(filed, approved), [approved], at, standing.way, standing.by)
   return { ...step, effects: [eventOfRequest(approved), ...step.effects], result: approved }
 }
@@ -163,18 +169,13 @@ export function approveStanding(
   let step: Step<readonly BoundaryRequest[]> = { state: settled, effects: [], result: [] }
   if (!settled.running) return step
   for (const request of settled.requests) {
-    const beyond = boundaryRank(request.to) > boundaryRank(context.config.sandboxMaximumBoundary)
+    const beyond = isBeyondMaximum(request, context.config.sandboxMaximumBoundary)
     if (request.status !== 'open' || beyond) continue
     const standing = standingApproval(step.state, request, context)
     if (standing === null) continue
-    const approved = answered({ ...request, status: 'approved' }, context.at, standing.way, standing.by, '')
-    const next = granted(
-      replaceRequest(step.state, approved),
-      [approved],
-      context.at,
-      standing.way,
-      standing.by,
-    )
+    const { way, by, wish } = standing
+    const approved = answered({ ...wish, status: 'approved' }, context.at, way, by, '')
+    const next = granted(replaceRequest(step.state, approved), [approved], context.at, way, by)
     // Each apply carries the whole, so the last one is enough.
     step = { state: next.state, effects: next.effects, result: [...step.result, approved] }
   }

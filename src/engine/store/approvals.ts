@@ -81,7 +81,7 @@ function prepareStatements(sqlite: Database) {
        VALUES (@id, @dispatch, @to, @hosts, @source, @by, @why, @status, @count, @created_at, @last_at, @expires_at, @answer)`,
     ),
     updateRequest: sqlite.prepare(
-      `UPDATE boundary_requests SET status = @status, count = @count, last_at = @last_at, answer = @answer
+      `UPDATE boundary_requests SET why = @why, status = @status, count = @count, last_at = @last_at, answer = @answer
        WHERE id = @id AND dispatch_id = @dispatch`,
     ),
     insertGrant: sqlite.prepare(
