@@ -22,6 +22,8 @@ function describeStep(step: ViewStep): string {
           ({ path }) => `hidden     ${quote(path)} (other users of the host may not read it)`,
         ),
       ].join('\n')
+    case 'layered':
+      return `read-only  ${quote(step.target)} (sockets and pipes of the host in it lead nowhere)`
     case 'link':
       return `link       ${quote(step.target)} to ${quote(step.to)}`
     case 'devices':

@@ -196,8 +196,8 @@ function seenRoots({ request, view }: SandboxPlan): readonly Seen[] {
 
 /**
  * The plan with every file that is to be hidden in its view. What comes into being later is not hidden. Where
- * the agent has the real files it would have the sockets among them too, at which somebody listens; seen
- * through an overlay they are others. (escape: socket-in-real-files)
+ * the agent has the real files it would have the sockets and pipes among them too, at which somebody listens, however
+ * read-only the mount; seen through an overlay they are others. (escape: socket-in-real-files, pipe-in-real-files)
  */
 export async function withHidden(plan: SandboxPlan): Promise<SandboxPlan> {
   const { hide, workspace } = plan.request
@@ -210,13 +210,13 @@ export async function withHidden(plan: SandboxPlan): Promise<SandboxPlan> {
       all.map(async (seen) => {
         const [folder = ''] = seen.folders
         const tests = either([
-          ['-type', 's'],
+          ['-type', 's,p'],
           [...unlistable, '-prune', '-false'],
         ])
         return (await find(program, folder, tests)).map((one) => ({ seen, found: one }))
       }),
     )
-    return found.flat().flatMap((placed) => cover(placed, 'a socket of the host'))
+    return found.flat().flatMap((placed) => cover(placed, 'a socket or pipe of the host'))
   }
   const [hidden, listening] = await Promise.all([
     hide.length === 0 ? [] : findHidden(program, hide, all),

@@ -4,6 +4,7 @@ import { ownName } from '../base/sandbox.ts'
 import { givenFiles } from './etc.ts'
 import { gateArguments } from './gate.ts'
 import type { HeldRoot, SandboxPlan } from './plan.ts'
+import type { SystemLayer } from './systemLayers.ts'
 import { viewOptions } from './view.ts'
 
 /** Descriptors every process of the chain is born with; a shell reaches no others than 0 to 9. */
@@ -169,10 +170,17 @@ export const isPlainRoot = ({ lower, upper, work, target }: HeldRoot) =>
 const deviceNodes = ['null', 'zero', 'full', 'random', 'urandom', 'tty']
 
 /** What of the mounts is the same for every sandbox of a host. */
-export type CommonMounts = { readonly etcLayer: string | null; readonly sealsDevices: boolean }
+export type CommonMounts = {
+  readonly etcLayer: string | null
+  readonly layers: readonly SystemLayer[]
+  readonly sealsDevices: boolean
+}
 
 export const commonMounts = ({ view, sealsDevices }: SandboxPlan): CommonMounts => ({
   etcLayer: view.find((step) => step.kind === 'covered')?.layer.folder ?? null,
+  layers: view.flatMap((step) =>
+    step.kind === 'layered' ? [{ path: step.target, place: step.source }] : [],
+  ),
   sealsDevices,
 })
 
@@ -188,8 +196,11 @@ export const fstab = (lines: readonly string[]) => lines.map((line) => `${line}\
  * What one call of `mount` does for the holder, in the form of an fstab. It passes over what it finds mounted:
  * no source is named like that of another sandbox, in which we may be.
  */
-export function commonTable({ etcLayer, sealsDevices }: CommonMounts, owner: string): string {
+export function commonTable({ etcLayer, layers, sealsDevices }: CommonMounts, owner: string): string {
   return fstab([
+    ...layers.map(({ path, place }) =>
+      overlayLine(owner, basename(path), place, `lowerdir=${place}:${path},X-mount.mkdir`),
+    ),
     ...(etcLayer === null ? [] : [overlayLine(owner, 'etc', '/etc', `lowerdir=${etcLayer}:/etc`)]),
     ...(sealsDevices ? deviceNodes.map((name) => `/dev/${name} /dev/${name} none bind,ro 0 0`) : []),
   ])

@@ -224,7 +224,11 @@ export class SpareHolder implements Disposable {
   constructor(host: HostFacts, label: string, readMounts: () => string = hostMounts) {
     this.#readMounts = readMounts
     this.#mounts = readMounts()
-    this.#common = { etcLayer: host.etcLayer?.folder ?? null, sealsDevices: host.uid === 0 }
+    this.#common = {
+      etcLayer: host.etcLayer?.folder ?? null,
+      layers: host.systemLayers,
+      sealsDevices: host.uid === 0,
+    }
     const table = commonTable(this.#common, `spare-${randomBytes(6).toString('hex')}`)
     this.#isPlain = table === ''
     const tools = { shell: requireShell(host), tools: host.tools, scope: null }

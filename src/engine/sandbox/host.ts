@@ -9,6 +9,7 @@ import { detectCgroups, type CgroupFacts } from './cgroups.ts'
 import { detectEtcLayer, type EtcLayer, type SecretPath } from './etc.ts'
 import type { Ability } from './ability.ts'
 import type { Architecture } from './seccomp/syscalls.ts'
+import { detectSystemLayers, presentLayers, type SystemLayer } from './systemLayers.ts'
 import {
   detectEtcFiles,
   detectKeyLists,
@@ -73,6 +74,8 @@ export type HostFacts = {
   readonly secretSearch: Ability
   /** Covers those of /etc all at once; null where such a layer cannot be mounted. */
   readonly etcLayer: EtcLayer | null
+  /** Folders of the system whose sockets and pipes an overlay cuts off. */
+  readonly systemLayers: readonly SystemLayer[]
 }
 
 async function findTool(name: string): Promise<string | null> {
@@ -318,7 +321,12 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     : userNamespaces.ok
       ? await detectFuseOverlay(tools, dataDir)
       : userNamespaces
-  const etcLayer = overlay.ok ? await detectEtcLayer(dataDir, secretPaths, tools) : null
+  const [etcLayer, systemLayers] = overlay.ok
+    ? await Promise.all([
+        detectEtcLayer(dataDir, secretPaths, tools),
+        detectSystemLayers(dataDir, system, tools),
+      ])
+    : [null, []]
   const architecture = arch()
   return {
     platform: platform(),
@@ -341,6 +349,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     etcFolders,
     secretSearch,
     etcLayer,
+    systemLayers,
   }
 }
 
@@ -349,7 +358,10 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
  * and came to /etc meanwhile is hidden too.
  */
 export async function currentHost(facts: HostFacts, dataDir: string): Promise<HostFacts> {
-  if (!isEtcChanged(facts)) return facts
+  const systemLayers = presentLayers(facts.systemLayers)
+  if (!isEtcChanged(facts)) {
+    return systemLayers === facts.systemLayers ? facts : { ...facts, systemLayers }
+  }
   const [secrets, home, etcFiles] = await Promise.all([
     detectSecrets(facts.tools.find),
     homeAmongSystem(facts.system),
@@ -359,5 +371,5 @@ export async function currentHost(facts: HostFacts, dataDir: string): Promise<Ho
   const isSame = isDeepStrictEqual(secretPaths, facts.secretPaths)
   const etcLayer =
     isSame || !facts.overlay.ok ? facts.etcLayer : await detectEtcLayer(dataDir, secretPaths, facts.tools)
-  return { ...facts, ...secrets, secretPaths, etcFiles, etcLayer }
+  return { ...facts, ...secrets, secretPaths, etcFiles, etcLayer, systemLayers }
 }

@@ -147,8 +147,9 @@ export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeChec
     ),
   )
   if (plan.confinement === 'holder') return [...namespaces, ...mounts]
-  if (plan.view.some((step) => step.kind === 'covered')) {
-    mounts.push(equal('layer over /etc', 'overlay', typeAt(mountsInside, '/etc')))
+  for (const { kind, target } of plan.view) {
+    if (kind === 'covered' || kind === 'layered')
+      mounts.push(equal(`layer over ${target}`, 'overlay', typeAt(mountsInside, target)))
   }
   const status = readProcess(pid, 'status')
   const interfaces = readProcess(pid, 'net/dev')

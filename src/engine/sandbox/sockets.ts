@@ -9,17 +9,15 @@ export function boundPaths(table: string): readonly string[] {
 }
 
 /**
- * The plan with the sockets covered that lie in folders of the system: a read-only mount does not stop who
- * connects, and a daemon listens there for every user (Nix). Read from the kernel's list, which is quick where
+ * The plan with the sockets covered that lie in folders of the system which no overlay can be laid over: a read-only
+ * mount does not stop who connects, and a daemon listens there for every user (Nix). Read from the kernel's list, which is quick where
  * a search through /usr is not.
  */
 export function withoutSockets(plan: SandboxPlan): SandboxPlan {
   if (plan.confinement !== 'bubblewrap') return plan
   const shown = shownPlaces(plan.request)
   const folders = plan.view.flatMap((step) =>
-    step.kind === 'covered' || (step.kind === 'read-only' && step.source === step.target)
-      ? [step.target]
-      : [],
+    step.kind === 'read-only' && step.source === step.target ? [step.target] : [],
   )
   const masks = plan.view.flatMap((step) =>
     step.kind === 'hidden' || step.kind === 'private' ? [step.target] : [],

@@ -42,10 +42,13 @@ export const planStage = (plan: SandboxPlan, folder: string, terminal: string): 
   terminal,
 })
 
-type Part = Extract<ViewStep, { kind: 'read-only' | 'covered' | 'private' }>
+type Part = Extract<ViewStep, { kind: 'read-only' | 'layered' | 'covered' | 'private' }>
 
 const isPart = (step: ViewStep): step is Part =>
-  (step.kind === 'read-only' || step.kind === 'covered' || step.kind === 'private') &&
+  (step.kind === 'read-only' ||
+    step.kind === 'layered' ||
+    step.kind === 'covered' ||
+    step.kind === 'private') &&
   /^\/[^/]+$/.test(step.target)
 
 /** What the holder mounts before there is a dispatch. */
@@ -58,7 +61,8 @@ export function stageTable(stage: Stage, owner: string): string {
     `/dev/null ${mask} none bind,ro,nosuid,nodev 0 0`,
     ...stage.view.filter(isPart).map((step, index) => {
       const place = `${parts}${step.target}`
-      if (step.kind !== 'private') return `${step.target} ${place} none rbind,X-mount.mkdir 0 0`
+      const source = step.kind === 'layered' ? step.source : step.target
+      if (step.kind !== 'private') return `${source} ${place} none rbind,X-mount.mkdir 0 0`
       const options = `mode=${step.mode},size=${step.bytes},nosuid,nodev,X-mount.mkdir`
       return `orangery-${owner}-${index} ${place} tmpfs ${options} 0 0`
     }),

@@ -17,6 +17,8 @@ export type ViewStep =
     }
   /** /etc under a layer of ours, which the holder mounts. */
   | { readonly kind: 'covered'; readonly target: '/etc'; readonly layer: EtcLayer }
+  /** A folder of the system under an overlay without a writable layer, which the holder mounts at `source`. */
+  | { readonly kind: 'layered'; readonly source: string; readonly target: string }
   | { readonly kind: 'hidden'; readonly of: 'file' | 'folder'; readonly target: string; readonly why: string }
   | { readonly kind: 'link'; readonly target: string; readonly to: string }
   | { readonly kind: 'devices' | 'processes'; readonly target: string }
@@ -55,7 +57,10 @@ function systemSteps(host: HostFacts, layer: EtcLayer | null): readonly ViewStep
   return host.system.map((entry): ViewStep => {
     if (entry.kind === 'link') return { kind: 'link', target: entry.path, to: entry.target }
     if (entry.path === '/etc' && layer !== null) return { kind: 'covered', target: '/etc', layer }
-    return { kind: 'read-only', source: entry.path, target: entry.path }
+    const layered = host.systemLayers.find(({ path }) => path === entry.path)
+    return layered === undefined
+      ? { kind: 'read-only', source: entry.path, target: entry.path }
+      : { kind: 'layered', source: layered.place, target: entry.path }
   })
 }
 
@@ -217,6 +222,7 @@ export function viewOptions(
   return steps.flatMap((step): readonly string[] => {
     switch (step.kind) {
       case 'read-only':
+      case 'layered':
         return ['--ro-bind', step.source, step.target]
       case 'writable':
         return ['--bind', step.source, step.target]

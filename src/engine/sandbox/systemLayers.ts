@@ -1,0 +1,56 @@
+import { readFileSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { run } from '../base/process.ts'
+import { unescapeMount } from './bytes.ts'
+import type { SystemEntry } from './systemView.ts'
+
+/**
+ * A folder of the system that is shown through an overlay without a writable layer, which the holder mounts at
+ * `place`. A read-only bind does not stop who connects to a socket of the host or writes to a pipe in it; seen
+ * through an overlay they are others, at which nobody listens, whenever they come and whatever they are called.
+ * (escape: system-socket, system-pipe)
+ */
+export type SystemLayer = { readonly path: string; readonly place: string }
+
+// The lowest layer but one must be there: an empty folder, which is also where it is mounted.
+const tryLayer = '"$1" -i -t overlay -o "lowerdir=$2:$3,userxattr" overlay "$2" && [ -d "$2" ]'
+
+type Tools = { readonly unshare: string | null; readonly mount: string | null }
+
+/** Those that can be: the kernel refuses a folder with mounts inside, which would not show. */
+export async function detectSystemLayers(
+  dataDir: string,
+  system: readonly SystemEntry[],
+  { unshare, mount }: Tools,
+): Promise<readonly SystemLayer[]> {
+  const folder = join(dataDir, 'layers', 'system')
+  if (!/^[\w@%+=./-]+$/.test(folder) || unshare === null || mount === null) return []
+  // /etc has a layer with files of our own.
+  const paths = system.flatMap(({ kind, path }) => (kind === 'folder' && path !== '/etc' ? [path] : []))
+  const layers = await Promise.all(
+    paths.map(async (path): Promise<readonly SystemLayer[]> => {
+      const place = join(folder, basename(path))
+      const made = await mkdir(place, { recursive: true, mode: 0o755 }).then(
+        () => true,
+        () => false,
+      )
+      if (!made) return []
+      const tried = await run(unshare, ['-Urm', 'sh', '-c', tryLayer, 'sh', mount, place, path], {
+        timeoutMs: 5000,
+      }).catch(() => null)
+      return tried?.code === 0 ? [{ path, place }] : []
+    }),
+  )
+  return layers.flat()
+}
+
+/** Without those in which the host has mounted something since. At once: an agent waits for this. */
+export function presentLayers(
+  layers: readonly SystemLayer[],
+  mounts = readFileSync('/proc/self/mountinfo', 'utf8'),
+): readonly SystemLayer[] {
+  const points = mounts.split('\n').map((line) => unescapeMount(line.split(' ')[4] ?? ''))
+  const present = layers.filter(({ path }) => !points.some((point) => point.startsWith(`${path}/`)))
+  return present.length === layers.length ? layers : present
+}
