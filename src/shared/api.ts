@@ -23,6 +23,7 @@ import {
   approvalScopes,
   boundaryRequestSchema,
   boundaryStateSchema,
+  narrowingSchema,
   taskApprovalSchema,
 } from './escalation.ts'
 import { eventProofSchema, loggedEventSchema } from './events.ts'
@@ -346,18 +347,7 @@ export const api = {
     z.array(boundaryRequestSchema),
   ),
   /** Takes rights back from a running agent: a level, single hosts, or both. Without `to` the level stays. */
-  'boundary.narrow': procedure(
-    reference
-      .extend({
-        to: boundaryLevelSchema.optional(),
-        hosts: z.array(z.string()).max(100).default([]),
-        reason: z.string().default(''),
-      })
-      .refine(({ to, hosts }) => to !== undefined || hosts.length > 0, {
-        message: 'name a level, or a host to take back',
-      }),
-    boundaryStateSchema,
-  ),
+  'boundary.narrow': procedure(narrowingSchema, boundaryStateSchema),
   /** What waits for a person, over all dispatches. */
   'boundary.inbox': procedure(nothing, z.array(boundaryRequestSchema)),
   'boundary.approvals': procedure(

@@ -76,3 +76,13 @@ export const boundaryStateSchema = z.object({
   requests: z.array(boundaryRequestSchema),
 })
 export type BoundaryState = z.infer<typeof boundaryStateSchema>
+
+/** What is to go: without `to` the level stays, without hosts all that were granted go with it. */
+export const narrowingSchema = z
+  .object({
+    id: z.string().min(1),
+    to: boundaryLevelSchema.optional(),
+    hosts: z.array(z.string()).max(100).default([]),
+    reason: z.string().default(''),
+  })
+  .refine(({ to, hosts }) => to !== undefined || hosts.length > 0, 'name a level, or a host to take back')

@@ -7,12 +7,19 @@ import { Menu, MenuItem } from '../design/Menu.tsx'
 import { showToast } from '../design/toasts.ts'
 import { BoundaryBadge, BoundaryIcon } from '../dispatches/Badges.tsx'
 import { boundaryWords } from '../dispatches/words.ts'
+import { Plain } from '../text/Plain.tsx'
+import { useTakeBack } from './useTakeBack.ts'
 import { WidenDialog } from './WidenDialog.tsx'
+import { takableHosts } from './words.ts'
 
 /** A running agent's boundary, and the way to move it while it runs. */
 export function BoundaryControl({ row, boundary }: { row: DispatchRow; boundary: BoundaryLevel }) {
   const [asked, setAsked] = useState<BoundaryLevel | null>(null)
-  const hosts = useAnswer('boundary.show', { id: row.id }).data?.hosts ?? []
+  const state = useAnswer('boundary.show', { id: row.id }).data
+  const spec = useAnswer('dispatch.get', { id: row.id }).data?.sandbox_spec
+  const hosts = state?.hosts ?? []
+  const takable = state === undefined || row.level === 0 ? [] : takableHosts(state, spec)
+  const takeBack = useTakeBack(row.id)
   const narrow = useAct('boundary.narrow', {
     onDone: (state, { to }) =>
       showToast({
@@ -54,14 +61,19 @@ export function BoundaryControl({ row, boundary }: { row: DispatchRow; boundary:
             </span>
           </MenuItem>
         ))}
-        {hosts.length > 0 && (
+        {takable.map((host) => (
+          <MenuItem key={host} icon={<Undo2 size={14} />} onSelect={() => takeBack(host)}>
+            <Plain>{`Take back ${host}`}</Plain>
+          </MenuItem>
+        ))}
+        {hosts.length > 1 && (
           <MenuItem
             icon={<Undo2 size={14} />}
             onSelect={() =>
               narrow.mutate({ id: row.id, to: boundary, reason: 'hosts taken back in the window' })
             }
           >
-            {hosts.length === 1 ? 'Take back the granted host' : `Take back ${hosts.length} granted hosts`}
+            {`Take back ${hosts.length} granted hosts`}
           </MenuItem>
         )}
       </Menu>

@@ -1,5 +1,7 @@
 import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
-import type { BoundaryRequest, RequestSource } from '../../shared/escalation.ts'
+import type { BoundaryRequest, BoundaryState, RequestSource } from '../../shared/escalation.ts'
+import { presetOf, someHostCovers } from '../../shared/hosts.ts'
+import { sandboxSpecSchema } from '../../shared/spec.ts'
 
 /** Who found that more is needed. A text that was printed is likely at most. */
 export const sourceWords: Readonly<Record<RequestSource, string>> = {
@@ -48,4 +50,20 @@ export function opens(
   if (rank < boundaryRank('full') && to === boundaryRank('full'))
     list.push('Everything its sandbox level permits, any host included')
   return list
+}
+
+/** More would make a menu that nobody reads; the command line takes any. */
+const mostTakable = 8
+
+/** Hosts that a menu offers to take back: those granted, and those its contract names and the boundary opens. */
+export function takableHosts(
+  { level, hosts, taken }: Pick<BoundaryState, 'level' | 'hosts' | 'taken'>,
+  spec: unknown,
+): readonly string[] {
+  const { outputs, boundary } = sandboxSpecSchema.safeParse(spec).data ?? {}
+  // Where no boundary was spelled out the named hosts are reached, in a read-only phase too.
+  const isReached = boundary === undefined || boundaryRank(level ?? 'readonly') >= boundaryRank('network')
+  const named = isReached ? [...(outputs?.allow ?? []), ...Object.keys(outputs?.pins ?? {})] : []
+  const own = named.filter((rule) => presetOf(rule) === null && !rule.includes('/'))
+  return [...new Set([...hosts, ...own])].filter((host) => !someHostCovers(taken, host)).slice(0, mostTakable)
 }

@@ -6,13 +6,15 @@ import { Button } from '../design/Button.tsx'
 import { WidenDialog } from '../inbox/WidenDialog.tsx'
 import { Plain } from '../text/Plain.tsx'
 import { bytes } from '../text/time.ts'
-import { canBeAllowed, networkOf } from './network.ts'
+import { useTakeBack } from '../inbox/useTakeBack.ts'
+import { canBeAllowed, canBeTaken, networkOf } from './network.ts'
 
 const times = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
 
-/** Which hosts it tried. One that was denied to a running agent is allowed from here. */
+/** Which hosts it tried. One that was denied to a running agent is allowed from here, one it reaches is taken back. */
 export function Network({ detail, events }: { detail: DispatchDetail; events: readonly LoggedEvent[] }) {
   const [allowing, setAllowing] = useState<string | null>(null)
+  const takeBack = useTakeBack(detail.id)
   const hosts = useMemo(() => networkOf(events, detail.sandbox_effective), [events, detail.sandbox_effective])
   if (hosts.length === 0) return null
   const running = !isTerminal(detail.status)
@@ -47,6 +49,11 @@ export function Network({ detail, events }: { detail: DispatchDetail; events: re
               {running && canBeAllowed(reached) && (
                 <Button size="small" aria-label={`Allow ${host}`} onClick={() => setAllowing(host)}>
                   Allow…
+                </Button>
+              )}
+              {running && canBeTaken(reached) && (
+                <Button size="small" aria-label={`Take back ${host}`} onClick={() => takeBack(host)}>
+                  Take back
                 </Button>
               )}
             </li>

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { LoggedEvent } from '../../shared/events.ts'
-import { canBeAllowed, networkOf } from './network.ts'
+import { canBeAllowed, canBeTaken, networkOf } from './network.ts'
 
 const decided = (host: string, allowed: boolean, port: number | null = 443): LoggedEvent => ({
   seq: 1,
@@ -13,8 +13,8 @@ const decided = (host: string, allowed: boolean, port: number | null = 443): Log
 test('while it runs the log tells who was reached and who was not, denied hosts first', () => {
   const events = [decided('a.test', true), decided('b.test', false), decided('b.test', false)]
   expect(networkOf(events, null)).toEqual([
-    { host: 'b.test:443', allowed: 0, denied: 2, why: 'not in the list', bytes: null },
-    { host: 'a.test:443', allowed: 1, denied: 0, why: null, bytes: null },
+    { host: 'b.test:443', allowed: 0, denied: 2, why: 'not in the list', isOpen: false, bytes: null },
+    { host: 'a.test:443', allowed: 1, denied: 0, why: null, isOpen: true, bytes: null },
   ])
 })
 
@@ -63,9 +63,20 @@ test('attempts that were told together count one by one', () => {
 })
 
 test('what is no host, or forbidden by a rule, is not offered to be allowed', () => {
-  const reached = { allowed: 0, denied: 1, why: 'not in the list', bytes: null }
+  const reached = { allowed: 0, denied: 1, why: 'not in the list', isOpen: false, bytes: null }
   expect(canBeAllowed({ ...reached, host: 'a.test:443' })).toBe(true)
   expect(canBeAllowed({ ...reached, host: '(an address)' })).toBe(false)
   expect(canBeAllowed({ ...reached, host: '(not a host)' })).toBe(false)
   expect(canBeAllowed({ ...reached, host: 'a.test', why: 'denied by the rule a.test' })).toBe(false)
+})
+
+test('a host is offered to be taken back while it gets through', () => {
+  const takable = (...events: LoggedEvent[]) =>
+    networkOf(events, null)
+      .filter(canBeTaken)
+      .map(({ host }) => host)
+  const reached = decided('a.test', true)
+  expect(takable(reached, decided('b.test', false))).toEqual(['a.test:443'])
+  expect(takable(reached, decided('a.test', false))).toEqual([])
+  expect(takable(reached, decided('a.test', false), reached)).toEqual(['a.test:443'])
 })

@@ -9,6 +9,8 @@ export type Reached = {
   readonly denied: number
   /** Why the last attempt was denied; null where none was. */
   readonly why: string | null
+  /** Whether the last attempt got through. */
+  readonly isOpen: boolean
   /** Null before the first count. */
   readonly bytes: number | null
 }
@@ -17,14 +19,15 @@ export type Reached = {
 export const canBeAllowed = ({ host, denied, why }: Reached): boolean =>
   denied > 0 && parseHostPattern(host) !== undefined && !(why ?? '').startsWith('denied by')
 
+/** Whether it can be taken back: it got through when it was last tried, by this name. */
+export const canBeTaken = ({ host, isOpen }: Reached): boolean =>
+  isOpen && parseHostPattern(host) !== undefined
+
 /** Every host it tried, what became of it and how much went over: as logged while it runs, exact when it has ended. */
 export function networkOf(events: readonly LoggedEvent[], effective: unknown): readonly Reached[] {
-  const hosts = new Map<
-    string,
-    { allowed: number; denied: number; why: string | null; bytes: number | null }
-  >()
+  const hosts = new Map<string, { -readonly [K in keyof Omit<Reached, 'host'>]: Reached[K] }>()
   const at = (host: string) => {
-    const known = hosts.get(host) ?? { allowed: 0, denied: 0, why: null, bytes: null }
+    const known = hosts.get(host) ?? { allowed: 0, denied: 0, why: null, isOpen: false, bytes: null }
     hosts.set(host, known)
     return known
   }
@@ -34,6 +37,7 @@ export function networkOf(events: readonly LoggedEvent[], effective: unknown): r
     if (event.type !== 'EgressDecided') continue
     const known = at(event.port === null ? event.host : `${event.host}:${event.port}`)
     const count = event.count ?? 1
+    known.isOpen = event.allowed
     if (event.allowed) known.allowed += count
     else {
       known.denied += count
