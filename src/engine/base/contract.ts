@@ -1,4 +1,5 @@
 import type { BoundaryLevel, Phase } from '../../shared/boundary.ts'
+import type { TrustState } from '../../shared/config.ts'
 import type { SandboxLevel } from '../../shared/level.ts'
 import type { Limits, OutputMode, Platform, RootModes, WorkspaceStrategy } from '../../shared/spec.ts'
 
@@ -18,6 +19,16 @@ export type ContractOutputs = {
   readonly declared: boolean
   /** A child's, about which nobody said anything: declared as nothing only so that it gets no more than its parent. */
   readonly cut?: boolean
+}
+
+/** A project's config file as it was when a dispatch began. */
+export type HeldProject = {
+  /** The folder that it lay in. */
+  readonly project: string
+  readonly file: string
+  readonly text: string
+  readonly sha256: string
+  readonly trust: TrustState
 }
 
 /** The contract one dispatch runs under: the spec with every default, policy and parent's limit worked in. */
@@ -45,6 +56,8 @@ export type Contract = {
   readonly toolsDenied: readonly string[]
   readonly maxTurns: number | null
   readonly maxCommands: number | null
+  /** What an agent on the real files cannot lift by changing them: it goes on holding until its dispatch ends. */
+  readonly projects?: readonly HeldProject[] | undefined
 }
 
 /** What the broker lets through right now. */

@@ -1,4 +1,12 @@
+import type { Contract } from '../base/contract.ts'
 import { loadConfig, watchConfig, type ConfigPlaces, type EffectiveConfig } from '../policy/index.ts'
+
+/** Where the config of a dispatch comes from. */
+export const configPlaces = (userConfigDir: string, { roots, projects }: Contract): ConfigPlaces => ({
+  userConfigDir,
+  roots,
+  held: projects,
+})
 
 type Changes = { happened: boolean; listener: (() => void) | undefined }
 

@@ -28,7 +28,7 @@ import {
 } from '../policy/index.ts'
 import { readContract } from './contractFile.ts'
 import type { Observations } from './effective.ts'
-import type { FollowedConfig } from './followedConfig.ts'
+import { configPlaces, type FollowedConfig } from './followedConfig.ts'
 import type { Job } from './job.ts'
 import { LapsedRequests } from './lapsedRequests.ts'
 import { Network } from './network.ts'
@@ -310,7 +310,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
 
   async #policyOf(state: EscalationState): Promise<NetworkPolicy> {
     const { contract } = this.#job
-    const places = { userConfigDir: this.#parts.configDir, roots: contract.roots }
+    const places = configPlaces(this.#parts.configDir, contract)
     const config = await loadConfig(places).catch((error: unknown) => {
       // An agent that writes real files could spoil one, and so keep what is to be taken from it: the last that
       // could be read goes on holding. (escape: unreadable-config)

@@ -14,6 +14,7 @@ import {
   capabilitiesOf,
   configNotes,
   filesAt,
+  heldProjects,
   loadConfig,
   refuseCommand,
   resolveContract,
@@ -94,8 +95,9 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
   const readable = await Promise.all(
     named.map(async (root) => ((await checkReachable(root)).ok ? [root] : [])),
   )
-  const config = await loadConfig({ userConfigDir: parts.configDir, roots: readable.flat() })
   const parent = parentId === null ? null : await rightsOf(parts, parentId)
+  const places = { userConfigDir: parts.configDir, roots: readable.flat(), held: parent?.projects }
+  const config = await loadConfig(places)
   const resolved = resolveContract({
     spec,
     legacySandbox: request.sandbox ?? null,
@@ -107,7 +109,11 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
     parent,
   })
   const placed = place.strategy === null ? resolved : { ...resolved, strategy: place.strategy, roots }
-  const contract = parent === null ? placed : await withinParent(parent, placed, spec?.root_modes)
+  const within = parent === null ? placed : await withinParent(parent, placed, spec?.root_modes)
+  const own = within.strategy === 'none' ? await heldProjects(places) : []
+  // What its parent is held to it is held to as well, or a child would lift it. (escape: lifted-narrowing)
+  const projects = [...own, ...(parent?.projects ?? [])]
+  const contract: Contract = projects.length === 0 ? within : { ...within, projects }
   refuseCommand(capabilitiesOf(contract.boundary, config).commands, command, contract.boundary)
   const size = request.size ?? { columns: 120, rows: 40 }
   const entersInvocation = place.invocation !== null

@@ -20,7 +20,7 @@ import { syncContract, writeContract } from './contractFile.ts'
 import { controlPath, listenForControl, type ControlHandler } from './control.ts'
 import { Observations, termsOf } from './effective.ts'
 import { doorFor, furnishDoor } from './agentDoor.ts'
-import { FollowedConfig } from './followedConfig.ts'
+import { configPlaces, FollowedConfig } from './followedConfig.ts'
 import { noteAgentCommits } from './inside.ts'
 import { landWaiting } from './landings.ts'
 import type { Job } from './job.ts'
@@ -129,11 +129,6 @@ export async function supervise(parts: Parts, job: Job, options: Options): Promi
 const firstOf = (error: unknown): unknown =>
   error instanceof SuppressedError ? firstOf(error.suppressed) : error
 
-const configPlaces = (parts: Parts, job: Job) => ({
-  userConfigDir: parts.configDir,
-  roots: job.contract.roots,
-})
-
 /** What was begun is not left to itself, whatever becomes of the rest: it is waited for and let go of. */
 function endOf(begun: Promise<object>): AsyncDisposable {
   const settled = begun.catch(() => null)
@@ -191,7 +186,7 @@ async function runAgent(
   const furnishing = furnishDoor(door, job, note)
   const introducing = introduce(plan.request.home, job, options.spares?.identity ?? null)
   await using _begun = endOf(Promise.allSettled([recording, furnishing, introducing]))
-  const following = FollowedConfig.open(configPlaces(parts, job))
+  const following = FollowedConfig.open(configPlaces(parts.configDir, job.contract))
   await using _followed = endOf(following)
   // Whoever asks for something before there is anybody to do it waits.
   const handling = Promise.withResolvers<ControlHandler>()

@@ -2,7 +2,7 @@ import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { narrowBoundary, undoGrant } from './answers.ts'
-import { wishOfDenial } from './boundaries.ts'
+import { wishOfDenial } from './denial.ts'
 import { current } from './step.ts'
 import { contractOf, Theatre } from './testing.ts'
 

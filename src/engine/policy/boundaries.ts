@@ -24,6 +24,7 @@ import {
   type Narrowing,
 } from './answers.ts'
 import { atMost, heldByMaximum } from './maximum.ts'
+import { wishOfDenial, type Denial } from './denial.ts'
 import { isInside } from './parent.ts'
 import { normalised } from './normalised.ts'
 import { approveStanding, fileRequest, type Asking } from './escalation.ts'
@@ -49,30 +50,6 @@ export type BoundaryParts = {
   /** Says that something about a dispatch changed, in any process. */
   readonly onChange?: (listener: (ids: readonly string[]) => void) => () => void
   readonly now?: () => Date
-}
-
-/** A denial that was observed outside the sandbox, by the broker or the driver; never what a program printed. */
-export type Denial =
-  /** Without a port where a program only asked for the host's address: then it lacks the host, whatever the port. */
-  | { readonly kind: 'host'; readonly host: string; readonly port: number | null }
-  | { readonly kind: 'write'; readonly path: string }
-
-/**
- * What a denial asks for. A read-only agent that lacks a host is offered the host and nothing more: its files
- * stay read-only.
- */
-export function wishOfDenial(
-  level: BoundaryLevel,
-  denial: Denial,
-): Pick<Asking, 'to' | 'hosts' | 'source' | 'why'> {
-  if (denial.kind === 'write') {
-    const to = boundaryRank(level) < boundaryRank('readwrite') ? 'readwrite' : level
-    return { to, hosts: [], source: 'driver', why: `a write was denied: ${denial.path}` }
-  }
-  const to = level === 'readwrite' ? 'network' : level
-  const host = denial.host.includes(':') ? `[${denial.host}]` : denial.host
-  const port = denial.port === null ? '' : `:${denial.port}`
-  return { to, hosts: [host + port], source: 'broker', why: `${denial.host}${port} was denied` }
 }
 
 /** An end that has passed, or that nothing would remember, is a slip that a person should hear of. */
@@ -226,7 +203,7 @@ export class Boundaries {
   async reconsider(id: DispatchId): Promise<void> {
     const context = await this.#context(id).catch(async (error: unknown) => {
       // A file that the agent may have spoilt does not keep the user's own maximum from holding.
-      const own = await loadConfig({ userConfigDir: this.#parts.userConfigDir, roots: [] }, this.#now())
+      const own = await this.#config([], await this.#heldBy(id), this.#now())
       await this.#holdTo(id, own.sandboxMaximumBoundary)
       throw error
     })
@@ -315,7 +292,7 @@ export class Boundaries {
   async #context(id: DispatchId): Promise<EscalationContext> {
     const { roots, ancestors } = this.#parts.records.read(id)
     const at = this.#now()
-    const config = await this.#config(roots, at)
+    const config = await this.#config(roots, await this.#heldBy(id), at)
     const real = await Promise.all(roots.map((root) => realpath(root).catch(() => root)))
     const bounds = await Promise.all(ancestors.map((ancestor) => this.#boundOf(ancestor, at)))
     return { at, config, roots: real, bounds: new Map(bounds.filter((bound) => bound !== null)) }
@@ -324,14 +301,20 @@ export class Boundaries {
   async #boundOf({ dispatch, roots }: Ancestor, at: Date): Promise<readonly [DispatchId, Bound] | null> {
     try {
       const contract = await this.#parts.contractOf(dispatch)
-      return [dispatch, { contract, config: await this.#config(roots, at) }]
+      return [dispatch, { contract, config: await this.#config(roots, contract.projects, at) }]
     } catch {
       return null
     }
   }
 
-  #config(roots: readonly string[], at: Date): Promise<EffectiveConfig> {
-    return loadConfig({ userConfigDir: this.#parts.userConfigDir, roots }, at)
+  #config(roots: readonly string[], held: Contract['projects'], at: Date): Promise<EffectiveConfig> {
+    return loadConfig({ userConfigDir: this.#parts.userConfigDir, roots, held }, at)
+  }
+
+  /** Without a contract it has not begun, and could not have changed anything. */
+  async #heldBy(id: DispatchId): Promise<Contract['projects']> {
+    const contract = await this.#parts.contractOf(id).catch(() => null)
+    return contract?.projects
   }
 
   #change<T>(id: DispatchId, change: (state: EscalationState) => Step<T>): Decided<T> {

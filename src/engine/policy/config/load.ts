@@ -1,11 +1,17 @@
 import { lstat, realpath } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { projectConfigName, userConfigName, type EffectiveConfig } from '../../../shared/config.ts'
+import type { HeldProject } from '../../base/contract.ts'
 import { mergeConfig, type ProjectLayer } from './merge.ts'
 import { parseConfig, readConfigText } from './read.ts'
 import { readTrust, trustStateOf } from './trust.ts'
 
-export type ConfigPlaces = { readonly userConfigDir: string; readonly roots: readonly string[] }
+export type ConfigPlaces = {
+  readonly userConfigDir: string
+  readonly roots: readonly string[]
+  /** What holds besides, for a dispatch that could have changed the files itself. */
+  readonly held?: readonly HeldProject[] | undefined
+}
 
 const isThere = (path: string): Promise<boolean> =>
   lstat(path).then(
@@ -55,5 +61,27 @@ export async function loadConfig(places: ConfigPlaces, now: Date = new Date()): 
     const read = await layer
     if (!projects.has(read.project)) projects.set(read.project, read)
   }
-  return mergeConfig(user, [...projects.values()], now)
+  const layers = [...projects.values()]
+  const isThereStill = ({ file, sha256 }: HeldProject) =>
+    layers.some((known) => known.file === file && known.layer?.sha256 === sha256)
+  const gone = (places.held ?? []).filter((held) => !isThereStill(held))
+  return mergeConfig(user, layers, now, gone.map(heldLayer))
+}
+
+const heldLayer = ({ project, file, text, sha256, trust }: HeldProject): ProjectLayer => ({
+  project,
+  root: project,
+  file,
+  layer: parseConfig({ file, text, sha256 }),
+  trust,
+  ownApprovals: [],
+})
+
+/** The projects' files as they are, for a dispatch that is to be held to them. */
+export async function heldProjects({ userConfigDir, roots }: ConfigPlaces): Promise<readonly HeldProject[]> {
+  const layers = await Promise.all(roots.map((root) => readProjectLayer(userConfigDir, root)))
+  const files = new Map(layers.map((layer) => [layer.file, layer]))
+  return [...files.values()].flatMap(({ project, file, layer, trust }) =>
+    layer === null ? [] : [{ project, file, text: layer.text, sha256: layer.sha256, trust }],
+  )
 }

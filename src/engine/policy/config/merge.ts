@@ -296,8 +296,22 @@ export function mergeConfig(
   user: ConfigLayer | null,
   projects: readonly ProjectLayer[],
   now: Date,
+  held: readonly ProjectLayer[] = [],
 ): EffectiveConfig {
   const base = user === null ? defaultConfig() : overlay(defaultConfig(), user, null, now)
   const [first, ...others] = projects.map((project) => withProject(base, project, now))
-  return others.reduce(narrowConfig, first ?? base)
+  const merged = others.reduce(narrowConfig, first ?? base)
+  return held.map((layer) => onlyNarrowing(withProject(base, layer, now), base)).reduce(narrowConfig, merged)
 }
+
+/**
+ * What a file said that an agent on the real files has changed, taken away or put another before since: it goes on
+ * narrowing, and approves nothing. (escape: lifted-narrowing)
+ */
+const onlyNarrowing = (config: EffectiveConfig, base: EffectiveConfig): EffectiveConfig => ({
+  ...config,
+  sandboxApprovedEscalations: base.sandboxApprovedEscalations,
+  heldBack: [],
+  warnings: [],
+  projects: [],
+})

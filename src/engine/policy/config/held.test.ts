@@ -1,0 +1,71 @@
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { contractOf, Theatre } from '../testing.ts'
+import { heldProjects, loadConfig } from './load.ts'
+
+let theatre: Theatre
+beforeAll(async () => {
+  theatre = await Theatre.open()
+})
+afterAll(() => theatre[Symbol.asyncDispose]())
+
+const wish = { to: 'network', hosts: ['a.test:1'], source: 'agent', by: 'agent', why: 'test' } as const
+
+test('what narrowed an agent on the real files at its start holds on, though it takes the file away, empties or shadows it', async () => {
+  const set = await theatre.stage('readwrite')
+  const { id, boundaries, contracts, project, userConfigDir, user, own } = set
+  const approvals = [{ agent: '*', level: 'network' as const, hosts: ['a.test'] }]
+  await user({ sandboxApprovedEscalations: approvals })
+  const narrowing = { sandboxMaximumBoundary: 'readwrite', agentForbiddenTools: ['Bash'] } as const
+  await own({ ...narrowing, agentForbiddenTools: [...narrowing.agentForbiddenTools] })
+  const held = await heldProjects({ userConfigDir, roots: [project] })
+  contracts.set(id, { ...contractOf(project, { boundary: 'readwrite' }), projects: held })
+
+  const file = join(project, '.orangery.json')
+  const attacks: (() => Promise<unknown>)[] = [
+    () => writeFile(file, '{}'),
+    () => rm(file),
+    () => writeFile(file, '{ "sandboxMaximumBoundary": '),
+  ]
+  for (const attack of attacks) {
+    await attack()
+    await boundaries.reconsider(id).catch(() => {})
+    const answer = await boundaries.request(id, wish).catch(() => null)
+    expect(answer?.status ?? 'denied').toBe('denied')
+    expect(set.live).toMatchObject({ level: 'readwrite', hosts: [] })
+  }
+  await rm(file)
+  const config = await loadConfig({ userConfigDir, roots: [project], held })
+  expect(config.agentForbiddenTools).toContain('Bash')
+  expect(config.sandboxApprovedEscalations).toHaveLength(1)
+  // The control: nobody is held to it who began afterwards.
+  contracts.set(id, contractOf(project, { boundary: 'readwrite' }))
+  expect((await boundaries.request(id, wish)).status).toBe('approved')
+})
+
+test('a nearer file in a folder of its own does not lift what the one above it said', async () => {
+  const { userConfigDir, project, own } = await theatre.stage()
+  const root = join(project, 'packages')
+  await mkdir(join(project, '.git'))
+  await mkdir(root)
+  await own({ sandboxMaximumBoundary: 'readonly' })
+  const held = await heldProjects({ userConfigDir, roots: [root] })
+  await mkdir(join(root, '.git'))
+  await writeFile(join(root, '.orangery.json'), '{}')
+  expect((await loadConfig({ userConfigDir, roots: [root] })).sandboxMaximumBoundary).toBe('full')
+  expect((await loadConfig({ userConfigDir, roots: [root], held })).sandboxMaximumBoundary).toBe('readonly')
+})
+
+test('what a held file approved counts only while the file says so, and what it trusted stays as wide as it was', async () => {
+  const { userConfigDir, project, own, trust } = await theatre.stage()
+  const sandboxLevels = { network: { hosts: ['a.test'] } }
+  await own({ sandboxLevels, sandboxApprovedEscalations: [{ agent: '*', level: 'full', hosts: [] }] })
+  await trust()
+  const held = await heldProjects({ userConfigDir, roots: [project] })
+  await own({ sandboxLevels: { network: { hosts: ['a.test', 'b.test'] } } })
+  await trust()
+  const config = await loadConfig({ userConfigDir, roots: [project], held })
+  expect(config.sandboxApprovedEscalations).toEqual([])
+  expect(config.sandboxLevels.network.hosts).toEqual(['a.test'])
+})

@@ -1,0 +1,26 @@
+import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
+import type { Asking } from './escalation.ts'
+
+/** A denial that was observed outside the sandbox, by the broker or the driver; never what a program printed. */
+export type Denial =
+  /** Without a port where a program only asked for the host's address: then it lacks the host, whatever the port. */
+  | { readonly kind: 'host'; readonly host: string; readonly port: number | null }
+  | { readonly kind: 'write'; readonly path: string }
+
+/**
+ * What a denial asks for. A read-only agent that lacks a host is offered the host and nothing more: its files
+ * stay read-only.
+ */
+export function wishOfDenial(
+  level: BoundaryLevel,
+  denial: Denial,
+): Pick<Asking, 'to' | 'hosts' | 'source' | 'why'> {
+  if (denial.kind === 'write') {
+    const to = boundaryRank(level) < boundaryRank('readwrite') ? 'readwrite' : level
+    return { to, hosts: [], source: 'driver', why: `a write was denied: ${denial.path}` }
+  }
+  const to = level === 'readwrite' ? 'network' : level
+  const host = denial.host.includes(':') ? `[${denial.host}]` : denial.host
+  const port = denial.port === null ? '' : `:${denial.port}`
+  return { to, hosts: [host + port], source: 'broker', why: `${denial.host}${port} was denied` }
+}
