@@ -135,6 +135,19 @@ test('a person takes back one host of a running agent: its tunnel is cut, the ot
   expect(await output(id)).toMatch(/cut \d/)
   expect(streams.get('a.test:8080')?.destroyed).toBe(true)
   expect(await json('boundary', 'show', id)).toMatchObject({ level: 'network', taken: ['a.test'] })
+  const child = (host: string) => [
+    `--sandbox-spec=${JSON.stringify({ outputs: { mode: 'restricted', allow: [host] } })}`,
+    '--',
+    'true',
+  ]
+  const more = await place.orangery('dispatch', 'spawn', '--parent', id, ...child('a.test:8080'))
+  expect(more).toMatchObject({
+    code: 77,
+    stderr: expect.stringContaining('the parent may not reach it itself'),
+  })
+  const later = await ok('dispatch', 'spawn', '--parent', id, ...child('b.test:8080'))
+  await place.orangery('dispatch', 'wait', later)
+  expect(await json('boundary', 'show', later)).toMatchObject({ level: 'network', taken: ['a.test'] })
   await ok('boundary', 'approve', id)
   await waitUntil('it is back', async () => (await output(id)).includes('back'), 60_000)
   streams.get('b.test:8080')?.end('last\n')

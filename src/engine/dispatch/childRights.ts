@@ -32,7 +32,7 @@ export async function rightsOf(parts: Parts, parentId: DispatchId): Promise<Cont
   const state = parts.store.boundaries.read(parentId)
   const boundary = currentBoundary(state)
   const isLeft = (host: string) => !isTaken(boundary, host)
-  // A host that is taken back is refused to who names it; who names none is held from it when he starts.
+  // In a list a host that was taken is not there to be named; whoever starts is held from it in any case.
   const { mode, ...rest } = held.outputs
   const outputs = { ...rest, mode, allow: rest.allow.filter(isLeft), always: rest.always.filter(isLeft) }
   if (mode === 'none' || !opensGrantedOnly(state)) return { ...held, outputs }

@@ -143,16 +143,15 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     const { contract } = this.#job
     this.#config = followed.config
     if (contract.level === 0) return
-    this.#boundaries.inherit(this.#job.id)
-    const state = this.#state()
-    const policy = networkAt(contract, this.#level, [], followed.config, false, currentBoundary(state))
+    const inherited = this.#boundaries.inherit(this.#job.id)
+    const held = currentBoundary(this.#state())
+    const policy = networkAt(contract, this.#level, [], followed.config, false, held)
     // Where nothing gets out, somebody listens for which names are asked for, and wakes when one is.
     const isLazy = policy.mode === 'none' && !listensForHosts(this.#job)
     const opening = this.#network.set(policy, isLazy)
     if (isPatient || !isLazy) await opening
     else opening.catch(() => {})
-    const last = state.grants.at(-1)
-    if (last !== undefined) await this.follow(last.by, last.why)
+    if (inherited !== null) await this.follow(inherited.by, inherited.why)
     followed.listen(() => {
       // A config that cannot be read now changes nothing: what holds goes on holding.
       void this.#reload().catch((error: unknown) => {

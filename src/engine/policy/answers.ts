@@ -220,12 +220,15 @@ export function narrowBoundary(
   }
 }
 
-/** What was taken from a parent is taken from who it starts then, too; null: nothing was. (escape: taken-host-by-child) */
-export function inheritTaken(state: EscalationState, at: Date): EscalationState | null {
+/** What was taken from a parent is taken from who it starts then, too. (escape: taken-host-by-child) */
+export function inheritTaken(
+  state: EscalationState,
+  at: Date,
+): Pick<Step<BoundaryGrant | null>, 'state' | 'result'> {
   const [parent] = state.ancestors
   const above = parent === undefined ? nothingTaken : current(parent)
   const now = current(state)
-  if (above.taken.every((host) => now.taken.includes(host))) return null
+  if (above.taken.every((host) => now.taken.includes(host))) return { state, result: null }
   const { taken, returned } = state.grants.length === 0 ? above : takenByEither(now, above)
   const inherited: BoundaryGrant = {
     at: at.toISOString(),
@@ -239,7 +242,7 @@ export function inheritTaken(state: EscalationState, at: Date): EscalationState 
     way: 'narrowed',
     request: null,
   }
-  return { ...state, grants: [...state.grants, inherited] }
+  return { state: { ...state, grants: [...state.grants, inherited] }, result: inherited }
 }
 
 export type Undoing = {

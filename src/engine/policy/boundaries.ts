@@ -161,11 +161,8 @@ export class Boundaries {
   }
 
   /** Before a child's first instruction: what its parent was deprived of meanwhile is out of its reach as well. */
-  inherit(id: DispatchId): void {
-    this.#parts.records.change(id, (state) => ({
-      state: inheritTaken(state, this.#now()) ?? state,
-      result: null,
-    }))
+  inherit(id: DispatchId): BoundaryGrant | null {
+    return this.#parts.records.change(id, (state) => inheritTaken(state, this.#now()))
   }
 
   async #narrowChildren(id: DispatchId, { to, ...rest }: Narrowing): Promise<OrangeryError[]> {

@@ -113,8 +113,8 @@ describe('a person takes a host back', () => {
     expect(boundaries.show(child).taken).toEqual(['a.test'])
     const later = theatre.newId()
     theatre.addDispatch(later, project, 'network', 'claude', id)
-    boundaries.inherit(later)
-    boundaries.inherit(later)
+    expect(boundaries.inherit(later)).not.toBeNull()
+    expect(boundaries.inherit(later)).toBeNull()
     expect(boundaries.show(later)).toMatchObject({ level: 'network', taken: ['a.test'] })
     expect(boundaries.show(later).history).toMatchObject([
       { way: 'narrowed', why: `a.test taken back from its parent ${id}` },
