@@ -23,6 +23,7 @@ import { narrowAgainstWriters } from './narrow.ts'
 import type { HeldRoot, SandboxPlan } from './plan.ts'
 import { judgeAnswers, judgeProcess } from './probe.ts'
 import { Relay } from './relay.ts'
+import { borrowFrom } from './borrow.ts'
 import { givenTo, ProgramVoice, type Given } from './tell.ts'
 import { ProcessTree } from './tree.ts'
 import { NetworkCounters } from './turnedAway.ts'
@@ -171,7 +172,7 @@ export class LinuxSandbox implements RunningSandbox {
     this.#tree = new ProcessTree(holder, gate)
     if (this.#plan.request.network !== 'host') {
       this.#counters = new NetworkCounters(gate)
-      this.#voice = new ProgramVoice(this.#tree, this.#given)
+      this.#voice = new ProgramVoice(this.#tree, this.#given, borrowFrom(this.#plan, holder))
     }
     // The kernel's side is looked at while the gate still tries its own.
     const seen = judgeProcess(this.#plan, gate)

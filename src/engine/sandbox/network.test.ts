@@ -1,10 +1,11 @@
-import { readFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { makeGround, startOn } from './fixture.ts'
+import type { Peer } from '../base/sandbox.ts'
+import { makeGround, startOn, type Ground } from './fixture.ts'
 import { detectHost } from './host.ts'
-import { inodeIn } from './tell.ts'
+import { inodeIn } from './peers.ts'
 
 /** Stands in for the broker: tells what the relay asked for, and answers each connection with it. */
 async function listenAsBroker(path: string): Promise<AsyncDisposable & { readonly asked: string[] }> {
@@ -75,29 +76,95 @@ test('the kernel counts connections to bare addresses and questions nobody answe
   expect(sandbox.turnedAway()).toEqual({ addresses: 3, datagrams: 1 })
 })
 
-test('a program is told on its own stderr where that is a pipe between programs, and nothing else is written to', async () => {
+/** Connects to itself, says by which ports, and waits to be let go. */
+const holdingScript = `
+const net = require('net'), fs = require('fs'), home = process.env.HOME
+const [, , name, spare = '0'] = process.argv
+for (let count = 0; count < Number(spare); count++) fs.openSync('/dev/null')
+net.createServer().listen(0, '127.0.0.1', function () {
+  const at = this.address().port, file = home + '/' + name
+  const socket = net.connect(at, '127.0.0.1', () => {
+    fs.writeFileSync(file + '.part', socket.localPort + ' ' + at)
+    fs.renameSync(file + '.part', file)
+  })
+  setInterval(() => fs.existsSync(home + '/go') && process.exit(), 10)
+})`
+/** As agents written in Node run programs: each pipe is a pair of sockets. With a path, a socket that is named so. */
+const spawningScript = `
+const { spawn } = require('child_process'), net = require('net')
+const [, , name, path] = process.argv
+const hold = (stderr) => spawn('node', ['hold.js', name], { stdio: ['ignore', 'ignore', stderr] })
+const hear = (from) => from.on('data', (text) => process.stdout.write(name + ' heard: ' + text))
+if (path === undefined) hear(hold('pipe').stderr)
+else net.createServer((socket) => hear(socket)).listen(path, function () {
+  const socket = net.connect(path, () => hold(socket).on('exit', () => process.exit()))
+})`
+
+async function peerNamed(ground: Ground, name: string): Promise<Peer> {
+  await ground.waitForHome(name)
+  const [port = 0, toPort = 0] = (await readFile(join(ground.home, name), 'utf8')).split(' ').map(Number)
+  return { protocol: 'tcp', port, toPort }
+}
+
+test('a program is told on its own stderr, and nothing is written to that it could not write to', async () => {
   await using ground = await makeGround()
+  await writeFile(join(ground.root, 'hold.js'), holdingScript)
+  await writeFile(join(ground.root, 'spawn.js'), spawningScript)
   const host = await detectHost(ground.dataDir)
-  const hold = (name: string) =>
-    `node -e 'const net = require("net"), fs = require("fs"); net.createServer().listen(0, "127.0.0.1", function () { const at = this.address().port; const file = process.env.HOME + "/${name}"; const c = net.connect(at, "127.0.0.1", () => (fs.writeFileSync(file + ".part", c.localPort + " " + at), fs.renameSync(file + ".part", file))); setInterval(() => fs.existsSync(process.env.HOME + "/go") && process.exit(), 10) })'`
   const script = [
-    `${hold('pipe')} 2>&1 | sed 's/^/told: /' &`,
-    // Open for reading only, and a named pipe that leads elsewhere: ways to have us write in the agent's place.
-    `${hold('file')} 2<README.md & mkfifo ~/fifo; cat ~/fifo >~/leaked & ${hold('named')} 2>~/fifo & wait; cat README.md ~/leaked`,
+    `node hold.js pipe 2>&1 | sed 's/^/pipe heard: /' &`,
+    'node spawn.js socket & node hold.js log 2>~/told & script -qec "node hold.js pty" ~/drawn </dev/null >/dev/null &',
+    // Open for reading only, and pipes and sockets with a name: ways to have us write in the agent's place.
+    'node hold.js file 2<README.md & mkfifo ~/fifo; cat ~/fifo >~/leaked & node hold.js named 2>~/fifo &',
+    'node spawn.js served ~/served.sock & wait; cat README.md ~/leaked; sed "s/^/file heard: /" ~/told; grep "not reached" ~/drawn',
   ].join('\n')
   const { sandbox, finish } = await startOn(ground, ground.request(['sh', '-c', script]), host)
   await using _ = sandbox
   sandbox.release()
-  for (const name of ['pipe', 'file', 'named']) {
-    await ground.waitForHome(name)
-    const [port = 0, toPort = 0] = (await readFile(join(ground.home, name), 'utf8')).split(' ').map(Number)
-    const peer = { protocol: 'tcp', port, toPort } as const
-    await sandbox.tell(peer, 'not reached')
-    await sandbox.tell(peer, 'not reached')
+  for (const name of ['pipe', 'socket', 'log', 'pty', 'file', 'named', 'served']) {
+    const peer = await peerNamed(ground, name)
+    for (let round = 0; round < 3; round++) await sandbox.tell(peer, 'not reached')
   }
   await sandbox.tell({ protocol: 'udp', port: 1, toPort: 53 }, 'nobody is there')
   await ground.writeHome('go')
-  expect(await finish()).toMatchObject({ stdout: 'told: not reached\noriginal\n', stderr: '' })
+  const { stdout, stderr } = await finish()
+  expect(stdout.replaceAll('\r', '').trim().split('\n').toSorted()).toEqual([
+    'file heard: not reached',
+    'not reached',
+    'original',
+    'pipe heard: not reached',
+    'socket heard: not reached',
+  ])
+  expect(stderr).toBe('')
+})
+
+test('an agent that fills its tables of descriptors keeps nobody waiting, and other programs are told all the same', async () => {
+  await using ground = await makeGround()
+  await writeFile(join(ground.root, 'hold.js'), holdingScript)
+  const host = await detectHost(ground.dataDir)
+  const script = `ulimit -n $(ulimit -Hn); node hold.js full 900 2>~/full.told & node hold.js early 2>~/early.told & while [ ! -e ~/early ]; do sleep 0.01; done; node hold.js late 900 & wait; cat ~/*.told`
+  const { sandbox, finish } = await startOn(ground, ground.request(['sh', '-c', script]), host)
+  await using _ = sandbox
+  sandbox.release()
+  const names = ['full', 'early', 'late']
+  const [full, early] = await Promise.all(names.map((name) => peerNamed(ground, name)))
+  if (full === undefined || early === undefined) throw new Error('nobody is there')
+  const flood = Array.from({ length: 500 }, (_, count) => sandbox.tell(full, `full ${count}`))
+  let busiest = 0
+  const watch = setInterval(() => {
+    const open = process.getActiveResourcesInfo().filter((name) => name === 'FSReqPromise')
+    busiest = Math.max(busiest, open.length)
+  }, 1)
+  await Promise.all(flood).finally(() => clearInterval(watch))
+  expect(busiest).toBeLessThan(64)
+  const told = async (round: number) => {
+    await sandbox.tell(early, `early ${round}`)
+    return (await readFile(join(ground.home, 'early.told'), 'utf8')) !== ''
+  }
+  // A busy machine may be too slow for a search, which is given up then.
+  for (let round = 0; round < 20 && !(await told(round));) round++
+  await ground.writeHome('go')
+  expect((await finish()).stdout).toMatch(/^early \d+\n$/)
 })
 
 test('a line of /proc/net/tcp is found by both its ports', () => {
@@ -106,8 +173,10 @@ test('a line of /proc/net/tcp is found by both its ports', () => {
     '   0: 0100007F:42BB 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 11 1\n' +
     '   1: 0100007F:8A2C 0100007F:42BB 01 00000000:00000000 00:00000000 00000000  1000        0 22 1\n' +
     '   2: 0100007F:8A2C 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000        0 33 1\n'
-  expect(inodeIn(table, 0x8a2c, 17_083)).toBe('22')
-  expect(inodeIn(table, 0x8a2c, 8080)).toBe('33')
-  expect(inodeIn(table, 17_083, 0x8a2c)).toBeNull()
-  expect(inodeIn('', 1, 1)).toBeNull()
+  const tcp = (port: number, toPort: number) => ({ protocol: 'tcp', port, toPort }) as const
+  expect(inodeIn(table, tcp(0x8a2c, 17_083))).toBe('22')
+  expect(inodeIn(table, tcp(0x8a2c, 8080))).toBe('33')
+  expect(inodeIn(table, tcp(17_083, 0x8a2c))).toBeNull()
+  expect(inodeIn(table, { protocol: 'udp', port: 0x42bb, toPort: 53 })).toBe('11')
+  expect(inodeIn('', tcp(1, 1))).toBeNull()
 })

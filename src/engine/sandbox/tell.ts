@@ -1,20 +1,33 @@
-import { constants, fstatSync } from 'node:fs'
-import { open, readdir, readlink, type FileHandle } from 'node:fs/promises'
-import { join } from 'node:path'
+import { constants, fstatSync, type Stats } from 'node:fs'
+import { open, readlink, statfs, type FileHandle } from 'node:fs/promises'
 import { PerMinute } from '../base/perMinute.ts'
 import { run } from '../base/process.ts'
 import type { Peer } from '../base/sandbox.ts'
+import type { Borrow, Identity } from './borrow.ts'
+import { programAt } from './peers.ts'
 import type { ProcessTree } from './tree.ts'
 
 // Node does not name it: a descriptor that stands for a file and can neither read nor write it.
 const pathOnly = 0o10000000
 const mostLines = 60
+/** Who is refused a thousand times a second must not keep us busy with it. */
+const mostSearches = 300
+const mostWaiting = 32
+const searchMs = 500
+const patienceMs = 1000
 const mostRemembered = 256
 /** A program that repeats itself need not be told again before it has had time to be read. */
 const quietMs = 10_000
 
-/** What tells one open file from another. */
-type Identity = { readonly dev: number; readonly ino: number }
+/**
+ * Disks and memory, overlays included. What is written to other kinds of file goes by who writes: an agent may have opened
+ * one of the kernel's that only we may write to. (escape: stderr-swap)
+ */
+const plainFileSystems = new Set([
+  0xef53, 0x58465342, 0x9123683e, 0xf2f52010, 0x2fc12fc1, 0x01021994, 0x794c7630, 0x65735546, 0x6969,
+])
+const isPseudoTerminal = ({ rdev }: Stats): boolean => rdev >> 8 >= 136 && rdev >> 8 <= 143
+
 const isSame = (a: Identity, b: Identity): boolean => a.dev === b.dev && a.ino === b.ino
 
 /** What the whole sandbox started with. */
@@ -44,22 +57,41 @@ export function givenTo(io: {
 export class ProgramVoice {
   readonly #tree: ProcessTree
   readonly #given: Given
+  readonly #borrow: Borrow | null
   readonly #lines = new PerMinute(mostLines)
+  readonly #searches = new PerMinute(mostSearches)
   readonly #said = new Map<string, number>()
+  #waiting = 0
+  #last: Promise<void> = Promise.resolve()
 
-  constructor(tree: ProcessTree, given: Given) {
+  constructor(tree: ProcessTree, given: Given, borrow: Borrow | null) {
     this.#tree = tree
     this.#given = given
+    this.#borrow = borrow
   }
 
+  /** One after the other, and whoever would wait too long not at all. */
   async tell(peer: Peer, line: string): Promise<void> {
-    // Before anything is looked for: who is refused a thousand times a second must not keep us busy with it.
-    if (!this.#lines.take()) return
-    const inode = await this.#inodeOf(peer)
-    const holder = inode === null ? null : await this.#holderOf(inode)
-    if (holder === null || this.#isRepeated(`${holder} ${line}`)) return
-    await using stderr = await open(this.#tree.pathOf(holder, 'fd/2'), pathOnly).catch(() => null)
-    if (stderr !== null && (await this.#mayBeWritten(stderr))) await writeOnce(stderr, `${line}\n`)
+    if (this.#waiting >= mostWaiting || !this.#searches.take()) return
+    const until = performance.now() + patienceMs
+    this.#waiting++
+    this.#last = this.#last
+      .then(() => (performance.now() < until ? this.#tellNow(peer, line) : undefined))
+      .catch(() => {})
+      .finally(() => this.#waiting--)
+    await this.#last
+  }
+
+  async #tellNow(peer: Peer, line: string): Promise<void> {
+    const until = performance.now() + searchMs
+    const pid = await programAt(this.#tree, peer, () => performance.now() > until)
+    if (pid === null || this.#isRepeated(`${pid} ${line}`) || !this.#lines.take()) return
+    await using stderr = await open(this.#tree.pathOf(pid, 'fd/2'), pathOnly).catch(() => null)
+    if (stderr === null) return
+    const found = await stderr.stat()
+    const way = await this.#wayTo(stderr, found)
+    if (way === 'open') await writeOnce(stderr, `${line}\n`)
+    if (way === 'borrow') await this.#borrow?.(pid, found, `${line}\n`)
   }
 
   #isRepeated(key: string): boolean {
@@ -71,50 +103,24 @@ export class ProgramVoice {
   }
 
   /**
-   * Only a pipe without a name, which leads from one program inside to another, and what we gave the agent ourselves. A
-   * file, a device or a named pipe the agent may have put there to have us write where it cannot; asked of the
-   * descriptor we hold, which nobody can exchange. (escape: stderr-swap)
+   * A pipe without a name, which leads from one program inside to another, and what we gave the agent ourselves, are opened.
+   * A file, a terminal or a named pipe the agent may have put there to have us write where it cannot: those are written
+   * to through the program's own descriptor, which can do what the program can, or not at all. Asked of the descriptor we
+   * hold, which nobody can exchange. (escape: stderr-swap)
    */
-  async #mayBeWritten(stderr: FileHandle): Promise<boolean> {
-    const found = await stderr.stat()
-    if (this.#given.spared.some((given) => isSame(given, found))) return false
+  async #wayTo(stderr: FileHandle, found: Stats): Promise<'open' | 'borrow' | null> {
+    if (this.#given.spared.some((given) => isSame(given, found))) return null
     const isOwn = isSame(this.#given.stderr, found)
-    if (found.isFIFO()) return isOwn || (await readlink(selfPath(stderr))).startsWith('pipe:[')
+    if (found.isFIFO())
+      return isOwn || (await readlink(selfPath(stderr))).startsWith('pipe:[') ? 'open' : null
+    if (found.isSocket()) return 'borrow'
+    if (found.isFile()) return plainFileSystems.has((await statfs(selfPath(stderr))).type) ? 'borrow' : null
+    if (!found.isCharacterDevice() || !(isOwn || isPseudoTerminal(found))) return null
     // A program that draws on its terminal takes keys one by one, and is not to be drawn over.
-    return isOwn && found.isCharacterDevice() && (await takesLines(selfPath(stderr)))
-  }
-
-  async #inodeOf({ protocol, port, toPort }: Peer): Promise<string | null> {
-    const tables = [protocol, `${protocol}6`].map((name) => this.#tree.read(this.#tree.agent, `net/${name}`))
-    for (const table of await Promise.all(tables)) {
-      const inode = inodeIn(table, port, toPort)
-      if (inode !== null) return inode
-    }
-    return null
-  }
-
-  async #holderOf(inode: string): Promise<number | null> {
-    // The youngest: a program that was started for the work, not the one that waits for it.
-    for (const pid of (await this.#tree.list()).toReversed()) {
-      const folder = this.#tree.pathOf(pid, 'fd')
-      const numbers = await readdir(folder).catch(() => [])
-      const names = await Promise.all(numbers.map((number) => readlink(join(folder, number)).catch(() => '')))
-      if (names.includes(`socket:[${inode}]`)) return pid
-    }
-    return null
+    if (!(await takesLines(selfPath(stderr)))) return null
+    return isOwn ? 'open' : 'borrow'
   }
 }
-
-/** Of `/proc/PID/net/tcp` or its like, the inode of the socket between two ports. */
-export function inodeIn(table: string, port: number, toPort: number): string | null {
-  for (const line of table.split('\n').slice(1)) {
-    const [, local = '', remote = '', , , , , , , inode = '0'] = line.trim().split(/\s+/)
-    if (portIn(local) === port && portIn(remote) === toPort && inode !== '0') return inode
-  }
-  return null
-}
-
-const portIn = (address: string): number => Number.parseInt(address.split(':')[1] ?? '', 16)
 
 const selfPath = ({ fd }: FileHandle): string => `/proc/${process.pid}/fd/${fd}`
 

@@ -41,15 +41,33 @@ export class ProcessTree {
   }
 
   async list(): Promise<readonly number[]> {
-    const names = await readdir(this.#folder).catch(() => [])
-    // What was there before the agent is ours: the holder, who takes its orders, bubblewrap, fuse-overlayfs.
-    const later = names.filter((name) => /^\d+$/.test(name) && Number(name) >= this.agent).map(Number)
+    const later = await this.#later()
     const parents = await Promise.all(later.map((pid) => this.#parentOf(pid)))
-    // Who watches, and below it who takes the orders. A child of theirs is a command that is run for us, and a
-    // relay has no parent in here.
-    const [watcher = 0] = await this.#childrenOf(1)
-    const ours = new Set([0, watcher, ...(await this.#childrenOf(watcher))])
+    const ours = await this.#parentsOfOurs()
     return later.filter((pid, index) => pid === this.agent || !ours.has(parents[index] ?? 0))
+  }
+
+  /** The last that were started, one after the other, and the agent: a program that was started for the work comes first. */
+  async *youngest(most: number): AsyncGenerator<number> {
+    const later = (await this.#later()).filter((pid) => pid !== this.agent).toSorted((a, b) => b - a)
+    const ours = await this.#parentsOfOurs()
+    for (const pid of later.slice(0, most - 1)) if (!ours.has(await this.#parentOf(pid))) yield pid
+    yield this.agent
+  }
+
+  /** What was there before the agent is ours: the holder, who takes its orders, bubblewrap, fuse-overlayfs. */
+  async #later(): Promise<readonly number[]> {
+    const names = await readdir(this.#folder).catch(() => [])
+    return names.filter((name) => /^\d+$/.test(name) && Number(name) >= this.agent).map(Number)
+  }
+
+  /**
+   * Who watches, and below it who takes the orders. A child of theirs is a command that is run for us, and a relay has no
+   * parent in here.
+   */
+  async #parentsOfOurs(): Promise<ReadonlySet<number>> {
+    const [watcher = 0] = await this.#childrenOf(1)
+    return new Set([0, watcher, ...(await this.#childrenOf(watcher))])
   }
 
   async #childrenOf(pid: number): Promise<readonly number[]> {
