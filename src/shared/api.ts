@@ -32,11 +32,13 @@ import { dispatchIdSchema } from './ids.ts'
 import {
   agentCommitSchema,
   archiveRecordSchema,
+  discardedAgentSchema,
   invocationEntrySchema,
   invocationMetaSchema,
   landResultSchema,
   orphanSchema,
   sandboxOfWorktreeSchema,
+  removedWorktreeSchema,
   stakesSchema,
   waitingLandingSchema,
   worktreeEntrySchema,
@@ -264,7 +266,7 @@ export const api = {
   'worktree.get': procedure(nearReference, worktreeEntrySchema.extend({ stakes: stakesSchema.nullable() })),
   'worktree.remove': procedure(
     nearReference.extend({ force: z.boolean().default(false) }),
-    z.object({ id: dispatchIdSchema, archive: z.string(), stakes: stakesSchema }),
+    removedWorktreeSchema,
   ),
   'agent.start': procedure(
     z.object({
@@ -295,16 +297,7 @@ export const api = {
     }),
     landResultSchema,
   ),
-  /** `files` and `commits`: what the sandbox held, which is in the archive now. */
-  'agent.discard': procedure(
-    reference,
-    z.object({
-      id: dispatchIdSchema,
-      archive: z.string().nullable(),
-      files: z.number(),
-      commits: z.number(),
-    }),
-  ),
+  'agent.discard': procedure(reference, discardedAgentSchema),
   /** Landings that wait for running agents, or for a person where they could not be made. */
   'landing.list': procedure(nothing, z.array(waitingLandingSchema)),
   'landing.cancel': procedure(reference, byId),

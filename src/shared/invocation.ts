@@ -92,8 +92,27 @@ export const stakesSchema = z.object({
   uncommitted: z.array(z.string()),
   /** Commits that are on no other branch, as `<short id> <subject>`. */
   unmerged: z.array(z.string()),
+  /** What was begun there and is not brought to its end, as `a rebase in progress`. */
+  unfinished: z.array(z.string()).default([]),
 })
 export type Stakes = z.infer<typeof stakesSchema>
+
+export const removedWorktreeSchema = z.object({
+  id: dispatchIdSchema,
+  archive: z.string(),
+  stakes: stakesSchema,
+  /** What was left where it is, and why. */
+  notes: z.array(z.string()).optional(),
+})
+
+/** `files` and `commits`: what the sandbox held, which is in the archive now. */
+export const discardedAgentSchema = z.object({
+  id: dispatchIdSchema,
+  archive: z.string().nullable(),
+  files: z.number(),
+  commits: z.number(),
+  notes: z.array(z.string()).optional(),
+})
 
 export const agentCommitSchema = z.object({
   commit: z.string(),
@@ -164,6 +183,8 @@ export const archiveRecordSchema = z.object({
       conflict: z.string().optional(),
       /** What was being merged. */
       merge: z.string().optional(),
+      /** All else that git's folder of the checkout names: own refs, a rebase in progress. */
+      state: z.string().optional(),
     })
     .optional(),
   /** Refs below `refs/orangery/<id>/` that came into the repository with this, and go with it. */
@@ -177,6 +198,7 @@ export const orphanSchema = z.object({
     'record_without_sandbox',
     'worktree_without_record',
     'record_without_worktree',
+    'restore_unfinished',
     'branch_without_sandbox',
     'registered_without_sandbox',
     'row_without_record',

@@ -145,6 +145,7 @@ async function discard(id: string, options: Json) {
   const result = await withClient((client) => client.call('agent.discard', { id }))
   if (options.json) return printJson(result)
   if (result.archive === null) return print(`${result.id} is forgotten: there was nothing left of it`)
+  printNotes(result.notes ?? [])
   const { files, commits } = result
   const held = [
     files === 0 ? [] : plural(files, 'change'),

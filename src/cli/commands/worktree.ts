@@ -72,6 +72,7 @@ async function show(id: string, options: Json) {
   }
   for (const path of stakes?.uncommitted ?? []) fields.push(['uncommitted', showAll(path)])
   for (const commit of stakes?.unmerged ?? []) fields.push(['only here', showAll(commit)])
+  for (const what of stakes?.unfinished ?? []) fields.push(['unfinished', what])
   print(renderFields(fields))
 }
 
@@ -80,10 +81,15 @@ async function remove(id: string, options: Json & { force?: boolean }) {
     client.call('worktree.remove', { id, near: process.cwd(), force: options.force === true }),
   )
   if (options.json) return printJson(removed)
-  const { uncommitted, unmerged } = removed.stakes
-  const held = uncommitted.length + unmerged.length
-  const with_ =
-    held === 0 ? '' : `, with ${plural(unmerged.length, 'commit')} and ${plural(uncommitted.length, 'file')}`
+  const { uncommitted, unmerged, unfinished } = removed.stakes
+  const held = [
+    ...(unmerged.length + uncommitted.length === 0
+      ? []
+      : [plural(unmerged.length, 'commit'), plural(uncommitted.length, 'file')]),
+    ...unfinished,
+  ]
+  const with_ = held.length === 0 ? '' : `, with ${held.join(' and ')}`
+  printNotes(removed.notes ?? [])
   print(
     `${removed.id} is in the archive${with_}; bring it back with: orangery worktree restore ${removed.id}`,
   )

@@ -122,9 +122,11 @@ export function workspaceHandlers(
       return listArchive(layout)
     },
     'archive.restore': async ({ id }, { by }) => {
-      const record = await restoreArchived(layout, id)
-      // A changeset that was abandoned with it comes back to review with it.
-      if (store.changesets.find(id)?.state === 'abandoned') await parts.changesets.restore(id, by)
+      const record = await restoreArchived(layout, id, async (step) => {
+        // A changeset that was abandoned with it comes back to review with it, before the archive forgets both.
+        if (step === 'record' && store.changesets.find(id)?.state === 'abandoned')
+          await parts.changesets.restore(id, by)
+      })
       if (record.kind === 'invocation') await mirror(parts, record.repo_id as RepoId, id)
       return record
     },

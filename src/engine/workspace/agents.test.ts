@@ -343,7 +343,6 @@ describe('orphans', () => {
         'archive_without_record something',
         'branch_without_sandbox 20260128120500-b7c9',
         `record_without_sandbox ${gone.invocation_id}`,
-        `registered_without_sandbox ${gone.invocation_id}`,
         'row_without_record 20260128120500-0000',
       ].sort(),
     )

@@ -1,12 +1,13 @@
 import { rename, rmdir } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { ArchiveRecord } from '../../shared/invocation.ts'
 import type { InvocationEntry, InvocationMeta } from '../base/invocation.ts'
+import { createRepoLock } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
-import { forgetArchive, putAway, readArchive, takeBack } from './archive.ts'
-import { asideOf, deleteBranch, reattachWorktree, removeWorktree, type Renamed } from './checkout.ts'
+import { forgetArchive, putAway, readArchive, takeBack, whereIs, type PutAway } from './archive.ts'
+import { asideOf, deleteBranch, removeWorktree } from './checkout.ts'
 import { claimWorkspace } from './claim.ts'
 import { retireInvocation } from './dispose.ts'
 import { holdsMore } from './leftover.ts'
@@ -14,6 +15,7 @@ import { findGit } from './findGit.ts'
 import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
 import { folderInside } from './pathSafety.ts'
 import { openRepository } from './repository.ts'
+import { reattachWorktree, type AfterRestoreStep, type Renamed } from './reattach.ts'
 import { resolveInvocation, scanInvocations } from './scan.ts'
 import { restoreWorktree } from './worktree.ts'
 
@@ -28,16 +30,16 @@ export async function listAgents(
     : entries.filter((entry) => !entry.broken && entry.meta?.outcome === null)
 }
 
-export type Retired = { readonly id: DispatchId; readonly archive: string | null }
+export type Retired = { readonly id: DispatchId; readonly archive: string | null; readonly notes?: string[] }
 
 /** Ends an invocation without landing it. Its branch and everything it wrote go to the archive. */
 export async function discardAgent(layout: Layout, reference: string): Promise<Retired> {
   const entry = await resolveInvocation(layout, reference)
   const repoId = entry.repo_id as RepoId
   const id = entry.id as DispatchId
-  if (entry.meta === null) return { id, archive: await discardBroken(layout, repoId, id) }
+  if (entry.meta === null) return { id, ...(await discardBroken(layout, repoId, id)) }
   await using _claim = await claimToEnd(layout, repoId, entry.meta)
-  return { id, archive: await retireInvocation(layout, repoId, entry.meta, 'discarded', true) }
+  return { id, ...(await retireInvocation(layout, repoId, entry.meta, 'discarded', true)) }
 }
 
 /**
@@ -49,14 +51,14 @@ export async function reapLanded(layout: Layout, repoId: RepoId, id: DispatchId)
   if (meta.outcome !== null || meta.strategy === 'none' || meta.strategy === 'worktree') return null
   await using _claim = await claimToEnd(layout, repoId, meta)
   const keeps = await holdsMore(workspaceOf(layout, repoId, meta))
-  return { id, archive: await retireInvocation(layout, repoId, meta, 'landed', keeps) }
+  return { id, ...(await retireInvocation(layout, repoId, meta, 'landed', keeps)) }
 }
 
 /** Ends an invocation in a worktree whose work has landed. */
 export async function retireLanded(layout: Layout, repoId: RepoId, id: DispatchId): Promise<Retired> {
   const meta = await readInvocationMeta(layout, repoId, id)
   await using _claim = await claimToEnd(layout, repoId, meta)
-  return { id, archive: await retireInvocation(layout, repoId, meta, 'landed', true) }
+  return { id, ...(await retireInvocation(layout, repoId, meta, 'landed', true)) }
 }
 
 async function claimToEnd(layout: Layout, repoId: RepoId, meta: InvocationMeta): Promise<AsyncDisposable> {
@@ -74,7 +76,7 @@ async function claimToEnd(layout: Layout, repoId: RepoId, meta: InvocationMeta):
 }
 
 /** A sandbox without a readable record: what there is goes to the archive, and git's side with it. */
-async function discardBroken(layout: Layout, repoId: RepoId, id: DispatchId): Promise<string> {
+async function discardBroken(layout: Layout, repoId: RepoId, id: DispatchId) {
   const tree = layout.sandboxTree(repoId, id)
   const place = await findGit(tree).catch(() => null)
   const ours = place !== null && place.top === tree && place.confirmed
@@ -82,7 +84,7 @@ async function discardBroken(layout: Layout, repoId: RepoId, id: DispatchId): Pr
   const repository = ours ? await openRepository(place.commonDir) : null
   const tip = repository === null ? null : await repository.commit(`refs/heads/${branch}`)
   const aside = repository === null || tip === null ? {} : await asideOf(repository, tree, tip)
-  const folder = await putAway(layout, {
+  const record: PutAway = {
     id,
     repo_id: repoId,
     kind: 'invocation',
@@ -94,42 +96,56 @@ async function discardBroken(layout: Layout, repoId: RepoId, id: DispatchId): Pr
     tip,
     commit: tip,
     aside,
-  })
+  }
+  const archive = await putAway(layout, record, tree)
+  const notes: string[] = []
   if (repository !== null && tip !== null) {
     await removeWorktree(repository, tree)
-    await deleteBranch(repository, branch, tip)
+    notes.push(...[await deleteBranch(repository, branch, tip)].filter((note) => note !== null))
   }
   await rmdir(layout.invocation(repoId, id)).catch(() => {})
-  return folder
+  return { archive, notes }
 }
 
-/** Brings back what `discard`, `land`, `abandon` or `worktree rm` put into the archive. */
-export async function restoreArchived(layout: Layout, id: DispatchId): Promise<ArchiveRecord> {
+/**
+ * Brings back what `discard`, `land`, `abandon` or `worktree rm` put into the archive. Cut off anywhere, the next
+ * attempt finishes it.
+ */
+export async function restoreArchived(
+  layout: Layout,
+  id: DispatchId,
+  after: AfterRestoreStep = () => {},
+): Promise<ArchiveRecord> {
   const record = await readArchive(layout, id)
-  if (record.kind === 'worktree') await restoreWorktree(layout, record)
-  else await restoreInvocation(layout, record)
-  await forgetArchive(layout, record)
+  const isBack = (await whereIs(layout, record)) === 'back'
+  if (!isBack) {
+    if (record.kind === 'worktree') await restoreWorktree(layout, record, after)
+    else await restoreInvocation(layout, record, after)
+  }
+  await after('record')
+  await forgetArchive(layout, record, isBack ? 'stays' : 'goes')
   return record
 }
 
-async function restoreInvocation(layout: Layout, record: ArchiveRecord): Promise<void> {
+async function restoreInvocation(
+  layout: Layout,
+  record: ArchiveRecord,
+  after: AfterRestoreStep,
+): Promise<void> {
   const repoId = record.repo_id as RepoId
-  const { common_dir: commonDir, branch, tip, aside = {} } = record
+  const { id, common_dir: commonDir, branch, tip } = record
   if (commonDir !== null && branch !== null && tip !== null) {
-    const tree = layout.sandboxTree(repoId, record.id)
-    const standing = { branch, tip, aside }
-    const renamed = await reattachWorktree(await openRepository(commonDir), tree, standing, async () => {
-      await rmdir(dirname(tree))
-      await takeBack(layout, record)
-    })
-    await followName(layout, repoId, record.id, renamed)
+    await using _lock = await createRepoLock(layout).acquire(repoId)
+    const tree = layout.sandboxTree(repoId, id)
+    const repository = await openRepository(commonDir)
+    await reattachWorktree(layout, repository, { ...record, branch, tip }, tree, after, (renamed) =>
+      followName(layout, repoId, id, renamed),
+    )
   } else await takeBack(layout, record)
   // A broken invocation comes back as broken as it was.
-  await updateInvocation(layout, repoId, record.id, { outcome: null, archive: null }).catch(
-    (error: unknown) => {
-      if (!(error instanceof OrangeryError) || !error.code.startsWith('workspace.meta_')) throw error
-    },
-  )
+  await updateInvocation(layout, repoId, id, { outcome: null, archive: null }).catch((error: unknown) => {
+    if (!(error instanceof OrangeryError) || !error.code.startsWith('workspace.meta_')) throw error
+  })
 }
 
 /**

@@ -6,10 +6,11 @@ import { archiveRecordSchema, type ArchiveRecord } from '../../shared/invocation
 import { ensurePrivateDir, writeFileAtomically } from '../base/files.ts'
 import type { Layout } from '../base/paths.ts'
 import { forgetCollected } from './commits.ts'
+import { keepGitSide } from './gitSide.ts'
 import { removeTree } from './removeTree.ts'
 import { openRepository } from './repository.ts'
 import { submodulesOf } from './sandboxFolders.ts'
-import { isFolder } from './scan.ts'
+import { inspectInvocation, inspectWorktree, isFolder } from './scan.ts'
 
 export const archiveDays = 30
 const dayMs = 24 * 60 * 60 * 1000
@@ -30,6 +31,9 @@ function refsOf({
 
 const folderOf = (layout: Layout, id: DispatchId): string => join(layout.archive, id)
 export const contentOf = (layout: Layout, id: DispatchId): string => join(folderOf(layout, id), 'content')
+/** Git's own folder of a checkout, as it was when it was put away. */
+export const gitSideOf = (layout: Layout, id: DispatchId): string => join(folderOf(layout, id), 'git')
+export const scratchOf = (layout: Layout, id: DispatchId): string => join(folderOf(layout, id), 'made')
 
 export type PutAway = Omit<ArchiveRecord, 'schema_version' | 'archived_at' | 'expires_at'>
 export type Aside = NonNullable<ArchiveRecord['aside']>
@@ -38,7 +42,13 @@ export type Aside = NonNullable<ArchiveRecord['aside']>
  * Puts a folder of ours away: first the ref, then the record, then the move. After a crash anywhere the work
  * is in one of the two places, and calling it again goes on where it stopped.
  */
-export async function putAway(layout: Layout, what: PutAway, now = Date.now()): Promise<string> {
+export async function putAway(
+  layout: Layout,
+  what: PutAway,
+  /** A checkout that goes with it, whose side in git is kept too. */
+  checkout: string | null = null,
+): Promise<string> {
+  const now = Date.now()
   const folder = folderOf(layout, what.id)
   // Cut off after the move: the record that was written when the tree still stood knows more than we do now.
   const moved = !(await isFolder(what.origin)) && (await isFolder(contentOf(layout, what.id)))
@@ -50,6 +60,8 @@ export async function putAway(layout: Layout, what: PutAway, now = Date.now()): 
   }
   await ensurePrivateDir(layout.archive)
   await mkdir(folder, { recursive: true, mode: 0o700 })
+  if (what.common_dir !== null && checkout !== null)
+    await keepGitSide(what.common_dir, checkout, gitSideOf(layout, what.id))
   const record: ArchiveRecord = {
     schema_version: '1.0',
     ...what,
@@ -77,38 +89,76 @@ export async function listArchive(layout: Layout): Promise<ArchiveRecord[]> {
   return records.filter((record) => record !== null)
 }
 
-/** Takes the content back to where it was; the caller restores what else belongs to it. */
+/** Takes the content back to where it was; there is none where an attempt that was cut off has done so. */
 export async function takeBack(layout: Layout, record: ArchiveRecord): Promise<void> {
+  const content = contentOf(layout, record.id)
+  if (!(await isFolder(content))) return
   if (await isFolder(record.origin)) {
     throw new OrangeryError('workspace.restore_blocked', `${record.origin}: something is there already`, {
       kind: 'cannot_create',
       hint: 'Move it away first; the archive keeps its copy.',
     })
   }
-  await rename(contentOf(layout, record.id), record.origin)
+  await ensurePrivateDir(dirname(record.origin))
+  await rename(content, record.origin)
 }
 
-export async function forgetArchive(layout: Layout, record: ArchiveRecord): Promise<void> {
+/**
+ * `archived`: it lies in the archive. `between`: a restore was cut off, or what puts it away was. `back`: it is live,
+ * and only the archive does not know yet.
+ */
+export async function whereIs(
+  layout: Layout,
+  record: Pick<ArchiveRecord, 'id' | 'repo_id' | 'kind' | 'origin'>,
+): Promise<'archived' | 'between' | 'back'> {
+  const repoId = record.repo_id as RepoId
+  const { meta } =
+    record.kind === 'worktree'
+      ? await inspectWorktree(layout, repoId, record.id)
+      : await inspectInvocation(layout, repoId, record.id)
+  const isLive = meta !== null && meta.outcome === null
+  const isKept = await isFolder(contentOf(layout, record.id))
+  if (isLive) return isKept ? 'between' : 'back'
+  return !isKept && (await isFolder(record.origin)) ? 'between' : 'archived'
+}
+
+export async function forgetArchive(
+  layout: Layout,
+  record: ArchiveRecord,
+  /** What it brought into the repository: kept where it is live and may have brought it again. */
+  published: 'goes' | 'stays' = 'goes',
+): Promise<void> {
   if (record.common_dir !== null && record.commit !== null && (await isFolder(record.common_dir))) {
     const repository = await openRepository(record.common_dir)
+    const brought = published === 'goes' ? (record.published ?? []) : []
     // Only while it stands where we put it.
-    const published = (record.published ?? []).map(({ ref, commit }) => [ref, commit] as const)
-    for (const [ref, commit] of [...refsOf(record), ...published])
+    for (const [ref, commit] of [
+      ...refsOf(record),
+      ...brought.map(({ ref, commit }) => [ref, commit] as const),
+    ])
       await repository.try(['update-ref', '-d', ref, commit])
   }
   await removeTree(folderOf(layout, record.id))
 }
 
-/** Lets go of what has been kept for its time. Folders without a readable record stay. */
+/**
+ * Lets go of what has been kept for its time. Folders without a readable record stay, and so does whatever is on its
+ * way in or out; of what is back, only the archive's own traces go.
+ */
 export async function expireArchive(layout: Layout, now = Date.now()): Promise<ArchiveRecord[]> {
-  const due = (await listArchive(layout)).filter((record) => Date.parse(record.expires_at) <= now)
-  for (const record of due) {
+  const gone: ArchiveRecord[] = []
+  for (const record of await listArchive(layout)) {
+    if (Date.parse(record.expires_at) > now) continue
+    const where = await whereIs(layout, record)
+    if (where === 'back') await forgetArchive(layout, record, 'stays')
+    if (where !== 'archived') continue
     await forgetArchive(layout, record)
     // An integration worktree's tree lies in the archive, the repositories of its submodules where they were.
     if (record.kind === 'worktree') await removeTree(submodulesOf(dirname(record.origin)))
     else if (record.why !== 'landed') await forgetCollected(layout, record.repo_id as RepoId, record.id)
+    gone.push(record)
   }
-  return due
+  return gone
 }
 
 function parseJson(text: string): unknown {

@@ -1,9 +1,10 @@
-import { lstat, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { lstat, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import { markers, withdrawal } from '../base/markers.ts'
 import type { Aside } from './archive.ts'
+import { holderOf, stateCommit } from './gitSide.ts'
 import { removeTree } from './removeTree.ts'
 import type { Repository } from './repository.ts'
 import type { Rollback } from './rollback.ts'
@@ -62,11 +63,21 @@ export async function removeWorktree(repository: Repository, tree: string): Prom
   throw new OrangeryError('workspace.worktree_stays', `worktree ${tree}: ${result.stderr.toString().trim()}`)
 }
 
-/** Deletes a branch only while it stands at `commit`. */
-export async function deleteBranch(repository: Repository, branch: string, commit: string): Promise<void> {
+/**
+ * Deletes a branch only while it stands at `commit` and no other checkout has it: under a user who works on it, it
+ * would be gone. Says where it stays.
+ */
+export async function deleteBranch(
+  repository: Repository,
+  branch: string,
+  commit: string,
+): Promise<string | null> {
   const now = await repository.commit(`refs/heads/${branch}`)
-  if (now === null) return
+  if (now === null) return null
+  const holder = await holderOf(repository.commonDir, branch)
+  if (holder !== null) return `branch ${branch} stays: it is checked out in ${holder}`
   await repository.git(['update-ref', '-d', `refs/heads/${branch}`, commit])
+  return null
 }
 
 export async function worktreePaths(repository: Repository): Promise<string[]> {
@@ -115,6 +126,8 @@ export async function snapshotCommit(repository: Repository, tree: string, tip: 
  */
 export async function asideOf(repository: Repository, tree: string, tip: string): Promise<Aside> {
   const aside: Aside = {}
+  const state = await stateCommit(repository, tree, tip)
+  if (state !== null) aside.state = state
   const head = await treeHead(repository, tree)
   if (head === null) return aside
   const isAttached = (await repository.try(['symbolic-ref', '-q', 'HEAD'], { cwd: tree })).code === 0
@@ -160,58 +173,8 @@ async function writeIndex(repository: Repository, lines: readonly string[]): Pro
   }
 }
 
-/** Puts the sides of conflicts back into an index, as `asideOf` kept them. */
-async function reopenConflicts(repository: Repository, cwd: string, conflict: string): Promise<void> {
-  const listed = (await repository.raw(['ls-tree', '-r', '-z', conflict], { cwd })).toString('latin1')
-  const lines = listed
-    .split('\0')
-    .map((entry) => entry.replace(/^(\d+) \w+ ([0-9a-f]+)\t(\d)\//, '$1 $2 $3\t'))
-  const input = Buffer.from(lines.join('\0'), 'latin1')
-  await repository.git(['update-index', '-z', '--index-info'], { cwd, input })
-}
-
 /** Where the HEAD of a checkout stands, on a branch or not. */
 export async function treeHead(repository: Repository, tree: string): Promise<string | null> {
   const found = await repository.try(['rev-parse', '-q', '--verify', 'HEAD^{commit}'], { cwd: tree })
   return found.code === 0 ? found.stdout.toString().trim() : null
-}
-
-export type Renamed = { readonly was: string; readonly now: string }
-
-/**
- * Brings a worktree back that was put away: the checkout's files are in place, git's side is made anew. Says
- * under which names git has known it and knows it now.
- */
-export async function reattachWorktree(
-  repository: Repository,
-  tree: string,
-  { branch, tip, aside }: { readonly branch: string; readonly tip: string; readonly aside: Aside },
-  putBack: () => Promise<void>,
-): Promise<Renamed> {
-  const standing = await repository.commit(`refs/heads/${branch}`)
-  if (standing === null)
-    await repository.git(['update-ref', `refs/heads/${branch}`, tip, '0'.repeat(tip.length)])
-  else if (standing !== tip) {
-    throw new OrangeryError('workspace.branch_taken', `branch ${branch}: it stands elsewhere now`, {
-      kind: 'cannot_create',
-      hint: 'Rename that branch; the archive keeps its own.',
-    })
-  }
-  await repository.git(['worktree', 'add', '--quiet', '--no-checkout', '--force', tree, branch])
-  const link = await readFile(join(tree, '.git'))
-  await removeTree(tree)
-  await putBack()
-  const before = await readFile(join(tree, '.git')).catch(() => link)
-  const renamed = { was: basename(before.toString().trim()), now: basename(link.toString().trim()) }
-  await writeFile(join(tree, '.git'), link)
-  if (aside.head !== undefined)
-    await repository.git(['update-ref', '--no-deref', 'HEAD', aside.head], { cwd: tree })
-  await repository.git(['reset', '--quiet'], { cwd: tree })
-  if (aside.index === undefined) return renamed
-  await repository.git(['read-tree', aside.index], { cwd: tree })
-  if (aside.conflict !== undefined) await reopenConflicts(repository, tree, aside.conflict)
-  if (aside.merge !== undefined)
-    await repository.git(['update-ref', 'MERGE_HEAD', aside.merge], { cwd: tree })
-  await repository.try(['update-index', '-q', '--refresh'], { cwd: tree })
-  return renamed
 }

@@ -75,7 +75,7 @@ export async function retireInvocation(
   meta: InvocationMeta,
   outcome: 'landed' | 'discarded' | 'disposed',
   archive: boolean,
-): Promise<string | null> {
+): Promise<{ archive: string | null; notes: string[] }> {
   const id = meta.invocation_id
   const dir = layout.sandbox(repoId, id)
   const isWorktree = meta.strategy === 'worktree'
@@ -87,11 +87,12 @@ export async function retireInvocation(
       ? outcome !== 'disposed' || !(await untouched()) || !(await standsAtBase(meta))
       : outcome !== 'landed' && !(await untouched()))
   let folder: string | null = null
+  let stays: string | null = null
   if (keep) {
     const { published = [], ...kept } = isWorktree
       ? await keepBranch(layout, repoId, meta)
       : { tip: null, commit: null }
-    folder = await putAway(layout, {
+    const record: PutAway = {
       id,
       repo_id: repoId,
       kind: 'invocation',
@@ -103,14 +104,15 @@ export async function retireInvocation(
       ...kept,
       // Commits that have landed stay where they are.
       ...(outcome === 'landed' || published.length === 0 ? {} : { published }),
-    })
-    if (isWorktree) await withdraw(meta, kept.tip)
+    }
+    folder = await putAway(layout, record, isWorktree ? meta.sandbox_path : null)
+    if (isWorktree) stays = await withdraw(meta, kept.tip)
   } else {
     await removeTree(dir)
-    if (isWorktree) await withdraw(meta, meta.base_commit)
+    if (isWorktree) stays = await withdraw(meta, meta.base_commit)
   }
   await updateInvocation(layout, repoId, id, { outcome, archive: folder })
-  return folder
+  return { archive: folder, notes: stays === null ? [] : [stays] }
 }
 
 /**
@@ -151,11 +153,11 @@ async function standsAtBase({
 }
 
 /** Takes our worktree and branch out of the user's repository; the tree itself is in the archive by now. */
-async function withdraw(meta: InvocationMeta, tip: string | null): Promise<void> {
-  if (meta.common_dir === null || tip === null || meta.sandbox_branch === null) return
+async function withdraw(meta: InvocationMeta, tip: string | null): Promise<string | null> {
+  if (meta.common_dir === null || tip === null || meta.sandbox_branch === null) return null
   const repository = await openRepository(meta.common_dir)
   await removeWorktree(repository, meta.sandbox_path)
-  await deleteBranch(repository, meta.sandbox_branch, tip)
+  return deleteBranch(repository, meta.sandbox_branch, tip)
 }
 
 /** A workspace lies at `<data dir>/repos/<repo>/sandboxes/<id>`. */

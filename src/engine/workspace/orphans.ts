@@ -1,11 +1,12 @@
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Orphan } from '../../shared/invocation.ts'
+import type { ArchiveRecord, Orphan } from '../../shared/invocation.ts'
 import type { InvocationEntry, WorktreeEntry } from '../base/invocation.ts'
 import { integrationMarker, sandboxMarker } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
-import { listArchive } from './archive.ts'
+import { listArchive, whereIs } from './archive.ts'
 import { worktreePaths } from './checkout.ts'
+import { holderOf } from './gitSide.ts'
 import { hasMarker, putBack } from './marker.ts'
 import { openRepository } from './repository.ts'
 import { isFolder, scanInvocations, scanWorktrees } from './scan.ts'
@@ -84,9 +85,16 @@ export async function findOrphans(
       .map(({ meta }) => meta?.common_dir ?? null)
       .filter((path) => path !== null),
   )
-  const live = new Set(invocations.filter(({ meta }) => meta?.outcome === null).map(({ id }) => id))
-  for (const commonDir of commonDirs) orphans.push(...(await orphansInGit(layout, commonDir, live)))
-  orphans.push(...(await orphansInArchive(layout)))
+  const records = await listArchive(layout)
+  const unfinished = await unfinishedRestores(layout, records)
+  orphans.push(...unfinished)
+  // What is told as a whole is not told again by its parts, with advice that would cost it its commits.
+  const told = new Set([
+    ...invocations.filter(({ broken, meta }) => broken || meta?.outcome === null).map(({ id }) => id),
+    ...unfinished.map(({ id }) => id),
+  ])
+  for (const commonDir of commonDirs) orphans.push(...(await orphansInGit(layout, commonDir, told, records)))
+  orphans.push(...(await orphansInArchive(layout, records)))
   return orphans
 }
 
@@ -104,7 +112,12 @@ async function isYoung(folders: readonly string[], settledMs: number): Promise<b
 }
 
 /** Branches and worktrees of our making that no sandbox belongs to any more. */
-async function orphansInGit(layout: Layout, commonDir: string, live: ReadonlySet<string>): Promise<Orphan[]> {
+async function orphansInGit(
+  layout: Layout,
+  commonDir: string,
+  told: ReadonlySet<string>,
+  records: readonly ArchiveRecord[],
+): Promise<Orphan[]> {
   if (!(await isFolder(commonDir))) return []
   const repository = await openRepository(commonDir)
   const orphans: Orphan[] = []
@@ -115,18 +128,21 @@ async function orphansInGit(layout: Layout, commonDir: string, live: ReadonlySet
   ])
   for (const branch of branches.split('\n')) {
     const id = /^agency\/sandbox-(\d{14}-[0-9a-f]{4})$/.exec(branch)?.[1]
-    if (id === undefined || live.has(id)) continue
+    // One that was left because somebody has it checked out is theirs now.
+    if (id === undefined || told.has(id) || (await holderOf(commonDir, branch)) !== null) continue
+    const isKept = records.some((record) => record.id === id)
     orphans.push({
       kind: 'branch_without_sandbox',
       id,
       place: `${commonDir} ${branch}`,
-      why: 'no sandbox belongs to this branch',
-      hint: `git --git-dir=${commonDir} branch -D ${branch}`,
+      why: isKept ? 'its sandbox is in the archive' : 'no sandbox belongs to this branch',
+      // Git itself refuses this while commits are nowhere else.
+      hint: isKept ? `orangery agent restore ${id}` : `git --git-dir=${commonDir} branch -d ${branch}`,
     })
   }
   for (const path of await worktreePaths(repository)) {
     const id = path.startsWith(`${layout.repos}/`) ? /\/sandboxes\/([^/]+)\/tree$/.exec(path)?.[1] : undefined
-    if (id === undefined || (await isFolder(path))) continue
+    if (id === undefined || told.has(id) || (await isFolder(path))) continue
     orphans.push({
       kind: 'registered_without_sandbox',
       id,
@@ -138,8 +154,25 @@ async function orphansInGit(layout: Layout, commonDir: string, live: ReadonlySet
   return orphans
 }
 
-async function orphansInArchive(layout: Layout): Promise<Orphan[]> {
-  const recorded = new Set((await listArchive(layout)).map(({ id }) => String(id)))
+/** Restores that were cut off between archive and record. */
+async function unfinishedRestores(layout: Layout, records: readonly ArchiveRecord[]): Promise<Orphan[]> {
+  const orphans: Orphan[] = []
+  for (const record of records) {
+    const { id, kind, origin } = record
+    if ((await whereIs(layout, record)) !== 'between' || !(await isFolder(origin))) continue
+    orphans.push({
+      kind: 'restore_unfinished',
+      id,
+      place: origin,
+      why: 'it is on its way out of the archive, and that was cut off',
+      hint: `orangery ${kind === 'worktree' ? 'worktree' : 'agent'} restore ${id}`,
+    })
+  }
+  return orphans
+}
+
+async function orphansInArchive(layout: Layout, records: readonly ArchiveRecord[]): Promise<Orphan[]> {
+  const recorded = new Set(records.map(({ id }) => String(id)))
   const folders = await readdir(layout.archive).catch((): string[] => [])
   return folders
     .filter((name) => !recorded.has(name))

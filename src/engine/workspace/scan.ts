@@ -47,7 +47,11 @@ export async function scanWorktrees(layout: Layout): Promise<WorktreeEntry[]> {
   return entries.sort((one, other) => one.id.localeCompare(other.id))
 }
 
-async function inspectWorktree(layout: Layout, repoId: RepoId, id: DispatchId): Promise<WorktreeEntry> {
+export async function inspectWorktree(
+  layout: Layout,
+  repoId: RepoId,
+  id: DispatchId,
+): Promise<WorktreeEntry> {
   const read = await readJson(layout.worktreeMeta(repoId, id))
   const parsed = read === undefined ? null : worktreeMetaSchema.safeParse(read)
   const meta = parsed?.success === true && parsed.data.worktree_id === id ? parsed.data : null

@@ -8,22 +8,23 @@ import type { WorktreeEntry, WorktreeMeta } from '../base/invocation.ts'
 import { createRepoLock } from '../base/lock.ts'
 import { integrationMarker } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
-import { contentOf, putAway, takeBack } from './archive.ts'
+import { contentOf, putAway, type PutAway } from './archive.ts'
 import {
   addWorktree,
   asideOf,
   deleteBranch,
-  reattachWorktree,
   refuseTrackedMarkers,
   removeWorktree,
   snapshotCommit,
   treeHead,
 } from './checkout.ts'
 import { claimLanding, listRunningOn } from './claim.ts'
+import { ownRefCommits, unfinishedIn } from './gitSide.ts'
 import { includeFiles } from './includeFiles.ts'
 import { assertHidden, hideMarkers, writeMarker } from './marker.ts'
 import { changedPaths, submoduleNotes, uncommittedNotes } from './notes.ts'
 import { identifyProject, type Project } from './project.ts'
+import { reattachWorktree, type AfterRestoreStep } from './reattach.ts'
 import { removeTree } from './removeTree.ts'
 import { openRepository, type Repository } from './repository.ts'
 import { reportToLog, Rollback, type CleanupReport } from './rollback.ts'
@@ -189,10 +190,11 @@ export async function stakesOf(meta: WorktreeMeta): Promise<Stakes> {
   const uncommitted = changedPaths(status)
   const branch = await repository.commit(`refs/heads/${meta.branch}`)
   const head = await treeHead(repository, meta.tree_path)
+  const own = await ownRefCommits(repository, meta.tree_path)
   const unmerged = await repository.git([
     'log',
     '--format=%h %s',
-    ...[branch, head].filter((commit) => commit !== null),
+    ...[branch, head, ...own].filter((commit) => commit !== null),
     '--not',
     `--exclude=${meta.branch}`,
     '--exclude=agency/sandbox-*',
@@ -201,7 +203,8 @@ export async function stakesOf(meta: WorktreeMeta): Promise<Stakes> {
     '--tags',
     meta.base_commit,
   ])
-  return { uncommitted, unmerged: unmerged === '' ? [] : unmerged.split('\n') }
+  const unfinished = await unfinishedIn(meta.common_dir, meta.tree_path)
+  return { uncommitted, unmerged: unmerged === '' ? [] : unmerged.split('\n'), unfinished }
 }
 
 /**
@@ -212,7 +215,7 @@ export async function removeIntegration(
   layout: Layout,
   reference: string,
   options: { readonly force?: boolean; readonly near?: RepoId | null } = {},
-): Promise<{ id: DispatchId; archive: string; stakes: Stakes }> {
+): Promise<{ id: DispatchId; archive: string; stakes: Stakes; notes?: string[] }> {
   const entry = await resolveWorktree(layout, reference, options.near ?? null)
   const { meta } = entry
   if (meta === null || entry.broken || meta.outcome !== null) {
@@ -233,15 +236,15 @@ export async function removeIntegration(
   await using _claim = await claimLanding(layout, { id, paths: [meta.tree_path] })
   if (!(await isFolder(meta.common_dir))) return await removeAlone(layout, meta, options.force === true)
   const stakes = await stakesOf(meta)
-  if (options.force !== true && stakes.uncommitted.length + stakes.unmerged.length > 0)
-    throw atStake(meta, stakes)
+  const isAtStake = Object.values(stakes).some((each) => each.length > 0)
+  if (options.force !== true && isAtStake) throw atStake(meta, stakes)
   const repository = await openRepository(meta.common_dir)
   // A branch that the user renamed is theirs and stays; its commit is still what the tree was on.
   const tip =
     (await repository.commit(`refs/heads/${meta.branch}`)) ?? (await treeHead(repository, meta.tree_path))
   const aside = tip === null ? {} : await asideOf(repository, meta.tree_path, tip)
   const commit = tip === null ? null : await snapshotCommit(repository, meta.tree_path, tip)
-  const archive = await putAway(layout, {
+  const record: PutAway = {
     id,
     repo_id: repoId,
     kind: 'worktree',
@@ -253,11 +256,12 @@ export async function removeIntegration(
     tip,
     commit,
     aside,
-  })
+  }
+  const archive = await putAway(layout, record, meta.tree_path)
   await removeWorktree(repository, meta.tree_path)
-  if (tip !== null) await deleteBranch(repository, meta.branch, tip)
+  const stays = tip === null ? null : await deleteBranch(repository, meta.branch, tip)
   await writeWorktreeMeta(layout, { ...meta, outcome: 'removed', archive })
-  return { id, archive, stakes }
+  return { id, archive, stakes, ...(stays === null ? {} : { notes: [stays] }) }
 }
 
 /** The repository is gone: nobody can say what of the tree is elsewhere, and there is no git to tidy. */
@@ -286,10 +290,14 @@ async function removeAlone(layout: Layout, meta: WorktreeMeta, force: boolean) {
     commit: null,
   })
   await writeWorktreeMeta(layout, { ...meta, outcome: 'removed', archive })
-  return { id, archive, stakes: { uncommitted: [], unmerged: [] } }
+  return { id, archive, stakes: { uncommitted: [], unmerged: [], unfinished: [] } }
 }
 
-export async function restoreWorktree(layout: Layout, record: ArchiveRecord): Promise<void> {
+export async function restoreWorktree(
+  layout: Layout,
+  record: ArchiveRecord,
+  after: AfterRestoreStep,
+): Promise<void> {
   const { meta } = await resolveWorktree(layout, record.id)
   if (meta === null || record.common_dir === null || record.branch === null || record.tip === null) {
     throw new OrangeryError('workspace.restore_blocked', `worktree ${record.id}: its record is not whole`, {
@@ -300,8 +308,8 @@ export async function restoreWorktree(layout: Layout, record: ArchiveRecord): Pr
   await using _lock = await createRepoLock(layout).acquire(record.repo_id)
   await refuseTakenName(layout, record.repo_id as RepoId, meta.name)
   const repository = await openRepository(record.common_dir)
-  const { branch, tip, aside = {} } = record
-  await reattachWorktree(repository, meta.tree_path, { branch, tip, aside }, () => takeBack(layout, record))
+  const { branch, tip } = record
+  await reattachWorktree(layout, repository, { ...record, branch, tip }, meta.tree_path, after)
   await writeWorktreeMeta(layout, { ...meta, outcome: null, archive: null })
 }
 
@@ -332,6 +340,7 @@ function atStake(meta: WorktreeMeta, stakes: Stakes): OrangeryError {
     stakes.uncommitted.length === 0
       ? null
       : `${stakes.uncommitted.length} uncommitted files (${some(stakes.uncommitted)})`,
+    stakes.unfinished.length === 0 ? null : stakes.unfinished.join(' and '),
   ].filter((part) => part !== null)
   return new OrangeryError(
     'workspace.work_at_stake',

@@ -16,6 +16,7 @@ const orphanWords: Readonly<Record<string, string>> = {
   record_without_sandbox: 'A record without its sandbox',
   worktree_without_record: 'A worktree without a record',
   record_without_worktree: 'A record without its worktree',
+  restore_unfinished: 'A restore that was cut off',
   repository_gone: 'A repository that is gone',
   marker_missing: 'A tree without its marker',
   branch_without_sandbox: 'A branch without a sandbox',
@@ -38,7 +39,7 @@ function RemoveDialog({ entry, onClose }: { entry: WorktreeEntry; onClose(): voi
     },
   })
   const stakes = looked.data?.stakes
-  const atStake = [...(stakes?.uncommitted ?? []), ...(stakes?.unmerged ?? [])]
+  const atStake = [...(stakes?.uncommitted ?? []), ...(stakes?.unmerged ?? []), ...(stakes?.unfinished ?? [])]
   return (
     <Dialog
       open

@@ -1,0 +1,167 @@
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { git } from '../base/git.ts'
+import { gitText, makeFeature, type Feature } from './fixture.ts'
+import {
+  discardAgent,
+  expireArchive,
+  findOrphans,
+  listAgents,
+  listArchive,
+  listWorktrees,
+  removeIntegration,
+  restoreArchived,
+} from './index.ts'
+import { restoreSteps, type RestoreStep } from './reattach.ts'
+
+let { ground, repo, worktree, start, branches } = {} as Feature
+beforeEach(async () => {
+  ;({ ground, repo, worktree, start, branches } = await makeFeature())
+})
+afterEach(() => ground[Symbol.asyncDispose]())
+
+const later = () => Date.now() + 31 * 24 * 60 * 60 * 1000
+/** Nothing of a restore is taken back, so that an error after a step leaves what a kill there leaves. */
+const cutOffAfter = (step: RestoreStep) => (done: RestoreStep) => {
+  if (done === step) throw new Error(`killed after ${step}`)
+}
+
+describe('a restore that is cut off', () => {
+  test('after any step is finished by the next one, and expiry in between takes nothing', async () => {
+    const meta = await start()
+    const id = meta.invocation_id
+    const mount = meta.roots[0]?.mount
+    const written = join(mount?.kind === 'overlay' ? mount.upper : '', 'new.txt')
+    await mkdir(join(written, '..'), { recursive: true })
+    await writeFile(written, 'work')
+    await git(['-C', meta.sandbox_path, 'commit', '-q', '--allow-empty', '-m', 'Mine'])
+    const tip = await gitText(repo, 'rev-parse', meta.sandbox_branch!)
+    for (const step of restoreSteps) {
+      await discardAgent(ground.layout, id)
+      expect(await branches(), step).not.toContain('sandbox')
+      await expect(restoreArchived(ground.layout, id, cutOffAfter(step))).rejects.toThrow(step)
+      const isOnItsWay = step !== 'branch'
+      const advice = (await findOrphans(ground.layout)).filter((orphan) => orphan.id === id)
+      if (step !== 'record')
+        expect(
+          advice.map(({ hint }) => hint),
+          step,
+        ).toEqual([`orangery agent restore ${id}`])
+      if (isOnItsWay) {
+        await expireArchive(ground.layout, later())
+        expect(await gitText(repo, 'rev-parse', meta.sandbox_branch!), step).toBe(tip)
+      }
+      if (step === 'record') expect(await listArchive(ground.layout)).toEqual([])
+      else await restoreArchived(ground.layout, id)
+      expect(
+        (await listAgents(ground.layout)).map((entry) => entry.id),
+        step,
+      ).toEqual([id])
+      expect(await gitText(meta.sandbox_path, 'rev-parse', 'HEAD'), step).toBe(tip)
+      expect(await gitText(meta.sandbox_path, 'status', '--porcelain', '-b'), step).toBe(
+        `## ${meta.sandbox_branch}`,
+      )
+      expect(await readFile(written, 'utf8')).toBe('work')
+      expect(await findOrphans(ground.layout), step).toEqual([])
+      expect(await gitText(repo, 'for-each-ref', 'refs/orangery')).toBe('')
+    }
+  })
+
+  test('leaves an integration worktree that the next one brings back too', async () => {
+    const id = worktree.worktree_id
+    await writeFile(join(worktree.tree_path, 'draft.txt'), 'precious')
+    for (const step of ['content', 'git', 'record'] as const) {
+      await removeIntegration(ground.layout, id, { force: true })
+      await expect(restoreArchived(ground.layout, id, cutOffAfter(step))).rejects.toThrow(step)
+      await restoreArchived(ground.layout, id)
+      expect(
+        (await listWorktrees(ground.layout)).map((entry) => entry.id),
+        step,
+      ).toEqual([id])
+      expect(await gitText(worktree.tree_path, 'status', '--porcelain', '-b'), step).toBe(
+        `## ${worktree.branch}\n?? draft.txt`,
+      )
+      expect(await listArchive(ground.layout)).toEqual([])
+    }
+    expect((await gitText(repo, 'worktree', 'list')).split('\n')).toHaveLength(2)
+  })
+
+  test('before its sandbox was used again costs that one none of its commits', async () => {
+    const meta = await start()
+    const id = meta.invocation_id
+    await discardAgent(ground.layout, id)
+    await expect(restoreArchived(ground.layout, id, cutOffAfter('record'))).rejects.toThrow('record')
+    await git(['-C', meta.sandbox_path, 'commit', '-q', '--allow-empty', '-m', 'Since'])
+    await restoreArchived(ground.layout, id)
+    expect(await gitText(repo, 'log', '-1', '--format=%s', meta.sandbox_branch!)).toBe('Since')
+    expect(await listArchive(ground.layout)).toEqual([])
+  })
+})
+
+test('a sandbox whose tree is missing comes back as broken as it was, and is told once', async () => {
+  const meta = await start()
+  const id = meta.invocation_id
+  for (const gone of [meta.sandbox_path, join(meta.sandbox_path, '..')]) {
+    await rm(gone, { recursive: true, force: true })
+    expect((await findOrphans(ground.layout)).map(({ kind, hint }) => [kind, hint])).toEqual([
+      ['record_without_sandbox', `orangery agent discard ${id}`],
+    ])
+    await discardAgent(ground.layout, id)
+    expect(await branches()).not.toContain('sandbox')
+    await restoreArchived(ground.layout, id)
+    expect(await branches()).toContain(meta.sandbox_branch)
+    expect(await listAgents(ground.layout, { all: true })).toMatchObject([{ id, broken: true }])
+  }
+})
+
+test('a branch that the user has checked out is left to them, and that is said', async () => {
+  const meta = await start()
+  const at = ground.path('mine')
+  for (const branch of [meta.sandbox_branch!, worktree.branch]) {
+    await git(['-C', repo, 'worktree', 'add', '-q', '--force', at, branch])
+    const { notes } =
+      branch === worktree.branch
+        ? await removeIntegration(ground.layout, 'feature')
+        : await discardAgent(ground.layout, meta.invocation_id)
+    expect(notes).toEqual([`branch ${branch} stays: it is checked out in ${at}`])
+    expect(await gitText(at, 'status', '-sb')).toBe(`## ${branch}`)
+    expect(await findOrphans(ground.layout)).toEqual([])
+    await git(['-C', repo, 'worktree', 'remove', at])
+    await git(['-C', repo, 'branch', '-D', branch])
+  }
+})
+
+test("a worktree's own refs and a rebase in progress are at stake, outlive a gc and come back", async () => {
+  const tree = worktree.tree_path
+  const commit = async (text: string) => {
+    await writeFile(join(tree, 'a.txt'), text)
+    await git(['-C', tree, 'commit', '-qam', text])
+  }
+  await git(['-C', tree, 'commit', '-q', '--allow-empty', '-m', 'Only in a ref'])
+  await git(['-C', tree, 'update-ref', 'refs/worktree/keep', 'HEAD'])
+  await git(['-C', tree, 'reset', '-q', '--hard', 'HEAD~'])
+  await expect(removeIntegration(ground.layout, 'feature')).rejects.toMatchObject({
+    code: 'workspace.work_at_stake',
+    message: expect.stringContaining('Only in a ref'),
+  })
+  await git(['-C', tree, 'switch', '-qc', 'side'])
+  await commit('theirs')
+  await git(['-C', tree, 'switch', '-q', worktree.branch])
+  await commit('mine')
+  await git(['-C', tree, 'rebase', '-q', 'side']).catch(() => {})
+  await expect(removeIntegration(ground.layout, 'feature')).rejects.toMatchObject({
+    message: expect.stringContaining('a rebase in progress'),
+  })
+  const { id, stakes } = await removeIntegration(ground.layout, 'feature', { force: true })
+  expect(stakes.unfinished).toEqual(['a rebase in progress'])
+  await git(['-C', repo, 'branch', '-D', 'side'])
+  await git(['-C', repo, 'reflog', 'expire', '--expire=now', '--all'])
+  await git(['-C', repo, 'prune', '--expire=now'])
+  await restoreArchived(ground.layout, id)
+  expect(await gitText(tree, 'log', '-1', '--format=%s', 'refs/worktree/keep')).toBe('Only in a ref')
+  await writeFile(join(tree, 'a.txt'), 'both')
+  await git(['-C', tree, 'add', 'a.txt'])
+  await git(['-C', tree, '-c', 'core.editor=true', 'rebase', '--continue'])
+  expect(await gitText(tree, 'log', '-2', '--format=%s', worktree.branch)).toBe('mine\ntheirs')
+})
