@@ -6,7 +6,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { SandboxSpec, WorkspaceStrategy } from '../../shared/spec.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import type { Workspace } from '../base/workspace.ts'
-import { trustQuestion } from '../policy/index.ts'
+import { isIncludeTrusted } from '../policy/index.ts'
 import { assertMarked, integrationTree, resolveInvocation, worktreeNotes } from '../workspace/index.ts'
 import type { Parts } from './parts.ts'
 
@@ -17,7 +17,7 @@ export type Place = {
   readonly strategy: WorkspaceStrategy | null
   /** A sandbox that exists already; the dispatch takes its id. */
   readonly invocation: InvocationMeta | null
-  /** The user trusts the worktree's repository. */
+  /** The user trusts the worktree's `.worktreeinclude`. */
   readonly trusted: boolean
   /** What of the user's work is not in there. */
   readonly notes: readonly string[]
@@ -45,7 +45,7 @@ export async function placeOf(parts: Parts, request: SpawnRequest, spec: Sandbox
   const reference = request.worktree ?? request.roots[0] ?? ''
   const near = request.roots[0] !== undefined && isAbsolute(request.roots[0]) ? request.roots[0] : null
   const worktree = await integrationTree(layout, reference, near)
-  const trusted = await isTrusted(parts, worktree.repo_path)
+  const trusted = await isIncludeTrusted(parts.configDir, worktree.repo_path, worktree.tree_path)
   const notes = await worktreeNotes(worktree)
   return { roots: [worktree.tree_path], strategy: 'worktree', invocation: null, trusted, notes }
 }
@@ -70,11 +70,6 @@ export function placeIn(invocation: InvocationMeta): Place {
   const projects = invocation.roots.filter((root) => root.role === 'project')
   const roots = projects.map((root) => (invocation.strategy === 'worktree' ? root.path : root.target))
   return { roots, strategy: invocation.strategy, invocation, trusted: false, notes: invocation.notes }
-}
-
-export async function isTrusted(parts: Pick<Parts, 'configDir'>, folder: string): Promise<boolean> {
-  const { trust } = await trustQuestion(parts.configDir, folder)
-  return trust === 'trusted'
 }
 
 async function unusedInvocation(parts: Parts, reference: string): Promise<InvocationMeta> {

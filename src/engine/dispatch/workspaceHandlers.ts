@@ -24,10 +24,10 @@ import {
   stakesOf,
   startAgent,
 } from '../workspace/index.ts'
+import { isIncludeTrusted } from '../policy/index.ts'
 import { findInvocation, landInvocation } from './landInvocation.ts'
 import { landWhenIdle, waitsFor } from './landings.ts'
 import type { Parts } from './parts.ts'
-import { isTrusted } from './place.ts'
 import { mirror, reconcile } from './reconcile.ts'
 import { bringBack } from './whileLanding.ts'
 
@@ -44,7 +44,7 @@ export function workspaceHandlers(
 
   return {
     'worktree.create': async ({ repo, name, base }) =>
-      createWorktree({ layout, repo, name, base, trusted: await isTrusted(parts, repo) }),
+      createWorktree({ layout, repo, name, base, trusted: await isIncludeTrusted(parts.configDir, repo) }),
     'worktree.list': async ({ all }) => {
       const [worktrees, agents] = await Promise.all([listWorktrees(layout, { all }), listWithRunning(false)])
       const sandboxesOf = (worktree: string) =>
@@ -64,8 +64,8 @@ export function workspaceHandlers(
       removeIntegration(layout, id, { force, near: await near(folder) }),
 
     'agent.start': async ({ worktree, near: folder, name, runner, mode }) => {
-      const { repo_path, repo_id } = await integrationTree(layout, worktree, folder ?? null)
-      const trusted = await isTrusted(parts, repo_path)
+      const { repo_path, repo_id, tree_path } = await integrationTree(layout, worktree, folder ?? null)
+      const trusted = await isIncludeTrusted(parts.configDir, repo_path, tree_path)
       const meta = await startAgent({
         layout,
         worktree,

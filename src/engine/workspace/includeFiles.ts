@@ -19,7 +19,7 @@ export async function includeFiles(
   const info = await lstat(list).catch(() => null)
   if (info === null || !info.isFile()) return []
   // The list is the repository's word, and what it names are the user's secrets.
-  if (!trusted) return ['.worktreeinclude is not honoured until you trust this repository']
+  if (!trusted) return [`.worktreeinclude is not honoured until you trust it: orangery config trust ${from}`]
   const ignored = await listOthers(repository, from, ['--exclude-standard'])
   const named = new Set(await listOthers(repository, from, [`--exclude-from=${list}`]))
   const copied: string[] = []

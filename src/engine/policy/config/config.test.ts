@@ -40,7 +40,7 @@ async function trust(folder = project): Promise<void> {
     by: 'test',
     approvals: [],
   }
-  await writeTrust(userConfigDir, { version: 1, projects: { [folder]: entry } })
+  await writeTrust(userConfigDir, { version: 1, projects: { [folder]: entry }, includes: {} })
 }
 
 async function failure(promise: Promise<unknown>): Promise<OrangeryError> {

@@ -16,6 +16,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { SavedApproval } from '../../../shared/config.ts'
 import { distrustProject, revokeApproval, saveApprovals, trustProject, trustQuestion } from './edit.ts'
+import { isIncludeTrusted } from './include.ts'
 import { loadConfig } from './load.ts'
 
 let home: string
@@ -160,6 +161,42 @@ test('trust is in the text that was shown, and a changed file shows the differen
   })
   expect(await distrustProject(userConfigDir, project)).toBe(true)
   expect((await load()).projects[0]?.trust).toBe('untrusted')
+})
+
+test('a .worktreeinclude is trusted by its text, with or without a config beside it', async () => {
+  const list = join(project, '.worktreeinclude')
+  const trust = async () => {
+    const { sha256 } = await trustQuestion(userConfigDir, project)
+    await trustProject(userConfigDir, project, { sha256: sha256!, by: 'person', at })
+  }
+  const isTrusted = () => isIncludeTrusted(userConfigDir, project)
+  await mkdir(join(project, '.git'))
+  await writeFile(list, '.env\n')
+  expect(await isTrusted()).toBe(false)
+  expect(await trustQuestion(userConfigDir, project)).toMatchObject({
+    file: list,
+    trust: 'untrusted',
+    now: '.env\n',
+  })
+  await trust()
+  expect(await isTrusted()).toBe(true)
+  expect(await trustQuestion(userConfigDir, project)).toMatchObject({ trust: 'trusted' })
+
+  await writeFile(projectFile(), '{ "sandboxBoundaries": { "build": "network" } }')
+  expect((await trustQuestion(userConfigDir, project)).trust).toBe('changed')
+  expect((await load()).projects[0]?.trust).toBe('untrusted')
+  const shown = await trustQuestion(userConfigDir, project)
+  expect(shown.now).toContain('--- .worktreeinclude ---\n.env')
+  await writeFile(list, '.env\nkeys\n')
+  expect(await isTrusted()).toBe(false)
+  await expect(
+    trustProject(userConfigDir, project, { sha256: shown.sha256!, by: 'person', at }),
+  ).rejects.toMatchObject({ code: 'config.moved' })
+  await trust()
+  expect(await isTrusted()).toBe(true)
+  expect((await load()).projects[0]?.trust).toBe('trusted')
+  expect(await distrustProject(userConfigDir, project)).toBe(true)
+  expect(await isTrusted()).toBe(false)
 })
 
 test('revoking takes the approval out of every file, with the comments around it kept', async () => {

@@ -6,8 +6,9 @@ import { ensurePrivateDir, writeFileAtomically } from '../../base/files.ts'
 import { createRepoLock } from '../../base/lock.ts'
 import { withListItem, withoutListItem } from './listEdit.ts'
 import { parseConfig, readConfigText, sha256Of, type ConfigLayer } from './read.ts'
+import { readIncludeList, withInclude } from './include.ts'
 import { readProjectLayer } from './load.ts'
-import { approvalDigest, readTrust, writeTrust, type ProjectTrust } from './trust.ts'
+import { approvalDigest, readTrust, trustStateOf, writeTrust, type ProjectTrust } from './trust.ts'
 
 const listKey = 'sandboxApprovedEscalations'
 
@@ -211,16 +212,24 @@ async function removeFrom(
 }
 
 export async function trustQuestion(userConfigDir: string, root: string): Promise<TrustQuestion> {
+  return (await readTrusted(userConfigDir, root)).question
+}
+
+/** What there is to trust at a root, read once. */
+async function readTrusted(userConfigDir: string, root: string) {
   const { project, file, layer, trust } = await readProjectLayer(userConfigDir, root)
-  const known = (await readTrust(userConfigDir)).projects[project]
-  return {
+  const [records, list] = await Promise.all([readTrust(userConfigDir), readIncludeList(root)])
+  const config: TrustQuestion = {
     project,
     file,
     trust,
-    before: known?.text ?? '',
+    before: records.projects[project]?.text ?? '',
     now: layer?.text ?? '',
     sha256: layer?.sha256 ?? null,
   }
+  const known = list === null ? undefined : records.includes[list.folder]
+  const question = list === null ? config : withInclude(config, list, known, trustStateOf(list.source, known))
+  return { question, project, layer, list, records }
 }
 
 /** Trusts exactly the text that was shown; a file that has moved on since is not trusted. */
@@ -230,32 +239,39 @@ export async function trustProject(
   shown: { readonly sha256: string; readonly by: string; readonly at: Date },
 ): Promise<void> {
   await using _lock = await lockConfigs(userConfigDir)
-  const { project, file, layer } = await readProjectLayer(userConfigDir, root)
-  if (layer === null || layer.sha256 !== shown.sha256) {
-    throw new OrangeryError('config.moved', `${file}: it has changed since it was shown`, {
+  const { question, project, layer, list, records } = await readTrusted(userConfigDir, root)
+  if (question.sha256 !== shown.sha256) {
+    throw new OrangeryError('config.moved', `${question.file}: it has changed since it was shown`, {
       kind: 'busy',
       hint: 'Look at it again, then trust it.',
     })
   }
-  const records = await readTrust(userConfigDir)
+  const decided = { at: shown.at.toISOString(), by: shown.by }
   const approvals = records.projects[project]?.approvals ?? []
-  const entry = {
-    sha256: layer.sha256,
-    text: layer.text,
-    at: shown.at.toISOString(),
-    by: shown.by,
-    approvals,
-  }
-  await writeTrust(userConfigDir, { ...records, projects: { ...records.projects, [project]: entry } })
+  const { projects, includes } = records
+  await writeTrust(userConfigDir, {
+    ...records,
+    projects:
+      layer === null
+        ? projects
+        : { ...projects, [project]: { sha256: layer.sha256, text: layer.text, ...decided, approvals } },
+    includes:
+      list === null
+        ? includes
+        : {
+            ...includes,
+            [list.folder]: { sha256: list.source.sha256, text: list.source.text, ...decided },
+          },
+  })
 }
 
 /** Takes trust back, also from the approvals that were saved from here. */
 export async function distrustProject(userConfigDir: string, root: string): Promise<boolean> {
   await using _lock = await lockConfigs(userConfigDir)
-  const { project } = await readProjectLayer(userConfigDir, root)
-  const records = await readTrust(userConfigDir)
-  const { [project]: known, ...rest } = records.projects
-  if (known === undefined) return false
-  await writeTrust(userConfigDir, { ...records, projects: rest })
+  const { project, list, records } = await readTrusted(userConfigDir, root)
+  const { [project]: known, ...projects } = records.projects
+  const { [list?.folder ?? project]: listed, ...includes } = records.includes
+  if (known === undefined && listed === undefined) return false
+  await writeTrust(userConfigDir, { ...records, projects, includes })
   return true
 }

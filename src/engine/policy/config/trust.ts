@@ -24,6 +24,10 @@ const trustFileSchema = z.object({
       approvals: z.array(z.string()).default([]),
     }),
   ),
+  /** By the top of the checkout: its `.worktreeinclude`. */
+  includes: z
+    .record(z.string(), z.object({ sha256: z.string(), text: z.string(), at: z.string(), by: z.string() }))
+    .default({}),
 })
 export type TrustFile = z.infer<typeof trustFileSchema>
 export type ProjectTrust = TrustFile['projects'][string]
@@ -33,7 +37,7 @@ export const trustFilePath = (userConfigDir: string): string => join(userConfigD
 export async function readTrust(userConfigDir: string): Promise<TrustFile> {
   const file = trustFilePath(userConfigDir)
   const source = await readConfigText(file)
-  if (source === null) return { version: 1, projects: {} }
+  if (source === null) return { version: 1, projects: {}, includes: {} }
   let value: unknown
   try {
     value = JSON.parse(source.text)
@@ -53,7 +57,10 @@ export async function writeTrust(userConfigDir: string, trust: TrustFile): Promi
   await writeFileAtomically(trustFilePath(userConfigDir), `${JSON.stringify(trust, null, 2)}\n`, 0o600)
 }
 
-export function trustStateOf(source: ConfigText | null, trust: ProjectTrust | undefined): TrustState {
+export function trustStateOf(
+  source: ConfigText | null,
+  trust: Pick<ProjectTrust, 'sha256'> | undefined,
+): TrustState {
   if (source === null) return 'absent'
   if (trust?.sha256 === undefined || trust.sha256 === null) return 'untrusted'
   return trust.sha256 === source.sha256 ? 'trusted' : 'changed'
