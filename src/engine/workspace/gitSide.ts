@@ -19,10 +19,10 @@ const readText = (path: string): Promise<string> =>
 /** Git's own folder of one checkout (HEAD, index, refs and whatever is unfinished there); null: git knows none. */
 export async function adminOf(commonDir: string, tree: string): Promise<string | null> {
   const above = await realpath(dirname(tree)).catch(() => dirname(tree))
-  const links = [join(tree, '.git'), join(above, basename(tree), '.git')]
+  const links = new Set([join(tree, '.git'), join(above, basename(tree), '.git')])
   for (const folder of await adminFolders(commonDir)) {
     const named = await readText(join(folder, 'gitdir'))
-    if (named !== '' && links.includes(resolve(folder, named))) return folder
+    if (named !== '' && links.has(resolve(folder, named))) return folder
   }
   return null
 }
