@@ -106,11 +106,17 @@ class Oracle {
   }
 
   /** Whether nobody need be asked: an earlier yes reaches so far, or the policy answers what was denied. */
-  speaksFor({ to, source }: Pick<BoundaryRequest, 'to' | 'source'>): boolean {
+  speaksFor({ to, hosts: wished, source }: BoundaryRequest, now: BoundaryLevel): boolean {
     if (this.narrowed || source === 'output') return false
     const earlier = [...this.user, ...this.savedToProject, ...this.task]
     const trusted = this.repositoryTrusted ? this.repository : []
-    const reaches = [...earlier, ...trusted].some((entry) => boundaryRank(entry.level) >= boundaryRank(to))
+    // Where the level stays, a host is answered by whoever named it, at whatever level.
+    const isForHosts = wished.length > 0 && boundaryRank(to) <= boundaryRank(now)
+    const reaches = [...earlier, ...trusted].some(
+      (entry) =>
+        boundaryRank(entry.level) >= boundaryRank(to) ||
+        (isForHosts && wished.every((host) => someHostCovers(entry.hosts, host))),
+    )
     return reaches || (this.auto && (source === 'broker' || source === 'driver'))
   }
 
@@ -229,9 +235,10 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
           case 'request':
             oracle.filesSpeak(step.source, step.hosts)
             {
+              const now = boundaries.show(set.id).level ?? 'readonly'
               const filed = await boundaries.request(set.id, { ...step, by: step.source, why: 'test' })
               const isGranted = filed.status === 'approved' && filed.answer?.way !== 'config'
-              if (isGranted) expect(oracle.speaksFor(filed), `${filed.source} ${filed.to}`).toBe(true)
+              if (isGranted) expect(oracle.speaksFor(filed, now), `${filed.source} ${filed.to}`).toBe(true)
             }
             break
           case 'approve': {

@@ -162,7 +162,10 @@ export class Boundaries {
 
   /** Before a child's first instruction: what its parent was deprived of meanwhile is out of its reach as well. */
   inherit(id: DispatchId): BoundaryGrant | null {
-    return this.#parts.records.change(id, (state) => inheritTaken(state, this.#now()))
+    const { records } = this.#parts
+    // Most have nothing to inherit, and need not wait for whoever writes. What is taken from now on finds the child.
+    if (inheritTaken(records.read(id), this.#now()).result === null) return null
+    return records.change(id, (state) => inheritTaken(state, this.#now()))
   }
 
   async #narrowChildren(id: DispatchId, { to, ...rest }: Narrowing): Promise<OrangeryError[]> {
