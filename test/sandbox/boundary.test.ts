@@ -57,6 +57,17 @@ describe('narrowing while a file is open for writing', () => {
   })
 })
 
+/** A shared mapping and no descriptor; `protection` as mmap takes it. */
+const mapHeld = (protection: number) =>
+  `import ctypes, os, platform, threading, time
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+f = os.open("held", os.O_RDWR | os.O_CREAT)
+os.write(f, b"0" * 4096)
+libc.mmap(None, 4096, ${protection}, 1, f, 0)
+os.close(f)`
+
 describe('an open file that is in no table of a process, but', () => {
   // Kept from narrowing for good, it would be a veto of any child's.
   test.each([
@@ -67,6 +78,16 @@ describe('an open file that is in no table of a process, but', () => {
     [
       'of a thread that parted from the others',
       'import ctypes, threading, time\ndef hold():\n  ctypes.CDLL(None).unshare(0x400)\n  global f\n  f = open("held", "w")\n  while True: time.sleep(1)\nthreading.Thread(target=hold, daemon=True).start()\ntime.sleep(0.2)',
+    ],
+    ['behind a mapping that may be neither read nor written as yet', mapHeld(0)],
+    [
+      'behind a mapping of a process whose first thread has ended',
+      `${mapHeld(3)}
+def stay():
+  open("/home/agent/open", "w")
+  time.sleep(60)
+threading.Thread(target=stay).start()
+libc.syscall(60 if platform.machine() == "x86_64" else 93, 0)`,
     ],
   ])('%s, keeps nothing writable: who holds it is ended and named', async (_, hold) => {
     await using ground = await makeGround()

@@ -49,6 +49,19 @@ describe('the disk limit', () => {
     const limits = { disk_mb: 8 }
     const nameless = 'exec 7>gone; rm gone; head -c 24M /dev/zero >&7; sleep 20'
     expect((await runIn(ground, host, nameless, { limits })).limits).toEqual(['disk'])
+    const mapped = `import ctypes, mmap, os, time
+f = os.open("gone", os.O_RDWR | os.O_CREAT)
+os.unlink("gone")
+os.ftruncate(f, 24 << 20)
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+where = libc.mmap(None, 24 << 20, 3, 1, f, 0)
+os.close(f)
+ctypes.memset(where, 1, 24 << 20)
+time.sleep(20)`
+    await writeFile(join(ground.home, 'mapped.py'), mapped)
+    expect((await runIn(ground, host, 'python3 ~/mapped.py', { limits })).limits).toEqual(['disk'])
     const closed = 'mkdir -p closed/in; cd closed/in; chmod 0 ..; head -c 24M /dev/zero >big; exec sleep 20'
     expect((await runIn(ground, host, closed, { limits })).limits).toEqual(['disk'])
     await chmod(join(ground.upper, 'closed'), 0o700)

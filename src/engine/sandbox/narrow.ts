@@ -25,8 +25,8 @@ async function stopAll(chain: Chain, tree: ProcessTree): Promise<readonly number
 /**
  * Makes a root read-only although files are open for writing, which the kernel refuses. Everything is
  * stopped, so that no new writer comes, and only the writers there are get short slices to finish. One that
- * does not is ended, and named: a boundary said to be read-only is. Only where that would be the agent
- * itself is nothing done.
+ * does not is ended, and named: a boundary said to be read-only is. Where none is found, all but the agent are. Only
+ * where that would be the agent itself is nothing done.
  */
 export async function narrowAgainstWriters(
   chain: Chain,
@@ -57,6 +57,11 @@ export async function narrowAgainstWriters(
     )
     return found.flat()
   }
+  const everyoneElse = async (): Promise<readonly Writer[]> => {
+    const others = everyone.filter((pid) => pid !== tree.agent)
+    const files = ['a file in a way that cannot be seen']
+    return Promise.all(others.map(async (pid) => ({ pid, name: await tree.nameOf(pid), files })))
+  }
   const attempt = () =>
     remount().then(
       () => true,
@@ -72,7 +77,9 @@ export async function narrowAgainstWriters(
       await sleep(sliceMs)
       await chain.order(`tell STOP ${pids}`)
     }
-    const last = await findWriters()
+    const found = await findWriters()
+    // The kernel says that somebody holds a file: whom we cannot tell from the others goes with them.
+    const last = found.length > 0 ? found : await everyoneElse()
     if (last.some(({ pid }) => pid === tree.agent) || last.length === 0) {
       throw new OrangeryError(
         'sandbox.files_held',
