@@ -26,7 +26,7 @@ function toolCheck(host: HostFacts, name: ToolName): CheckResult {
 function bubblewrapChecks(host: HostFacts): readonly CheckResult[] {
   const installed = toolCheck(host, 'bwrap')
   if (!installed.ok || host.bubblewrap === null) return [installed]
-  const { version, isSetuid } = host.bubblewrap
+  const { version, isSetuid, starts } = host.bubblewrap
   const [major = 0, minor = 0] = version.split('.').map(Number)
   const isNew = major > 0 || minor >= 8
   return [
@@ -42,6 +42,8 @@ function bubblewrapChecks(host: HostFacts): readonly CheckResult[] {
       detail: isSetuid ? 'installed set-uid root, which cannot refuse nested user namespaces' : 'none',
       fix: isSetuid ? `sudo chmod u-s ${host.tools.bwrap ?? 'bwrap'}` : null,
     },
+    // What is told above would be the cause.
+    ...(isSetuid || !isNew || !host.userNamespaces.ok ? [] : [check('bubblewrap starts', starts, 'tried')]),
   ]
 }
 

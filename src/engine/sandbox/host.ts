@@ -1,13 +1,15 @@
 import { constants } from 'node:fs'
-import { access, mkdir, mkdtemp, readFile, rm, stat, statfs } from 'node:fs/promises'
+import { access, mkdir, mkdtemp, readFile, rm, statfs } from 'node:fs/promises'
 import { arch, platform, release } from 'node:os'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { ensurePrivateDir } from '../base/files.ts'
 import { minimalEnv, run, systemFolders } from '../base/process.ts'
+import { detectBubblewrap, type Bubblewrap } from './bubblewrap.ts'
 import { detectCgroups, type CgroupFacts } from './cgroups.ts'
 import { detectEtcLayer, type EtcLayer, type SecretPath } from './etc.ts'
 import type { Ability } from './ability.ts'
+import { ownProcessors } from './processors.ts'
 import type { Architecture } from './seccomp/syscalls.ts'
 import { detectSystemLayers, presentLayers, type SystemLayer } from './systemLayers.ts'
 import {
@@ -51,7 +53,7 @@ export type HostFacts = {
   readonly uid: number
   readonly gid: number
   readonly tools: Readonly<Record<ToolName, string | null>>
-  readonly bubblewrap: { readonly version: string; readonly isSetuid: boolean } | null
+  readonly bubblewrap: Bubblewrap | null
   readonly userNamespaces: Ability
   /** Kernel overlay with its writable layer in the data folder. */
   readonly overlay: Ability
@@ -61,6 +63,8 @@ export type HostFacts = {
   /** Docker, Podman or another container around us; null on a plain host. */
   readonly insideContainer: string | null
   readonly cgroups: CgroupFacts
+  /** The processors we may run on. */
+  readonly processors: readonly number[]
   readonly system: readonly SystemEntry[]
   /** Files of /etc that we replace, where they are plain files. */
   readonly etcFiles: readonly string[]
@@ -93,13 +97,6 @@ async function findTool(name: string): Promise<string | null> {
 
 async function readText(path: string): Promise<string | null> {
   return readFile(path, 'utf8').catch(() => null)
-}
-
-async function detectBubblewrap(path: string | null): Promise<HostFacts['bubblewrap']> {
-  if (path === null) return null
-  const [said, info] = await Promise.all([run(path, ['--version']), stat(path)])
-  const version = /(\d+\.\d+(\.\d+)?)/.exec(said.stdout.toString())?.[1]
-  return version === undefined ? null : { version, isSetuid: (info.mode & 0o4000) !== 0 }
 }
 
 async function detectContainer(): Promise<string | null> {
@@ -342,6 +339,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     filesystem,
     insideContainer,
     cgroups,
+    processors: ownProcessors(),
     system,
     etcFiles,
     keyLists: detectKeyLists(),

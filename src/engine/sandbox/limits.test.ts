@@ -7,6 +7,7 @@ import { findUnifiedParent, makeCgroup } from './cgroups.ts'
 import { makeGround, startOn } from './fixture.ts'
 import { detectHost, type HostFacts } from './host.ts'
 import { planLimits } from './limits.ts'
+import { parseProcessors, writeProcessors } from './processors.ts'
 import { parseUse } from './tree.ts'
 
 let host: HostFacts
@@ -48,10 +49,23 @@ describe('every limit is planned', () => {
     const none = { kind: 'none', why: 'there is none' } as const
     expect(() => planOn(none, { memory_mb: 1 })).toThrow('limit memory_mb: there is none')
     expect(() => planOn(none, { cpus: 1.5 })).toThrow('limit cpus: there is none')
-    expect(planOn(none, { cpus: 2 }).affinity).toBe('0-1')
+    expect(planLimits({ cpus: 2 }, { ...host, cgroups: none, processors: [1, 3, 4, 5] }, id).affinity).toBe(
+      '1,3',
+    )
+    expect(planLimits({ cpus: 8 }, { ...host, cgroups: none, processors: [1, 2, 4] }, id).affinity).toBe(
+      '1-2,4',
+    )
+    expect(() => planOn(none, { memory_mb: 1, cpus: 1.5 })).toThrow(
+      'limit memory_mb: there is none; limit cpus: there is none',
+    )
     const ordinary = { ...host, uid: 1000, cgroups: none }
     expect(planLimits({ pids: 9 }, ordinary, id).processes).toBe(9)
   })
+})
+
+test('processors are read and written as the kernel writes them', () => {
+  expect(parseProcessors('0-2,5\n')).toEqual([0, 1, 2, 5])
+  expect(writeProcessors([0, 1, 2, 5])).toBe('0-2,5')
 })
 
 test('the group of version 2 we may make ours is found above our own, or at the very top', async () => {

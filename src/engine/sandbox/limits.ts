@@ -4,6 +4,8 @@ import type { Limits } from '../../shared/spec.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import { cgroupName, type CgroupPlan, type Controller } from './cgroups.ts'
 import type { HostFacts } from './host.ts'
+import { writeProcessors } from './processors.ts'
+import { together } from './reasons.ts'
 
 /** How each limit that was asked for is enforced here. */
 export type LimitsPlan = {
@@ -85,6 +87,7 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
   let scope: readonly string[] | null = null
   let processes: number | null = null
   let affinity: string | null = null
+  const failures: OrangeryError[] = []
 
   if (host.cgroups.kind === 'systemd') {
     const properties = scopeProperties(limits)
@@ -109,17 +112,20 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
         processes = limits.pids ?? null
         means.push(`RLIMIT_NPROC inside the user namespace: ${processes}`)
       } else if (controller === 'cpu' && Number.isInteger(limits.cpus) && host.tools.taskset !== null) {
-        affinity = `0-${(limits.cpus ?? 1) - 1}`
+        // More than there are is kept anyway.
+        affinity = writeProcessors(host.processors.slice(0, limits.cpus))
         means.push(`CPU affinity: ${affinity}`)
       } else if (controller === 'memory') {
-        throw cannot('memory_mb', why, 'Run it where systemd keeps a user session, or leave the limit out.')
+        const hint = 'Run it where systemd keeps a user session, or leave the limit out.'
+        failures.push(cannot('memory_mb', why, hint))
       } else if (controller === 'pids') {
-        throw cannot('pids', why, noProcessLimit(host) ?? 'Leave the limit out.')
+        failures.push(cannot('pids', why, noProcessLimit(host) ?? 'Leave the limit out.'))
       } else {
-        throw cannot('cpus', why, 'Give a whole number of CPUs, or leave it out.')
+        failures.push(cannot('cpus', why, 'Give a whole number of CPUs, or leave it out.'))
       }
     }
   }
+  if (failures.length > 0) throw together(failures)
   if (limits.disk_mb !== undefined) means.push(`disk: workspace watched, stopped beyond ${limits.disk_mb} MB`)
   if (limits.timeout_s !== undefined) means.push(`time: stopped after ${limits.timeout_s} s`)
   const kind = host.cgroups.kind === 'v2' ? 'v2' : 'v1'

@@ -4,6 +4,7 @@ import { doorPath, type SandboxRequest } from '../base/sandbox.ts'
 import { agentHome, agentUid } from './etc.ts'
 import type { HostFacts, ToolName } from './host.ts'
 import { planLimits, type LimitsPlan } from './limits.ts'
+import { reasonsOf, together } from './reasons.ts'
 import { affinityRule, rules, type Rule } from './seccomp/rules.ts'
 import type { Architecture } from './seccomp/syscalls.ts'
 import { isInside, planView, type ViewStep } from './view.ts'
@@ -103,6 +104,10 @@ function requireBubblewrap(host: HostFacts): string {
       'sudo apt install bubblewrap',
     )
   }
+  const { starts } = host.bubblewrap
+  if (!starts.ok) {
+    throw cannot('sandbox.bubblewrap_broken', `bubblewrap: ${starts.why}`, starts.fix)
+  }
   return `bubblewrap ${host.bubblewrap.version}`
 }
 
@@ -174,8 +179,75 @@ function watchesWrites({ files, workspace }: SandboxRequest, { tools }: HostFact
   return files === 'ro' && isTaken && tools.perl !== null && tools.nsenter !== null
 }
 
-/** Pure: the same request on the same host gives the same plan. Throws where the host cannot carry it out. */
+/**
+ * Pure: the same request on the same host gives the same plan. Throws where the host cannot carry it out, with every
+ * reason there is.
+ */
 export function planSandbox(request: SandboxRequest, host: HostFacts): SandboxPlan {
+  try {
+    return planWhole(request, host)
+  } catch (error) {
+    if (!(error instanceof OrangeryError) || host.platform !== 'linux' || request.level > 1) throw error
+    throw together([error, ...reasonsOf(requirements(request, host))])
+  }
+}
+
+const requirements = (request: SandboxRequest, host: HostFacts): readonly (() => unknown)[] => [
+  () => requireNamespaces(host),
+  () => requireShell(host),
+  () => requireWorkspace(request, host),
+  () => requireLimits(request, host),
+  ...(request.level === 0 ? [() => refuseAtLevelZero(request)] : [() => requireConfinement(request, host)]),
+]
+
+function requireNamespaces({ userNamespaces }: HostFacts): void {
+  if (userNamespaces.ok) return
+  throw cannot('sandbox.no_user_namespaces', `user namespaces: ${userNamespaces.why}`, userNamespaces.fix)
+}
+
+function requireWorkspace(request: SandboxRequest, host: HostFacts) {
+  const roots = planRoots(request)
+  const workspaceBy = request.workspace.driver === 'fuse-overlayfs' ? 'fuse-overlayfs' : 'kernel'
+  if (roots.length > 0 && workspaceBy === 'kernel' && !host.overlay.ok) {
+    throw cannot('sandbox.no_overlay', `workspace: ${host.overlay.why}`, host.overlay.fix)
+  }
+  if (workspaceBy === 'fuse-overlayfs') requireTool(host, 'fuse-overlayfs', 'sudo apt install fuse-overlayfs')
+  return { roots, workspaceBy } as const
+}
+
+function requireLimits(request: SandboxRequest, host: HostFacts): LimitsPlan {
+  const limits = planLimits(request.limits, host, request.id)
+  if (limits.diskMb !== null && request.workspace.driver === 'direct') {
+    throw cannot(
+      'sandbox.limit_not_enforceable',
+      'limit disk_mb: this host cannot enforce it where the agent writes the real files',
+      'Choose an overlay, a worktree or a clone, or leave the limit out.',
+    )
+  }
+  return limits
+}
+
+/** What level 1 needs beyond that. */
+function requireConfinement(request: SandboxRequest, host: HostFacts) {
+  if (request.network === 'host') {
+    throw cannot(
+      'sandbox.host_network',
+      "network: level 1 never shares the host's network",
+      'Choose level 0.',
+    )
+  }
+  const driver = requireBubblewrap(host)
+  requireTool(host, 'find', 'sudo apt install findutils')
+  if (!host.secretSearch.ok) {
+    throw cannot('sandbox.secrets_unknown', `secrets: ${host.secretSearch.why}`, host.secretSearch.fix)
+  }
+  if (host.architecture === null) {
+    throw cannot('sandbox.architecture', 'seccomp: no filter for this processor', 'Choose a container.')
+  }
+  return { driver, architecture: host.architecture }
+}
+
+function planWhole(request: SandboxRequest, host: HostFacts): SandboxPlan {
   if (host.platform !== 'linux') {
     throw cannot(
       'sandbox.platform',
@@ -190,28 +262,10 @@ export function planSandbox(request: SandboxRequest, host: HostFacts): SandboxPl
       'Choose level 1.',
     )
   }
-  if (!host.userNamespaces.ok) {
-    throw cannot(
-      'sandbox.no_user_namespaces',
-      `user namespaces: ${host.userNamespaces.why}`,
-      host.userNamespaces.fix,
-    )
-  }
+  requireNamespaces(host)
   const shell = requireShell(host)
-  const roots = planRoots(request)
-  const workspaceBy = request.workspace.driver === 'fuse-overlayfs' ? 'fuse-overlayfs' : 'kernel'
-  if (roots.length > 0 && workspaceBy === 'kernel' && !host.overlay.ok) {
-    throw cannot('sandbox.no_overlay', `workspace: ${host.overlay.why}`, host.overlay.fix)
-  }
-  if (workspaceBy === 'fuse-overlayfs') requireTool(host, 'fuse-overlayfs', 'sudo apt install fuse-overlayfs')
-  const limits = planLimits(request.limits, host, request.id)
-  if (limits.diskMb !== null && request.workspace.driver === 'direct') {
-    throw cannot(
-      'sandbox.limit_not_enforceable',
-      'limit disk_mb: this host cannot enforce it where the agent writes the real files',
-      'Choose an overlay, a worktree or a clone, or leave the limit out.',
-    )
-  }
+  const { roots, workspaceBy } = requireWorkspace(request, host)
+  const limits = requireLimits(request, host)
   const common = {
     request,
     level: request.level,
@@ -238,21 +292,7 @@ export function planSandbox(request: SandboxRequest, host: HostFacts): SandboxPl
       inheritsEnvironment: true,
     }
   }
-  if (request.network === 'host') {
-    throw cannot(
-      'sandbox.host_network',
-      "network: level 1 never shares the host's network",
-      'Choose level 0.',
-    )
-  }
-  const driver = requireBubblewrap(host)
-  requireTool(host, 'find', 'sudo apt install findutils')
-  if (!host.secretSearch.ok) {
-    throw cannot('sandbox.secrets_unknown', `secrets: ${host.secretSearch.why}`, host.secretSearch.fix)
-  }
-  if (host.architecture === null) {
-    throw cannot('sandbox.architecture', 'seccomp: no filter for this processor', 'Choose a container.')
-  }
+  const { driver, architecture } = requireConfinement(request, host)
   return {
     ...common,
     driver,
@@ -261,7 +301,7 @@ export function planSandbox(request: SandboxRequest, host: HostFacts): SandboxPl
     identity: { uid: agentUid, gid: agentUid },
     view: planView(request, host),
     seccomp: {
-      architecture: host.architecture,
+      architecture,
       rules: limits.affinity === null ? rules : [...rules, affinityRule],
     },
     sealsDevices: host.uid === 0,

@@ -4,7 +4,7 @@ import type { ProbeCheck } from '../../shared/effective.ts'
 import { readProcess } from './chain.ts'
 import { gateQuestions } from './gate.ts'
 import type { SandboxPlan } from './plan.ts'
-import { unescapeMount } from './bytes.ts'
+import { pathBytes, unescapeMount } from './bytes.ts'
 
 const say = (isTrue: boolean) => (isTrue ? 'yes' : 'no')
 
@@ -85,10 +85,42 @@ function judgeMounts({ view }: SandboxPlan, mounts: readonly Mount[]): readonly 
   const last = new Map(mounts.map((mount) => [mount.point, mount]))
   const writable = [...last.values()].filter(({ options }) => options.includes('rw'))
   const privileged = mounts.filter(({ options }) => !options.includes('nosuid'))
+  const unplanned = unplannedMounts(view, mounts)
   return [
+    equal('mounts beyond the plan', '', unplanned.join(' ')),
     equal('writable places', list(planned), list(writable.map(({ point }) => point))),
     equal('set-uid programs', '', privileged.map(({ point }) => point).join(' ')),
   ]
+}
+
+// Bubblewrap's own covers.
+const coveredByBubblewrap = new Set(['/proc/sys', '/proc/sysrq-trigger', '/proc/irq', '/proc/bus'])
+
+/** What is mounted that is no step of the view, nor part of a folder of the host that a step shows whole. */
+function unplannedMounts(view: SandboxPlan['view'], mounts: readonly Mount[]): readonly string[] {
+  const planned = new Map<string, number>()
+  for (const { kind, target } of view) {
+    if (kind === 'sealed' || kind === 'link') continue
+    const point = pathBytes(target).toString()
+    planned.set(point, (planned.get(point) ?? 0) + 1)
+  }
+  const beyond = mounts.flatMap(({ point }) => {
+    const left = planned.get(point) ?? 0
+    planned.set(point, left - 1)
+    return left > 0 || point === '/' || isNode(point) || coveredByBubblewrap.has(point) ? [] : [point]
+  })
+  if (beyond.length === 0) return []
+  // Also what the holder mounted, which sees a granted folder with it.
+  const held = view.flatMap((step) => (step.kind === 'root' || step.kind === 'layered' ? [step.source] : []))
+  const ofHost = new Set([...readMounts(process.pid).map(({ point }) => point), ...held, '/etc'])
+  const isBelow = (point: string) =>
+    view.some(
+      (step) =>
+        (step.kind === 'read-only' || step.kind === 'writable') &&
+        point.startsWith(`${step.target}/`) &&
+        ofHost.has(step.source + point.slice(step.target.length)),
+    )
+  return beyond.filter((point) => !isBelow(point))
 }
 
 function readLimit(file: string): string {
@@ -118,14 +150,9 @@ function judgeLimits({ limits }: SandboxPlan, pid: number, status: string): read
   return [
     ...groups,
     ...settings,
-    ...(affinity === null
-      ? []
-      : [equal('processors', cpuList(affinity), cpuList(statusField(status, 'Cpus_allowed_list')))]),
+    ...(affinity === null ? [] : [equal('processors', affinity, statusField(status, 'Cpus_allowed_list'))]),
   ]
 }
-
-/** `0-0` is `0` to the kernel. */
-const cpuList = (list: string) => list.replace(/^(\d+)-\1$/, '$1')
 
 /** What the kernel says of the gate's process, read from outside, where nothing inside can answer for it. */
 export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeCheck[] {

@@ -229,13 +229,30 @@ describe('a plan is refused before anything starts', () => {
     ],
     [
       'with a set-uid bubblewrap',
-      (facts) => ({ ...facts, bubblewrap: { version: '0.8.0', isSetuid: true } }),
+      (facts) => ({ ...facts, bubblewrap: { version: '0.8.0', isSetuid: true, starts: { ok: true } } }),
       'set-uid',
     ],
     [
       'with an old bubblewrap',
-      (facts) => ({ ...facts, bubblewrap: { version: '0.6.2', isSetuid: false } }),
+      (facts) => ({ ...facts, bubblewrap: { version: '0.6.2', isSetuid: false, starts: { ok: true } } }),
       'older than 0.8',
+    ],
+    [
+      'with a bubblewrap that tells its version and makes no sandbox',
+      (facts) => ({
+        ...facts,
+        bubblewrap: { version: '0.8.0', isSetuid: false, starts: { ok: false, why: 'no', fix: 'x' } },
+      }),
+      'bubblewrap: no',
+    ],
+    [
+      'with every reason, where there are several',
+      (facts) => ({
+        ...facts,
+        overlay: { ok: false, why: 'nfs', fix: 'x' },
+        architecture: null,
+      }),
+      'workspace: nfs; seccomp: no filter for this processor',
     ],
     [
       'without an overlay',
@@ -256,10 +273,26 @@ describe('a plan is refused before anything starts', () => {
   })
 })
 
+test('a sandbox whose filter lets everything pass keeps its gate shut', async () => {
+  await using ground = await makeGround()
+  const bwrap = join(ground.folder, 'bwrap')
+  // One instruction: allow.
+  const program = String.raw`printf '\006\000\000\000\000\000\377\177'`
+  await writeFile(bwrap, `#!/bin/bash\nexec '${host.tools.bwrap}' "$@" 0< <(${program})\n`, { mode: 0o755 })
+  const faulty = { ...host, tools: { ...host.tools, bwrap } }
+  const { sandbox } = await startOn(ground, ground.request(['true']), faulty)
+  await using _sandbox = sandbox
+  expect(sandbox.probe.checks.filter(({ ok }) => !ok).map(({ name }) => name)).toEqual([
+    'filter of system calls',
+  ])
+})
+
 test.each([
   ['shows our own folder', (ground: Ground) => `--ro-bind '${ground.dataDir}' '${ground.dataDir}'`, 'see '],
   ['leaves a place writable', () => '--bind /usr /usr', 'writable places'],
   ['passes a variable on', () => '--setenv LEAKED 1', 'environment'],
+  ['shows another folder', () => '--ro-bind /var /tmp/x', 'mounts beyond the plan'],
+  ['covers what was planned', () => '--ro-bind /var /home/agent', 'mounts beyond the plan'],
 ])(
   'a sandbox that %s, as nobody planned, keeps its gate shut',
   async (_, optionsFor: (ground: Ground) => string, check) => {
