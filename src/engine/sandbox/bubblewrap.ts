@@ -9,13 +9,11 @@ export type Bubblewrap = {
   readonly starts: Ability
 }
 
-const smallest = [
-  ...['--unshare-user', '--unshare-pid', '--unshare-net', '--disable-userns', '--cap-drop', 'ALL'],
-  ...['--ro-bind', '/', '/', '--proc', '/proc', '--dev', '/dev', '--', 'true'],
-]
+const smallest =
+  '--unshare-user --unshare-pid --unshare-net --disable-userns --cap-drop ALL --ro-bind / / --proc /proc --dev /dev -- true'
 
 async function tryStart(path: string): Promise<Ability> {
-  const tried = await run(path, smallest, { timeoutMs: 5000 }).catch(() => null)
+  const tried = await run(path, smallest.split(' '), { timeoutMs: 5000 }).catch(() => null)
   if (tried?.code === 0) return { ok: true }
   const said = tried?.stderr.toString().trim().split('\n')[0] ?? ''
   return {
