@@ -1,4 +1,4 @@
-import { readProcess } from './chain.ts'
+import { readFileSync } from 'node:fs'
 
 /** `0-2,5`, as the kernel writes them. */
 export function parseProcessors(list: string): readonly number[] {
@@ -24,4 +24,4 @@ export function writeProcessors(numbers: readonly number[]): string {
 
 /** Those we may run on ourselves: nobody gets others through us. */
 export const ownProcessors = (): readonly number[] =>
-  parseProcessors(/^Cpus_allowed_list:\s*(.*)$/m.exec(readProcess(process.pid, 'status'))?.[1] ?? '0')
+  parseProcessors(/^Cpus_allowed_list:\s*(.*)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0')
