@@ -5,6 +5,7 @@ import { changeKinds } from '../../src/shared/changeset.ts'
 import { planApply } from '../../src/engine/changeset/planApply.ts'
 import { toText } from '../../src/engine/changeset/bytePath.ts'
 import { realDisk } from '../../src/engine/changeset/disk.ts'
+import { PackWriter } from '../../src/engine/changeset/packWriter.ts'
 import { Bench } from '../../src/engine/changeset/testing.ts'
 import { readView } from '../../src/engine/changeset/view.ts'
 
@@ -257,4 +258,27 @@ test('every pair of incoming and local change is in the document and does what i
     kind: 'busy',
   })
   expect(await bench.snapshot()).toBe(before)
+
+  // Whatever is offered settles it: nothing is asked again, all lands, and all of it can be taken back.
+  for (const choice of ['mine', 'theirs', 'both', 'edit'] as const) {
+    for (const { root, path, anchor, choices } of plan.conflicts) {
+      const entry = manifest.entries.find((each) => each.root === root && toText(each.path) === path)!
+      const chosen = choices.includes(choice) ? choice : choices[0]!
+      const content = chosen === 'edit' ? await blobOf('edited\n') : null
+      const at = new Date().toISOString()
+      context.records.resolve(id, { root, path: entry.path, anchor, choice: chosen, content, by: 'test', at })
+    }
+    const { state } = await bench.changesets.apply(id, { all: true, include_ignored: false }, 'test')
+    expect(state).toBe('applied')
+    if (choice !== 'mine') expect(await bench.snapshot()).not.toBe(before)
+    await bench.changesets.undo(id, 'test')
+    expect(await bench.snapshot()).toBe(before)
+  }
+
+  async function blobOf(text: string): Promise<string> {
+    const writer = new PackWriter(bench.layout.objects(record.repoId), realDisk)
+    const oid = await writer.add('blob', Buffer.from(text))
+    await writer.flush()
+    return oid
+  }
 })

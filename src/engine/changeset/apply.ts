@@ -30,7 +30,7 @@ export async function applyChangeset(
     }
   }
   if (plan.landed.length === 0 && !landsCommitsAlone(record, view)) {
-    if (options.all || record.state === 'applied') {
+    if (options.all || record.state === 'applied' || plan.held > 0) {
       const result = { id: record.id, state: record.state, applied: [], skipped: [...plan.skipped] }
       return { result, landed: [] }
     }

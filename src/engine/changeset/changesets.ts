@@ -333,7 +333,8 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       const result = await applyChangeset(context, record, view, selection, by, async (landed) => {
         if (commit !== undefined) plan = await planCommit(context, record, view.manifest, landed, commit)
         // Not before it is sure to begin: what is refused leaves the decisions as they were.
-        if (all) approveSelected(records, record, view, selection, by)
+        const landing = new Set(landed.flatMap(({ target }) => target.file ?? []))
+        if (all) approveSelected(records, record, view, selection, landing, by)
       })
       return await landCommit(context, record, view.manifest, result, commit, plan)
     },

@@ -35,17 +35,20 @@ export type Outcome =
 export type Local = {
   readonly side: Side | null
   readonly identity: string | null
-  readonly blocked: string | null
+  readonly blocked: BytePath | null
   /** Of a renamed file: it is not under its old name any more, so the user has deleted or renamed it himself. */
   readonly hasLeft?: boolean
+  /** Of a folder that is to be something else: what the user has put into it. */
+  readonly own?: BytePath | null
 }
+/** Null is a folder; else there is none, or something else stands in its place or in that of one above it. */
+type FolderState = null | 'missing' | { readonly notOne: BytePath }
 
 /** The user's files as they are now, read once for one plan. */
 export class LocalFiles {
   readonly #tree: Tree
   readonly #writer: PackWriter
-  /** For folders: null is one, 'missing' is none, anything else names what is in the way. */
-  readonly #folders = new Map<BytePath, string | null>([[rootPath, null]])
+  readonly #folders = new Map<BytePath, FolderState>([[rootPath, null]])
 
   constructor(tree: Tree, writer: PackWriter) {
     this.#tree = tree
@@ -55,9 +58,9 @@ export class LocalFiles {
   /** What the user has at a path. Contents that are new to us go into the store, so that undo has them. */
   async read(path: BytePath, expected: Side | null): Promise<Local> {
     const tree = this.#tree
-    const parent = await this.#folder(parentOf(path))
-    if (parent === missing) return nothing
-    if (parent !== null) return { side: null, identity: null, blocked: parent }
+    const parent = await this.folder(parentOf(path))
+    if (parent === 'missing') return nothing
+    if (parent !== null) return { side: null, identity: null, blocked: parent.notOne }
     const stat = await tree.lstat(path)
     if (stat === null) return nothing
     const identity = stat.isDirectory() ? null : localIdentity(stat)
@@ -72,20 +75,19 @@ export class LocalFiles {
   }
 
   /** A parent that is no folder (any more) is named: through a link we would land somewhere else. */
-  async #folder(path: BytePath): Promise<string | null> {
+  async folder(path: BytePath): Promise<FolderState> {
     const known = this.#folders.get(path)
     if (known !== undefined) return known
-    let found = await this.#folder(parentOf(path))
+    let found = await this.folder(parentOf(path))
     if (found === null) {
       const stat = await this.#tree.lstat(path)
-      if (stat === null) found = missing
-      else if (!stat.isDirectory()) found = path
+      if (stat === null) found = 'missing'
+      else if (!stat.isDirectory()) found = { notOne: path }
     }
     this.#folders.set(path, found)
     return found
   }
 }
-const missing = '\0missing'
 const nothing: Local = { side: null, identity: null, blocked: null }
 
 export type MergeTools = {
@@ -116,16 +118,18 @@ export async function settle(
         }
   if (local.blocked !== null && !going.has(`${entry.root}\0${local.blocked}`)) {
     if (wanted === null) return { kind: 'there' }
-    return conflict(`its folder ${toText(local.blocked as BytePath)} is no folder any more`, ['mine'])
+    return conflict(`its folder ${toText(local.blocked)} is no folder any more`, ['mine'])
   }
   if (sameSide(now, wanted)) return { kind: 'there' }
+  if (local.own != null) {
+    const what = wanted === null ? 'deleted it' : `made it a ${wanted.kind}`
+    return conflict(`you have ${toText(local.own)} in this folder, and the agent ${what}`, ['mine'])
+  }
   if (now?.kind === 'special') return conflict(`there is a ${now.what} in its place`, ['mine'])
   if (isFolder(base, true) && isFolder(wanted, true)) return settleFolder()
   if (sameSide(now, base) && entry.certain && local.hasLeft !== true) return step(wanted)
 
-  const chosen = tools.resolutions.findLast(
-    (each) => each.root === entry.root && each.path === entry.path && each.anchor === anchor(),
-  )
+  const chosen = choice()
   if (chosen?.choice === 'mine') return { kind: 'there', kept: true }
   if (chosen?.choice === 'theirs') return step(wanted)
   if (chosen?.choice === 'edit' && chosen.content !== null) return step(await edited(chosen.content))
@@ -133,18 +137,18 @@ export async function settle(
     const union = await mergeFiles('--union')
     if (union !== null) return step(union, true)
   }
-  if (!entry.certain) return conflict('it may have changed after the agent started', textChoices())
+  if (!entry.certain) return conflict('it may have changed after the agent started', await textChoices())
   if (now === null && base === null)
     return conflict('you deleted or renamed what the agent renamed to this', ['mine', 'theirs'])
   if (now === null) return conflict('you deleted it meanwhile', ['mine', 'theirs'])
   if (wanted === null) return conflict('you changed it meanwhile, the agent deleted it', ['mine', 'theirs'])
-  if (base === null) return conflict('you made a file of that name meanwhile', textChoices())
+  if (base === null) return conflict('you made a file of that name meanwhile', await textChoices())
   if (now.kind !== base.kind) return conflict(`it is a ${now.kind} now`, ['mine', 'theirs'])
   if (wanted.kind !== base.kind)
     return conflict(`the agent made it a ${wanted.kind}, you changed it`, ['mine', 'theirs'])
   const merged = await mergeFiles(null)
   return merged === null
-    ? conflict('you changed the same lines meanwhile', textChoices())
+    ? conflict('you changed the same lines meanwhile', await textChoices())
     : step(merged, true)
 
   function settleFolder(): Outcome {
@@ -159,21 +163,33 @@ export async function settle(
   }
   function anchor(): string {
     return createHash('sha256')
-      .update(JSON.stringify([now, wanted]))
+      .update(JSON.stringify([now, wanted, local.blocked ?? local.own ?? undefined]))
       .digest('hex')
       .slice(0, 32)
   }
+  function choice(): ResolutionRecord | undefined {
+    const at = anchor()
+    return tools.resolutions.findLast(
+      (each) => each.root === entry.root && each.path === entry.path && each.anchor === at,
+    )
+  }
   function conflict(why: string, choices: Conflict['choices']): Outcome {
+    if (choice()?.choice === 'mine') return { kind: 'there', kept: true }
     const found = { root: entry.root, ...namedPath(entry.path), why, anchor: anchor(), choices }
     if (!choices.includes('edit') || now?.kind !== 'file' || wanted?.kind !== 'file')
       return { kind: 'conflict', conflict: found }
     const texts = { base: base?.kind === 'file' ? base.oid : null, mine: now.oid, theirs: wanted.oid }
     return { kind: 'conflict', conflict: { ...found, texts } }
   }
-  function textChoices(): Conflict['choices'] {
-    const isText =
-      now?.kind === 'file' && wanted?.kind === 'file' && now.size < largeFile && wanted.size < largeFile
-    return isText ? ['mine', 'theirs', 'both', 'edit'] : ['mine', 'theirs']
+  async function textChoices(): Promise<Conflict['choices']> {
+    const sides = [now, wanted, ...(base === null ? [] : [base])]
+    await tools.writer.flush()
+    for (const side of sides) {
+      if (side?.kind !== 'file' || side.size >= largeFile) return ['mine', 'theirs']
+      // As git tells: what it takes for a binary cannot be woven together.
+      if ((await tools.blobs.read(side.oid)).subarray(0, 8000).includes(0)) return ['mine', 'theirs']
+    }
+    return ['mine', 'theirs', 'both', 'edit']
   }
   async function edited(oid: string): Promise<Side> {
     const content = await tools.blobs.read(oid)

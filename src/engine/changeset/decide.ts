@@ -75,6 +75,8 @@ export function approveSelected(
   record: ChangesetRecord,
   view: View,
   selection: SelectOptions,
+  /** What does not land is not spoken for either. */
+  landing: ReadonlySet<FileView>,
   by: string,
 ): void {
   const at = new Date().toISOString()
@@ -83,7 +85,7 @@ export function approveSelected(
     record.id,
     approved.flatMap(({ file, hunks, isWhole, byAll }) => {
       // Written anew, a decision on older content would count for what the agent made of it since.
-      if (!byAll) return []
+      if (!byAll || !landing.has(file)) return []
       const place = {
         root: file.entry.root,
         path: file.entry.path,

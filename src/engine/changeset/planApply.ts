@@ -3,8 +3,10 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import { namedPath, toText } from './bytePath.ts'
+import { homesOf } from './classifyEntries.ts'
 import { LocalFiles, settle, type Conflict, type MergeTools } from './conflicts.ts'
-import { entryKey, type Side } from './manifest.ts'
+import { ownContent, Prospect, type Settled } from './holdBack.ts'
+import { entryKey, type Entry, type Side } from './manifest.ts'
 import { BlobReader } from './objects.ts'
 import { PackWriter } from './packWriter.ts'
 import { withHunks } from './patch.ts'
@@ -25,6 +27,8 @@ export type ApplyPlan = {
   readonly landed: readonly Landed[]
   readonly conflicts: readonly Conflict[]
   readonly skipped: readonly Skip[]
+  /** How many of those are approved and cannot land as things stand. */
+  readonly held: number
   /** Paths whose own changes and the agent's were woven together. */
   readonly merged: readonly string[]
 }
@@ -43,7 +47,9 @@ export async function planApply(
     targets
       .filter(
         ({ entry, wanted }) =>
-          wanted.kind === 'side' && entry.base !== null && wanted.side?.kind !== entry.base.kind,
+          wanted.kind === 'side' &&
+          wanted.side?.kind !== entry.base?.kind &&
+          (entry.base !== null || wanted.side?.kind === 'directory'),
       )
       .map(({ entry }) => entryKey(entry)),
   )
@@ -57,34 +63,60 @@ export async function planApply(
   }
   const trees = new Map(view.manifest.roots.map((root) => [root.path, new Tree(root.path, context.disk)]))
   const files = new Map([...trees].map(([root, tree]) => [root, new LocalFiles(tree, writer)]))
-  const steps: Step[] = []
+  const entries = new Map(view.manifest.entries.map((entry) => [entryKey(entry), entry]))
+  const homes = homesOf(record.workspace)
+  for (const { name } of homes) if (!trees.has(name)) trees.set(name, new Tree(name, context.disk))
+  const settled: Settled[] = []
   const landed: Landed[] = []
   const conflicts: Conflict[] = []
+  const held: Skip[] = []
   const merged: string[] = []
   try {
     for (const target of targets) {
-      const locals = files.get(target.entry.root)
+      const { entry, file } = target
+      const locals = files.get(entry.root)
       if (locals === undefined) continue
       const wanted = await wantedSide(target, blobs, writer)
-      const found = await locals.read(target.entry.path, target.entry.base)
-      const local = { ...found, hasLeft: await hasLeft(target, trees) }
+      const found = await locals.read(entry.path, entry.base)
+      const folder = found.blocked === null ? null : entryKey({ root: entry.root, path: found.blocked })
+      if (folder !== null && wanted !== null && !going.has(folder) && isMadeFolder(entries.get(folder))) {
+        if (file !== null)
+          held.push({
+            ...namedPath(entry.path),
+            why: `its folder ${toText(found.blocked ?? entry.path)} is not approved`,
+          })
+        continue
+      }
+      const isReplaced = found.side?.kind === 'directory' && wanted?.kind !== 'directory'
+      const isFolderGone = wanted === null && entry.base?.kind === 'directory'
+      const own = isReplaced && !isFolderGone ? await ownContent(trees.get(entry.root), entry, entries) : null
+      const local = { ...found, hasLeft: await hasLeft(target, trees), own }
       const outcome = await settle(target, wanted, local, going, tools)
       if (outcome.kind === 'conflict') conflicts.push(outcome.conflict)
-      else {
-        const isKept = outcome.kind === 'there' && outcome.kept === true
-        landed.push({ target, wanted, ...(isKept ? { kept: true } : {}) })
-      }
-      if (outcome.kind === 'step') {
-        steps.push(outcome.step)
-        if (outcome.merged) merged.push(toText(target.entry.path))
-      }
+      settled.push({ target, wanted, outcome })
     }
-    conflicts.push(...(await occupiedFolders(steps, trees)))
+    await writer.flush()
+    const prospect = new Prospect(settled, { entries, trees, files, homes, blobs })
+    await prospect.settleDown()
+    for (const each of settled) {
+      const { target, wanted, outcome } = each
+      if (outcome.kind === 'conflict') continue
+      const hold = prospect.holdOf(each)
+      const isKept = hold?.kept === true || (outcome.kind === 'there' && outcome.kept === true)
+      if (hold === null || hold.kept) landed.push({ target, wanted, ...(isKept ? { kept: true } : {}) })
+      else if (target.file !== null) held.push({ ...namedPath(target.entry.path), why: hold.why })
+      if (hold === null && outcome.kind === 'step' && outcome.merged) merged.push(toText(target.entry.path))
+    }
+    const steps = await prospect.steps()
+    return { steps, landed, conflicts, skipped: [...skipped, ...held], held: held.length, merged }
   } finally {
     for (const tree of trees.values()) await tree[Symbol.asyncDispose]()
   }
-  await writer.flush()
-  return { steps, landed, conflicts, skipped, merged }
+}
+
+/** A file or link of which the agent made a folder. */
+function isMadeFolder(entry: Entry | undefined): boolean {
+  return entry?.base != null && entry.base.kind !== 'directory' && entry.result?.kind === 'directory'
 }
 
 async function hasLeft({ entry, file }: Target, trees: ReadonlyMap<string, Tree>): Promise<boolean> {
@@ -107,28 +139,6 @@ async function wantedSide(target: Target, blobs: BlobReader, writer: PackWriter)
     sha256,
     oid: await writer.add('blob', content),
   }
-}
-
-/** A folder that becomes a file must hold nothing but what goes with it. */
-async function occupiedFolders(
-  steps: readonly Step[],
-  trees: ReadonlyMap<string, Tree>,
-): Promise<Conflict[]> {
-  const goingAway = new Set(
-    steps.filter((step) => step.after === null).map((step) => `${step.root}\0${step.path}`),
-  )
-  const found: Conflict[] = []
-  for (const step of steps) {
-    if (step.before?.kind !== 'directory' || step.after === null || step.after.kind === 'directory') continue
-    const names = (await trees.get(step.root)?.list(step.path)) ?? []
-    const stays = names.find(
-      (name) => !goingAway.has(`${step.root}\0${step.path}/${name.toString('latin1')}`),
-    )
-    if (stays === undefined) continue
-    const why = `you have ${stays.toString('utf8')} in this folder, and the agent made it a ${step.after.kind}`
-    found.push({ root: step.root, ...namedPath(step.path), why, anchor: '', choices: ['mine'] })
-  }
-  return found
 }
 
 const wordsOf = ({ path, path_b64 }: Conflict) =>

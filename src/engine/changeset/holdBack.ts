@@ -1,0 +1,186 @@
+import { gitPartOf } from './classify.ts'
+import { isBelow, joinPath, nameOf, parentOf, toText, type BytePath } from './bytePath.ts'
+import type { LocalFiles, Outcome } from './conflicts.ts'
+import { followLink, type Home, type LinkAt } from './links.ts'
+import { entryKey, type Entry, type Side } from './manifest.ts'
+import type { BlobReader } from './objects.ts'
+import type { Target } from './selection.ts'
+import type { Step } from './steps.ts'
+import type { Tree } from './tree.ts'
+
+export type Settled = { readonly target: Target; readonly wanted: Side | null; readonly outcome: Outcome }
+/** Why a change cannot land as things stand; `kept` where the user's own choice is the reason. */
+export type Hold = { readonly why: string; readonly kept: boolean }
+
+export type Ground = {
+  readonly entries: ReadonlyMap<string, Entry>
+  readonly trees: ReadonlyMap<string, Tree>
+  readonly files: ReadonlyMap<string, LocalFiles>
+  readonly homes: readonly Home[]
+  readonly blobs: BlobReader
+}
+
+/**
+ * Looks at what will be on disk when exactly these changes land beside what the user has now, and takes out those
+ * that would not stand there. A capture judges the agent's whole tree; of that a reviewer may take a part, and the
+ * user's folders may have become links meanwhile. (escape: link through a swap that does not land)
+ */
+export class Prospect {
+  readonly #ground: Ground
+  readonly #settled: ReadonlyMap<string, Settled>
+  readonly #active = new Map<string, Step>()
+  readonly #held = new Map<string, Hold>()
+  /** A renamed file does not lose its old name where it does not get the new one, nor the reverse. */
+  readonly #otherName = new Map<string, string>()
+  readonly #inside = new Map<string, readonly BytePath[]>()
+
+  constructor(settled: readonly Settled[], ground: Ground) {
+    this.#ground = ground
+    this.#settled = new Map(settled.map((each) => [entryKey(each.target.entry), each]))
+    for (const [key, { target, outcome }] of this.#settled) {
+      if (outcome.kind === 'step') this.#active.set(key, outcome.step)
+      if (target.file?.from == null || target.file.entry !== target.entry) continue
+      const from = entryKey(target.file.from)
+      this.#otherName.set(key, from).set(from, key)
+    }
+  }
+
+  /** Holding one back changes what the others find: until nothing more falls. */
+  async settleDown(): Promise<void> {
+    for (const [key, { target, outcome }] of this.#settled) {
+      if (outcome.kind !== 'there' || outcome.kept !== true) continue
+      this.#holdRest(key, target.entry, { why: 'you keep your own', kept: true })
+    }
+    for (let before = -1; before !== this.#held.size;) {
+      before = this.#held.size
+      for (const [key, step] of [...this.#active]) {
+        if (!this.#active.has(key)) continue
+        const hold =
+          (await this.#lacksFolder(step)) ?? (await this.#isOccupied(step)) ?? (await this.#leaves(step))
+        if (hold !== null) this.#holdBack(key, step, hold)
+      }
+    }
+  }
+
+  holdOf({ target }: Settled): Hold | null {
+    return this.#held.get(entryKey(target.entry)) ?? null
+  }
+
+  /** What is to be done, with the folders that somebody has removed meanwhile. */
+  async steps(): Promise<Step[]> {
+    const made = new Map<string, Step>()
+    for (const { root, path, after } of this.#active.values()) {
+      if (after === null) continue
+      for (let at = parentOf(path); at !== ''; at = parentOf(at)) {
+        const key = entryKey({ root, path: at })
+        if (this.#active.has(key) || made.has(key)) continue
+        if ((await this.#ground.files.get(root)?.folder(at)) !== 'missing') break
+        const known = this.#ground.entries.get(key)?.result
+        const mode = known?.kind === 'directory' ? known.mode : 0o755
+        made.set(key, { root, path: at, before: null, after: { kind: 'directory', mode }, identity: null })
+      }
+    }
+    return [...this.#active.values(), ...made.values()]
+  }
+
+  #holdBack(key: string, step: Step, hold: Hold): void {
+    if (this.#held.has(key)) return
+    this.#held.set(key, hold)
+    this.#active.delete(key)
+    this.#holdRest(key, step, hold)
+  }
+  #holdRest(key: string, { root, path }: Pick<Step, 'root' | 'path'>, hold: Hold): void {
+    this.#holdAlong(this.#otherName.get(key), hold)
+    const swap = this.#ground.entries.get(key)
+    if (swap?.base?.kind !== 'directory' || swap.result === null) return
+    // The folder stays, so what was only removed to make room stays in it.
+    for (const [other, { target }] of this.#settled) {
+      const { entry, file } = target
+      const isPart = entry.root === root && isBelow(entry.path, path) && entry.result === null
+      const isOldName = file === null && entry.base?.kind !== 'directory'
+      if (isPart && !isOldName)
+        this.#holdAlong(other, { ...hold, why: `it goes only together with ${toText(path)}: ${hold.why}` })
+    }
+  }
+  #holdAlong(key: string | undefined, hold: Hold): void {
+    const step = this.#active.get(key ?? '')
+    if (key !== undefined && step !== undefined) this.#holdBack(key, step, hold)
+  }
+
+  async #lacksFolder({ root, path, after }: Step): Promise<Hold | null> {
+    if (after === null) return null
+    const found = await this.#ground.files.get(root)?.folder(parentOf(path))
+    if (found === undefined || found === null || found === 'missing') return null
+    const key = entryKey({ root, path: found.notOne })
+    if (this.#active.get(key)?.after?.kind === 'directory') return null
+    return this.#becauseOf(key, `its folder ${toText(found.notOne)} does not become one`)
+  }
+
+  /** A folder that becomes something else must hold nothing but what goes with it. */
+  async #isOccupied({ root, path, before, after }: Step): Promise<Hold | null> {
+    if (before?.kind !== 'directory' || after === null || after.kind === 'directory') return null
+    for (const inside of await this.#contentOf(root, path)) {
+      const key = entryKey({ root, path: inside })
+      const step = this.#active.get(key)
+      if (step !== undefined && step.after === null) continue
+      const hold = this.#becauseOf(key, `${toText(inside)} stays in it`)
+      if (hold !== null) return hold
+    }
+    return null
+  }
+  async #contentOf(root: string, path: BytePath): Promise<readonly BytePath[]> {
+    const key = entryKey({ root, path })
+    const tree = this.#ground.trees.get(root)
+    const known = this.#inside.get(key) ?? (tree === undefined ? [] : await everythingIn(tree, path))
+    this.#inside.set(key, known)
+    return known
+  }
+
+  /** Null where that one is a conflict: nothing lands then, and the conflict is what has to be told. */
+  #becauseOf(key: string, why: string): Hold | null {
+    const outcome = this.#settled.get(key)?.outcome
+    if (outcome?.kind === 'conflict') return null
+    const isKept = outcome?.kind === 'there' && outcome.kept === true
+    return { why, kept: isKept || this.#held.get(key)?.kept === true }
+  }
+
+  async #leaves({ root, path, after }: Step): Promise<Hold | null> {
+    if (after?.kind !== 'symlink') return null
+    const target = (await this.#ground.blobs.read(after.oid)).toString('latin1')
+    const followed = await followLink({ root, path, target }, this.#ground.homes, this.#linkAt)
+    return followed.stays ? null : { why: followed.why, kept: false }
+  }
+  readonly #linkAt: LinkAt = async (root, path) => {
+    const step = this.#active.get(entryKey({ root, path }))
+    const { blobs, trees } = this.#ground
+    if (step !== undefined)
+      return step.after?.kind === 'symlink' ? (await blobs.read(step.after.oid)).toString('latin1') : null
+    const tree = trees.get(root)
+    if ((await tree?.lstat(path))?.isSymbolicLink() !== true) return null
+    const read = tree?.within(parentOf(path), (folder) => tree.disk.readlink(folder.at(nameOf(path))))
+    return (await read)?.toString('latin1') ?? null
+  }
+}
+
+async function everythingIn(tree: Tree, path: BytePath): Promise<BytePath[]> {
+  const found: BytePath[] = []
+  for (const name of await tree.list(path)) {
+    const at = joinPath(path, name.toString('latin1'))
+    found.push(at)
+    if ((await tree.lstat(at))?.isDirectory() === true) found.push(...(await everythingIn(tree, at)))
+  }
+  return found.toSorted()
+}
+
+/** The first thing in a folder that no agent has touched: the user's own. Git's files are told otherwise. */
+export async function ownContent(
+  tree: Tree | undefined,
+  folder: Pick<Entry, 'root' | 'path'>,
+  entries: ReadonlyMap<string, Entry>,
+): Promise<BytePath | null> {
+  const { root, path } = folder
+  const inside = tree === undefined ? [] : await everythingIn(tree, path)
+  const isOwn = (at: BytePath) =>
+    gitPartOf(at) === null && entries.get(entryKey({ root, path: at }))?.result !== null
+  return inside.find(isOwn) ?? null
+}

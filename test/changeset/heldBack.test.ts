@@ -1,0 +1,92 @@
+import { lstat, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import type { DispatchId } from '../../src/shared/ids.ts'
+import { Bench } from '../../src/engine/changeset/testing.ts'
+
+const all = { all: true, include_ignored: false }
+const isThere = (path: string) =>
+  lstat(path).then(
+    () => true,
+    () => false,
+  )
+async function applyAll(bench: Bench, id: DispatchId): Promise<{ applied: string[]; skipped: string[] }> {
+  const { applied, skipped } = await bench.changesets.apply(id, all, 'test')
+  const names = (list: readonly { path: string }[]) => list.map(({ path }) => path).toSorted()
+  return { applied: names(applied), skipped: names(skipped) }
+}
+
+test('a link that leaves the root because a swap on its way does not land stays out, and lands with the swap', async () => {
+  await using bench = await Bench.make()
+  await bench.user('mkdir -p a/b/c .vscode sw; echo z > a/b/c/z; echo 1 > .vscode/s; echo 1 > sw/s')
+  const { id } = await bench.dispatch(`
+    rm -r .vscode; ln -s a/b/c .vscode; ln -s .vscode/../../secret l
+    rm -r sw; ln -s a/b/c sw; ln -s sw/../../secret m; ln -s a/b/c/z fine`)
+  await bench.changesets.decide(id, { path: 'sw', verdict: 'reject' }, 'test')
+  const first = await applyAll(bench, id)
+  expect(first.applied).toContain('fine')
+  expect(first.skipped).toEqual(expect.arrayContaining(['.vscode', 'l', 'm', 'sw']))
+  for (const name of ['l', 'm']) expect(await isThere(join(bench.root, name))).toBe(false)
+
+  for (const path of ['.vscode', '.vscode/s'])
+    await bench.changesets.decide(id, { path, verdict: 'approve' }, 'test')
+  expect((await applyAll(bench, id)).applied).toEqual(expect.arrayContaining(['.vscode', 'l']))
+})
+
+test('a link does not land through a link of the user that has led out since the agent ended', async () => {
+  await using bench = await Bench.make()
+  await bench.user('mkdir d ../secret; echo 1 > d/x')
+  const { id } = await bench.dispatch('ln -s d/x l; ln -s d e; echo 2 > z')
+  await bench.user('mv d ../secret/d; ln -s ../secret/d d')
+  expect(await applyAll(bench, id)).toEqual({ applied: ['z'], skipped: ['e', 'l'] })
+})
+
+test('what cannot land because a part of it was skipped is skipped too, and the rest lands', async () => {
+  await using bench = await Bench.make()
+  await bench.user(
+    `mkdir -p d r/sub; echo '{}' > d/.mcp.json; echo 1 > d/y; echo 1 > r/sub/x; echo 1 > z; echo 1 > g`,
+  )
+  const before = await bench.snapshot()
+  const { id } = await bench.dispatch(
+    'rm -r d r g; echo f > d; ln -s z r; mkdir g; echo in > g/in; echo 2 > z; echo 2 > y',
+  )
+  await bench.changesets.decide(id, { path: 'r/sub/x', verdict: 'reject' }, 'test')
+  await bench.changesets.decide(id, { path: 'g', verdict: 'reject' }, 'test')
+  const { applied, skipped } = await applyAll(bench, id)
+  expect(applied).toEqual(['y', 'z'])
+  expect(skipped).toEqual(['d', 'd/.mcp.json', 'd/y', 'g', 'g/in', 'r', 'r/sub/x'])
+  // Nobody has said yes to what did not land.
+  const { files } = await bench.changesets.get(id)
+  expect(files.filter(({ decision }) => decision === 'approve')).toEqual([])
+  await bench.changesets.undo(id, 'test')
+  expect(await bench.snapshot()).toBe(before)
+})
+
+test('a conflict whose one way out is "mine" is settled by it, and what depends on it stays out', async () => {
+  await using bench = await Bench.make()
+  await bench.user(
+    `mkdir dir t p; echo 1 > dir/x; echo 1 > t/x; echo 1 > g; echo 1 > h; echo 1 > p/f; echo the only one > old`,
+  )
+  const { id } = await bench.dispatch(`
+    echo 2 > dir/x; mv old dir/new; rm -r t; echo f > t; rm g h; mkdir g h; echo in > g/in; echo in > h/in
+    echo 2 > p/f; mkdir n; echo in > n/in; echo 2 > z`)
+  await bench.user(`
+    mv dir ../real; ln -s ../real dir; mkdir t/sub; echo mine > t/sub/own; echo mine > g; rm h; ln -s z h
+    rm p/f; mkfifo p/f; echo mine > n`)
+  const mine = await bench.snapshot()
+  const { conflicts } = await bench.changesets.conflicts(id)
+  expect(conflicts.map(({ path }) => path).toSorted()).toEqual([
+    'dir/new',
+    'dir/x',
+    'g',
+    'h',
+    'n',
+    'p/f',
+    't',
+  ])
+  for (const { path } of conflicts) await bench.changesets.resolve(id, { path, choice: 'mine' }, 'test')
+  await bench.changesets.apply(id, all, 'test')
+  expect(await readFile(join(bench.root, 'z'), 'utf8')).toBe('2\n')
+  await bench.user('rm z')
+  expect(await bench.snapshot()).toBe(mine)
+})
