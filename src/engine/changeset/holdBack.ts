@@ -53,8 +53,7 @@ export class Prospect {
     }
     for (let before = -1; before !== this.#held.size;) {
       before = this.#held.size
-      for (const [key, step] of [...this.#active]) {
-        if (!this.#active.has(key)) continue
+      for (const [key, step] of this.#active) {
         const hold =
           (await this.#lacksFolder(step)) ?? (await this.#isOccupied(step)) ?? (await this.#leaves(step))
         if (hold !== null) this.#holdBack(key, step, hold)
