@@ -24,7 +24,7 @@ const wayWords: Readonly<Record<BoundaryGrant['way'], string>> = {
   policy: 'by the policy',
   config: 'by the config',
   narrowed: 'narrowed',
-  undone: 'taken back',
+  undone: 'it did not take',
 }
 
 const ofGrant = ({ at, from, to, why, hosts, by, way }: BoundaryGrant, index: number): Chapter => ({
