@@ -82,14 +82,26 @@ export function sinkInto(destination: Writable, source: Socket): Sink {
   }
 }
 
-/** What may wait for the kernel on its way out before the source is told to wait too. */
-const mostWaiting = 1024 * 1024
+/** What may wait for the kernel on its way out, of all tunnels together, before their sources are told to wait too. */
+const mostWaiting = 64 * 1024 * 1024
+const mostOfOne = 1024 * 1024
 
-/** Passes everything of a program on, in larger pieces than a pipe, which stops at every single one. */
-export function passOn(source: Socket, destination: Writable): void {
-  source.on('data', (bytes: Buffer) => {
+/**
+ * Passes everything of a program on, in larger pieces than a pipe, which stops at every single one. The more tunnels there
+ * are, the less each may hold: a server that takes nothing must not fill our memory by way of a thousand of them.
+ */
+export function passOn(
+  source: Socket,
+  destination: Writable,
+  tunnels: { readonly open: number },
+  mayPass: (bytes: Buffer) => Buffer | null = (bytes) => bytes,
+): void {
+  source.on('data', (said: Buffer) => {
+    const bytes = mayPass(said)
+    if (bytes === null || bytes.length === 0) return
     destination.write(bytes)
-    if (destination.writableLength < mostWaiting) return
+    const most = Math.max(Math.min(mostOfOne, mostWaiting / tunnels.open), destination.writableHighWaterMark)
+    if (destination.writableLength < most) return
     source.pause()
     destination.once('drain', () => source.resume())
   })

@@ -1,7 +1,8 @@
 /** What the first bytes of a client say about the protocol inside a tunnel. */
 export type Peeked =
   | { readonly kind: 'more' }
-  | { readonly kind: 'tls'; readonly serverName: string | null }
+  /** `length`: of the hello with the records around it. */
+  | { readonly kind: 'tls'; readonly serverName: string | null; readonly length: number }
   | { readonly kind: 'http' }
   /** HTTP/2 without TLS: its host names are compressed, and we do not read them. */
   | { readonly kind: 'h2c' }
@@ -39,7 +40,7 @@ const brokenHttp: Broken = { kind: 'broken', like: 'HTTP' }
 
 const helloRecord = 0x16
 /** Of a first byte, whether TLS has records of that kind: of all of them, only a hello is a beginning. */
-const isRecord = (byte: number | undefined) => byte !== undefined && byte >= 0x14 && byte <= 0x18
+export const isRecord = (byte: number | undefined) => byte !== undefined && byte >= 0x14 && byte <= 0x18
 
 export function peek(bytes: Buffer): Peeked {
   if (bytes.length === 0) return { kind: 'more' }
@@ -106,6 +107,7 @@ const isPlain = (byte: number | undefined) => byte !== undefined && byte > 32 &&
 function peekTls(bytes: Buffer): Peeked {
   const parts: Buffer[] = []
   let length = 0
+  let promised = 0
   let at = 0
   while (at + 5 <= bytes.length) {
     if (bytes[at] !== helloRecord || bytes[at + 1] !== 3) return brokenTls
@@ -114,26 +116,29 @@ function peekTls(bytes: Buffer): Peeked {
     const part = bytes.subarray(at + 5, at + 5 + size)
     parts.push(part)
     length += part.length
+    promised += size
     if (length >= 4) {
       const message = Buffer.concat(parts)
       if (message[0] !== 1) return brokenTls
       const body = message.readUIntBE(1, 3)
       if (body > longestHello) return brokenTls
-      if (length >= 4 + body) return serverNameOf(message.subarray(4, 4 + body))
+      // Something behind the hello in the same record: a second one, for whoever reads on. (escape: domain-fronting)
+      if (promised > 4 + body) return brokenTls
+      if (length === 4 + body) return serverNameOf(message.subarray(4, 4 + body), at + 5 + size)
     }
     at += 5 + size
   }
   return bytes.length > 2 * longestHello ? brokenTls : { kind: 'more' }
 }
 
-function serverNameOf(body: Buffer): Peeked {
+function serverNameOf(body: Buffer, length: number): Peeked {
   try {
     const reader = new Reader(body)
     reader.skip(2 + 32)
     reader.block(1)
     reader.block(2)
     reader.block(1)
-    if (reader.atEnd) return { kind: 'tls', serverName: null }
+    if (reader.atEnd) return { kind: 'tls', serverName: null, length }
     const extensions = new Reader(reader.block(2))
     let found: string | null = null
     while (!extensions.atEnd) {
@@ -147,7 +152,7 @@ function serverNameOf(body: Buffer): Peeked {
       found = names.block(2).toString('latin1')
       if (!names.atEnd || found === '') return brokenTls
     }
-    return { kind: 'tls', serverName: found }
+    return { kind: 'tls', serverName: found, length }
   } catch {
     return brokenTls
   }

@@ -3,6 +3,7 @@ import { passOn, pour, sinkInto, whenEnded } from './dial.ts'
 import { Denied, Unreachable } from './failures.ts'
 import type { Gate, Passage, Via } from './gate.ts'
 import { isLikeTls, peek, unfinished, type Peeked } from './hello.ts'
+import { HelloWatch } from './retry.ts'
 import { readUntil } from './reading.ts'
 import { normaliseHost, showTarget, type Target } from './names.ts'
 import type { TellWhy } from './telling.ts'
@@ -30,8 +31,19 @@ export function hangUp(client: Socket, word: string | Buffer = ''): void {
 }
 const lingerMs = 2000
 
+/** Looks at what passes between the two; null: it may not. */
+type Watch = {
+  fromClient(this: void, bytes: Buffer): Buffer | null
+  fromServer(this: void, bytes: Buffer): void
+}
+
 /** Joins two sockets until both directions have ended; an error on one side ends the other at once. */
-export function join(client: Socket, upstream: Socket, { halfClosedMs }: Pick<Gate, 'halfClosedMs'>): void {
+export function join(
+  client: Socket,
+  upstream: Socket,
+  gate: Pick<Gate, 'halfClosedMs' | 'open'>,
+  watch?: Watch,
+): void {
   if (upstream.destroyed) return hangUp(client)
   const drop = () => {
     client.destroy()
@@ -40,14 +52,18 @@ export function join(client: Socket, upstream: Socket, { halfClosedMs }: Pick<Ga
   client.once('error', drop).once('close', drop)
   upstream.once('error', drop).once('close', drop)
   // The gate cuts what is idle; from here on that is sooner.
-  const hurry = () => upstream.setTimeout(halfClosedMs)
+  const hurry = () => upstream.setTimeout(gate.halfClosedMs)
   whenEnded(client, hurry)
   whenEnded(upstream, () => {
     client.end()
     hurry()
   })
-  pour(upstream, sinkInto(client, upstream))
-  passOn(client, upstream)
+  const sink = sinkInto(client, upstream)
+  pour(upstream, (bytes) => {
+    watch?.fromServer(bytes)
+    return sink(bytes)
+  })
+  passOn(client, upstream, gate, watch?.fromClient)
 }
 
 /** Opens a way for a client that now speaks its own protocol, and says why where there is none. */
@@ -106,7 +122,19 @@ export async function carry(
     return refuse('read-only outputs let only TLS and HTTP/1.1 through')
   }
   if (left.length > 0) upstream.write(left)
-  join(client, upstream, gate)
+  if (peeked.kind !== 'tls') return join(client, upstream, gate)
+  const hellos = new HelloWatch()
+  join(client, upstream, gate, {
+    fromServer: (bytes) => hellos.fromServer(bytes),
+    fromClient: (bytes) => {
+      const passed = hellos.fromClient(bytes)
+      if (passed === null && !upstream.destroyed) {
+        client.removeAllListeners('data')
+        void refuse('TLS goes on with another hello than it began with')
+      }
+      return passed
+    },
+  })
 }
 
 /**

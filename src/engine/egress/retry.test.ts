@@ -1,0 +1,65 @@
+import { Duplex } from 'node:stream'
+import { connect } from 'node:tls'
+import { expect, test } from 'vitest'
+import { HelloWatch } from './retry.ts'
+
+/** What a real client says first. */
+function helloFor(servername: string): Promise<Buffer> {
+  return new Promise((resolve) => {
+    const wire = new Duplex({
+      read() {},
+      write(bytes: Buffer, _encoding, done) {
+        resolve(bytes)
+        done()
+        wire.destroy()
+      },
+    })
+    connect({ socket: wire, servername }).on('error', () => {})
+  })
+}
+
+const random = 'cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c'
+const askAgain = Buffer.from(`1603030058020000540303${random}00130100000c002b0002030400330002001d`, 'hex')
+const serverHello = Buffer.from(`1603030058020000540303${'11'.repeat(32)}00130100`, 'hex')
+const changeCipher = Buffer.from([0x14, 3, 3, 0, 1, 1])
+const earlyData = Buffer.from([0x17, 3, 3, 0, 2, 7, 7])
+const [good, other] = await Promise.all([helloFor('a.test'), helloFor('other.test')])
+
+function begun(): HelloWatch {
+  const watch = new HelloWatch()
+  expect(watch.fromClient(good)).toEqual(good)
+  return watch
+}
+
+test('a second hello that the server asks for passes with the name of the first, in whatever pieces, and with no other', () => {
+  for (const [second, passes] of [
+    [good, true],
+    [other, false],
+  ] as const) {
+    const watch = begun()
+    expect(watch.fromClient(earlyData)).toEqual(earlyData)
+    watch.fromServer(askAgain.subarray(0, 20))
+    watch.fromServer(askAgain.subarray(20))
+    const said = Buffer.concat([changeCipher, second, earlyData])
+    const passed = Array.from(said, (byte) => watch.fromClient(Buffer.from([byte])))
+    if (passes) expect(Buffer.concat(passed.map((bytes) => bytes ?? Buffer.alloc(0)))).toEqual(said)
+    else expect(passed).toContain(null)
+  }
+})
+
+test('no second hello passes before the server has spoken, alone or behind the first', () => {
+  expect(begun().fromClient(good)).toBeNull()
+  expect(begun().fromClient(Buffer.concat([changeCipher, earlyData, other]))).toBeNull()
+  expect(new HelloWatch().fromClient(Buffer.concat([good, other]))).toBeNull()
+  expect(begun().fromClient(Buffer.from('junk'))).toBeNull()
+})
+
+test('once the server has taken the first hello, everything passes as it comes', () => {
+  const watch = begun()
+  watch.fromServer(serverHello)
+  for (const said of [other, Buffer.from('anything'), Buffer.alloc(70_000)])
+    expect(watch.fromClient(said)).toBe(said)
+  const alerted = begun()
+  alerted.fromServer(Buffer.from([0x15, 3, 3, 0, 2, 2, 40]))
+  expect(alerted.fromClient(other)).toBe(other)
+})

@@ -1,0 +1,70 @@
+import { isRecord, peek } from './hello.ts'
+
+const header = 5
+const largestRecord = 16384 + 256
+const handshake = 0x16
+const serverHello = 2
+/** Where a ServerHello has its random bytes, and the ones by which it asks for another hello (RFC 8446, 4.1.3). */
+const randomAt = header + 6
+const again = Buffer.from('cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c', 'hex')
+const headLength = randomAt + again.length
+
+/**
+ * Watches TLS whose first hello was found good: a server may ask for a second one, which can name another host, and front ends
+ * heed the last. So nothing of a handshake passes before the server has spoken, and a second hello only with the first
+ * one's name. (escape: domain-fronting)
+ */
+export class HelloWatch {
+  #state: 'first' | 'unanswered' | 'again' | 'open' = 'first'
+  #serverName: string | null = null
+  #held: Buffer = Buffer.alloc(0)
+  #head: Buffer = Buffer.alloc(0)
+
+  /** What may go on to the server now; null: nothing more may. */
+  fromClient(bytes: Buffer): Buffer | null {
+    if (this.#state === 'open' && this.#held.length === 0) return bytes
+    this.#held = this.#held.length === 0 ? bytes : Buffer.concat([this.#held, bytes])
+    const passed: Buffer[] = []
+    while (this.#held.length > 0) {
+      const length = this.#nextLength()
+      if (length === null) return null
+      if (length === 0) break
+      passed.push(this.#held.subarray(0, length))
+      this.#held = this.#held.subarray(length)
+    }
+    return Buffer.concat(passed)
+  }
+
+  fromServer(bytes: Buffer): void {
+    if (this.#state !== 'first' && this.#state !== 'unanswered') return
+    this.#head = Buffer.concat([this.#head, bytes.subarray(0, headLength)])
+    if (this.#head[0] === handshake && this.#head.length < headLength) return
+    const asksAgain =
+      this.#head[0] === handshake &&
+      this.#head[header] === serverHello &&
+      this.#head.subarray(randomAt, headLength).equals(again)
+    this.#state = asksAgain ? 'again' : 'open'
+  }
+
+  /** Of what is held; 0: not known yet, null: none of it may pass. */
+  #nextLength(): number | null {
+    if (this.#state === 'open') return this.#held.length
+    if (this.#held[0] === handshake) return this.#helloLength()
+    if (this.#state === 'first' || !isRecord(this.#held[0])) return null
+    if (this.#held.length < header) return 0
+    const length = header + this.#held.readUInt16BE(3)
+    if (length > header + largestRecord) return null
+    return this.#held.length < length ? 0 : length
+  }
+
+  #helloLength(): number | null {
+    if (this.#state === 'unanswered') return null
+    const peeked = peek(this.#held)
+    if (peeked.kind === 'more') return 0
+    if (peeked.kind !== 'tls') return null
+    if (this.#state === 'again' && peeked.serverName !== this.#serverName) return null
+    this.#state = this.#state === 'first' ? 'unanswered' : 'open'
+    this.#serverName = peeked.serverName
+    return peeked.length
+  }
+}
