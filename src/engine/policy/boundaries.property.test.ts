@@ -9,43 +9,55 @@ import {
   record,
   type Arbitrary,
 } from 'fast-check'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import type { SavedApproval } from '../../shared/config.ts'
 import { boundaryLevels, boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import {
   approvalScopes,
   requestSources,
   type ApprovalScope,
-  type BoundaryRequest,
   type RequestSource,
 } from '../../shared/escalation.ts'
-import { someHostCovers } from '../../shared/hosts.ts'
 import { distrustProject } from './config/edit.ts'
-import type { Held } from './step.ts'
-import { isTaken } from './taken.ts'
-import { Theatre, type Failure } from './testing.ts'
+import { defaultConfig } from './config/merge.ts'
+import { networkNow } from './reach.ts'
+import { contractOf, Theatre, type Failure } from './testing.ts'
+import { Oracle } from './testingOracle.ts'
 
-type Entry = { level: BoundaryLevel; hosts: string[] }
+/** As it is drawn: `roots` and `ends` are put in place when it is written. */
+type Drawn = { level: BoundaryLevel; hosts: string[]; agent?: string; elsewhere?: boolean; endsIn?: number }
 type Command =
   | { do: 'request'; to: BoundaryLevel; hosts: string[]; source: RequestSource }
   | { do: 'approve'; scope: ApprovalScope }
   | { do: 'deny' }
   | { do: 'narrow'; to: BoundaryLevel }
   | { do: 'take'; host: string }
-  | { do: 'user'; entries: Entry[]; maximum: BoundaryLevel; auto: boolean }
-  | { do: 'repository'; entries: Entry[] }
+  | { do: 'user'; entries: Drawn[]; maximum: BoundaryLevel; auto: boolean }
+  | { do: 'repository'; entries: Drawn[]; maximum?: BoundaryLevel }
   | { do: 'trust'; yes: boolean }
   | { do: 'reconsider' }
-  | { do: 'revoke' }
+  | { do: 'revoke'; task: boolean }
   | { do: 'wait'; ms: number }
   | { do: 'restart' }
   | { do: 'fail'; mode: Failure }
 
 const level = constantFrom(...boundaryLevels)
 const hosts = constantFrom<string[]>([], ['a.test:1'], ['b.test:1'], ['a.test:1', 'b.test:1'])
-const entries = array(record({ level, hosts: constantFrom<string[]>([], ['a.test'], ['*.test']) }), {
-  maxLength: 2,
-})
+const entries = array(
+  record(
+    {
+      level,
+      hosts: constantFrom<string[]>([], ['a.test'], ['*.test']),
+      agent: constantFrom('*', '*', 'codex'),
+      elsewhere: constantFrom(false, false, true),
+      endsIn: constantFrom(-1_000, 60_000, 7_200_000),
+    },
+    { requiredKeys: ['level', 'hosts'] },
+  ),
+  { maxLength: 2 },
+)
 const command: Arbitrary<Command> = oneof(
   {
     weight: 5,
@@ -61,10 +73,16 @@ const command: Arbitrary<Command> = oneof(
     weight: 2,
     arbitrary: record({ do: constant('user'), entries: constant([]), maximum: level, auto: constant(true) }),
   },
-  { weight: 2, arbitrary: record({ do: constant('repository'), entries }) },
+  {
+    weight: 2,
+    arbitrary: record(
+      { do: constant('repository'), entries, maximum: level },
+      { requiredKeys: ['do', 'entries'] },
+    ),
+  },
   record({ do: constant('trust'), yes: boolean() }),
   { weight: 2, arbitrary: record({ do: constant('reconsider') }) },
-  record({ do: constant('revoke') }),
+  record({ do: constant('revoke'), task: boolean() }),
   record({ do: constant('wait'), ms: constantFrom(1_000, 120_000, 3_600_000, -3_600_000) }),
   record({ do: constant('restart') }),
   {
@@ -72,91 +90,6 @@ const command: Arbitrary<Command> = oneof(
     arbitrary: record({ do: constant('fail'), mode: constantFrom('before', 'after', 'gone', 'overtaken') }),
   },
 ) as Arbitrary<Command>
-
-/**
- * The oracle knows nothing of the machine: it keeps a list of what persons and files have said, and holds what
- * the (played) sandbox really does against it.
- */
-class Oracle {
-  said: Entry[]
-  maximum: BoundaryLevel = 'full'
-  auto = false
-  user: Entry[] = []
-  repository: Entry[] = []
-  repositoryTrusted = false
-  savedToProject: Entry[] = []
-  task: Entry[] = []
-  narrowed = false
-  /** What persons took back, and what they gave since. */
-  taken: string[] = []
-  back: string[] = []
-
-  constructor(start: BoundaryLevel) {
-    this.said = [{ level: start, hosts: [] }]
-  }
-
-  /** Files may be acted on whenever a request is filed or the config is looked at again. */
-  filesSpeak(source: RequestSource, wished: readonly string[]): void {
-    // What a program prints is a suggestion: no file speaks for it.
-    if (this.narrowed || source === 'output') return
-    this.said.push(...this.user, ...this.savedToProject, ...(this.repositoryTrusted ? this.repository : []))
-    if (this.auto && (source === 'broker' || source === 'driver')) {
-      this.said.push({ level: 'network', hosts: [...wished] })
-    }
-  }
-
-  /** Whether nobody need be asked: an earlier yes reaches so far, or the policy answers what was denied. */
-  speaksFor({ to, hosts: wished, source }: BoundaryRequest, now: BoundaryLevel): boolean {
-    if (this.narrowed || source === 'output') return false
-    const earlier = [...this.user, ...this.savedToProject, ...this.task]
-    const trusted = this.repositoryTrusted ? this.repository : []
-    // Where the level stays, a host is answered by whoever named it, at whatever level.
-    const isForHosts = wished.length > 0 && boundaryRank(to) <= boundaryRank(now)
-    const reaches = [...earlier, ...trusted].some(
-      (entry) =>
-        boundaryRank(entry.level) >= boundaryRank(to) ||
-        (isForHosts && wished.every((host) => someHostCovers(entry.hosts, host))),
-    )
-    return reaches || (this.auto && (source === 'broker' || source === 'driver'))
-  }
-
-  /** A person took rights back: from here on only a person widens. */
-  narrow(to: BoundaryLevel): void {
-    this.said = [{ level: to, hosts: [] }]
-    this.back = []
-    this.narrowed = true
-  }
-
-  /** The level stays, and so do the other hosts. */
-  take(taken: string): void {
-    const isLeft = (host: string) => !someHostCovers([taken], host)
-    this.said = this.said.map((entry) => ({ ...entry, hosts: entry.hosts.filter(isLeft) }))
-    this.back = this.back.filter(isLeft)
-    this.taken.push(taken)
-    this.narrowed = true
-  }
-
-  /** What widened it was allowed by the maximum as it was then. */
-  checkMaximum(before: BoundaryLevel, live: { level: BoundaryLevel }): void {
-    if (boundaryRank(live.level) <= boundaryRank(before)) return
-    expect(boundaryRank(live.level), `maximum ${this.maximum}`).toBeLessThanOrEqual(
-      boundaryRank(this.maximum),
-    )
-  }
-
-  check(live: Held): void {
-    for (const host of ['a.test:1', 'b.test:1']) {
-      if (!someHostCovers(this.taken, host) || someHostCovers(this.back, host)) continue
-      expect(isTaken(live, host), `taken ${host}`).toBe(true)
-    }
-    const widest = Math.max(...this.said.map((entry) => boundaryRank(entry.level)))
-    expect(boundaryRank(live.level), `level ${live.level}`).toBeLessThanOrEqual(widest)
-    const full = this.said.some((entry) => entry.level === 'full')
-    for (const host of live.hosts) {
-      expect(full || this.said.some((entry) => someHostCovers(entry.hosts, host)), `host ${host}`).toBe(true)
-    }
-  }
-}
 
 /** Played every time, because a run by chance may miss them: the policy's word for an agent, past the maximum, and for what was taken. */
 const examples: [BoundaryLevel, Command[]][] = [
@@ -197,7 +130,118 @@ const examples: [BoundaryLevel, Command[]][] = [
       { do: 'take', host: 'a.test' },
     ],
   ],
+  // Nobody else's yes counts, nor one that has ended, is for elsewhere, or was taken back.
+  ...[{ agent: 'codex' }, { endsIn: 60_000 }, { elsewhere: true }].map(
+    (limit): [BoundaryLevel, Command[]] => [
+      'readonly',
+      [
+        {
+          do: 'user',
+          entries: [{ level: 'network', hosts: ['a.test'], ...limit }],
+          maximum: 'full',
+          auto: false,
+        },
+        { do: 'wait', ms: 120_000 },
+        { do: 'request', to: 'readonly', hosts: ['a.test:1'], source: 'broker' },
+        { do: 'repository', entries: [{ level: 'readwrite', hosts: [], ...limit }] },
+        { do: 'trust', yes: true },
+        { do: 'wait', ms: 120_000 },
+        { do: 'request', to: 'readwrite', hosts: [], source: 'agent' },
+        { do: 'reconsider' },
+      ],
+    ],
+  ),
+  [
+    'readonly',
+    [
+      { do: 'request', to: 'readonly', hosts: ['a.test:1'], source: 'agent' },
+      { do: 'approve', scope: 'task' },
+      { do: 'revoke', task: true },
+      { do: 'user', entries: [], maximum: 'readwrite', auto: false },
+      { do: 'reconsider' },
+      { do: 'user', entries: [], maximum: 'full', auto: false },
+      { do: 'request', to: 'readonly', hosts: ['a.test:1'], source: 'broker' },
+    ],
+  ],
+  // A yes to a host is no yes to files, to the network or to another host; one without a host names none.
+  ...(
+    [
+      ['readonly', ['a.test'], 'readwrite', ['a.test:1']],
+      ['readonly', ['a.test'], 'full', ['a.test:1']],
+      ['readwrite', ['a.test'], 'network', []],
+      ['readonly', ['a.test'], 'readwrite', []],
+      ['readwrite', ['a.test'], 'network', ['b.test:1']],
+      ['readwrite', [], 'network', ['b.test:1']],
+    ] as const
+  ).map(([start, saved, to, wished]): [BoundaryLevel, Command[]] => [
+    start,
+    [
+      { do: 'user', entries: [{ level: to, hosts: [...saved] }], maximum: 'full', auto: false },
+      { do: 'request', to: to === 'full' ? 'network' : to, hosts: [...wished], source: 'agent' },
+      { do: 'request', to, hosts: [...wished], source: 'agent' },
+      { do: 'reconsider' },
+    ],
+  ]),
+  // A host comes without a level that nobody spoke of, and what a repository says is nobody's word until it is trusted.
+  [
+    'readwrite',
+    [
+      { do: 'user', entries: [{ level: 'readonly', hosts: ['a.test'] }], maximum: 'full', auto: false },
+      { do: 'request', to: 'network', hosts: ['a.test:1'], source: 'broker' },
+      { do: 'repository', entries: [{ level: 'full', hosts: [] }] },
+      { do: 'request', to: 'full', hosts: [], source: 'agent' },
+      { do: 'reconsider' },
+    ],
+  ],
+  // What a program prints nobody answers but a person.
+  [
+    'readwrite',
+    [
+      { do: 'user', entries: [{ level: 'full', hosts: [] }], maximum: 'full', auto: true },
+      { do: 'request', to: 'network', hosts: ['a.test:1'], source: 'output' },
+    ],
+  ],
+  // Who took it all back while a yes failed has the last word.
+  [
+    'readwrite',
+    [
+      { do: 'request', to: 'network', hosts: ['a.test:1'], source: 'agent' },
+      { do: 'fail', mode: 'overtaken' },
+      { do: 'approve', scope: 'once' },
+    ],
+  ],
+  // One host is not all that the contract names.
+  [
+    'readwrite',
+    [
+      { do: 'request', to: 'network', hosts: ['a.test:1'], source: 'broker' },
+      { do: 'approve', scope: 'once' },
+    ],
+  ],
+  // Below the network no host is open, whoever said so, and at whichever level.
+  ...(['user', 'project'] as const).map((whose): [BoundaryLevel, Command[]] => [
+    'readonly',
+    [
+      { do: 'user', entries: [{ level: 'readonly', hosts: ['a.test'] }], maximum: 'full', auto: false },
+      { do: 'request', to: 'readonly', hosts: ['a.test:1'], source: 'broker' },
+      whose === 'project'
+        ? { do: 'repository', entries: [], maximum: 'readwrite' }
+        : {
+            do: 'user',
+            entries: [{ level: 'readonly', hosts: ['*.test'] }],
+            maximum: 'readwrite',
+            auto: false,
+          },
+      { do: 'reconsider' },
+      { do: 'request', to: 'readonly', hosts: ['b.test:1'], source: 'agent' },
+      { do: 'request', to: 'readwrite', hosts: ['a.test:1'], source: 'agent' },
+      { do: 'approve', scope: 'user' },
+    ],
+  ]),
 ]
+
+const isSame = (a: Pick<Drawn, 'level' | 'hosts'>, b: Pick<Drawn, 'level' | 'hosts'>) =>
+  a.level === b.level && a.hosts.join() === b.hosts.join()
 
 test('whatever the sequence of requests, saves, reloads, failures and restarts, the boundary never exceeds what a person or a config has said', async () => {
   await using theatre = await Theatre.open()
@@ -205,50 +249,46 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
   await assert(
     asyncProperty(level, array(command, { minLength: 4, maxLength: 24 }), async (start, commands) => {
       const set = await theatre.stage(start)
-      const oracle = new Oracle(start)
+      const oracle = new Oracle(start, 'claude', set.project, set.now)
+      const contract = contractOf(set.project, {
+        boundary: start,
+        outputs: { mode: 'restricted', allow: ['own.test:1'] },
+      })
+      set.contracts.set(set.id, contract)
       let { boundaries } = set
       let failing: Failure | null = null
       for (const step of commands) {
-        const before = set.live.level
-        try {
-          await act(step)
-        } catch (error) {
-          // Refusals are answers; anything else is a fault of ours, but for the failures that we play.
-          if (failing === 'overtaken' && set.failsNext === null) {
-            // A person took it all back in the middle.
-            oracle.narrow('readonly')
-          }
-          if (
-            !(error instanceof OrangeryError) &&
-            !/EBUSY|the line broke|nobody is there/.test(String(error))
-          )
-            throw error
-        }
+        const error = await act(step).catch((caught: unknown) => caught)
+        // Refusals are answers; anything else is a fault of ours, but for the failures that we play.
+        const isPlayed = /EBUSY|the line broke|nobody is there/.test(String(error))
+        if (error !== undefined && !(error instanceof OrangeryError) && !isPlayed) throw error
+        oracle.checkGrants(boundaries.show(set.id), { level: start, hosts: [] }, step.do === 'approve')
+        // A person took it all back in the middle.
+        if (error !== undefined && failing === 'overtaken' && set.failsNext === null)
+          oracle.narrow('readonly')
         failing = set.failsNext
         oracle.check(set.live)
-        oracle.checkMaximum(before, set.live)
+        const { allow } = networkNow(contract, theatre.store.boundaries.read(set.id), defaultConfig())
+        if (allow.includes('own.test:1')) expect(oracle.opened, 'the hosts of the contract').toBe(true)
         if (boundaryRank(set.live.level) > boundaryRank(start)) widenings++
+      }
+
+      function placed({ elsewhere, endsIn, ...entry }: Drawn, folder: string): SavedApproval {
+        const expires =
+          endsIn === undefined ? {} : { expires: new Date(set.now().getTime() + endsIn).toISOString() }
+        return { agent: '*', ...entry, ...(elsewhere === true ? { roots: [folder] } : {}), ...expires }
       }
 
       async function act(step: Command): Promise<void> {
         switch (step.do) {
           case 'request':
-            oracle.filesSpeak(step.source, step.hosts)
-            {
-              const now = boundaries.show(set.id).level ?? 'readonly'
-              const filed = await boundaries.request(set.id, { ...step, by: step.source, why: 'test' })
-              const isGranted = filed.status === 'approved' && filed.answer?.way !== 'config'
-              if (isGranted) expect(oracle.speaksFor(filed, now), `${filed.source} ${filed.to}`).toBe(true)
-            }
+            oracle.filesSpeak(step)
+            await boundaries.request(set.id, { ...step, by: step.source, why: 'test' })
             break
           case 'approve': {
             const open = boundaries.show(set.id).requests.filter(({ status }) => status === 'open')
             // What nobody may grant holds up none of the others.
-            const given = open
-              .filter(({ to }) => boundaryRank(to) <= boundaryRank(oracle.maximum))
-              .map(({ to, hosts: named }) => ({ level: to, hosts: named }))
-            oracle.said.push(...given)
-            oracle.back.push(...given.flatMap((entry) => entry.hosts))
+            const given = oracle.given(open.filter((request) => oracle.allows(request)))
             if (step.scope === 'user') oracle.user.push(...given)
             if (step.scope === 'task') oracle.task.push(...given)
             if (step.scope === 'project') oracle.savedToProject.push(...given)
@@ -268,22 +308,24 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
             oracle.take(step.host)
             break
           case 'user':
-            oracle.user = [...step.entries]
+            oracle.user = step.entries.map((entry) => placed(entry, join(theatre.home, 'elsewhere')))
             oracle.auto = step.auto
-            oracle.maximum = step.maximum
+            oracle.maximum.user = step.maximum
             await set.user({
-              sandboxApprovedEscalations: step.entries.map((entry) => ({ agent: '*', ...entry })),
+              sandboxApprovedEscalations: oracle.user,
               sandboxMaximumBoundary: step.maximum,
               sandboxEscalationPolicy: step.auto ? 'auto' : 'prompt',
               sandboxAutoEscalation: { hosts: ['a.test'], roots: [theatre.home] },
             })
             break
           case 'repository':
-            oracle.repository = step.entries
+            oracle.repository = step.entries.map((entry) => placed(entry, 'elsewhere'))
             oracle.repositoryTrusted = false
             oracle.savedToProject = []
+            oracle.maximum.project = step.maximum ?? 'full'
             await set.own({
-              sandboxApprovedEscalations: step.entries.map((entry) => ({ agent: '*', ...entry })),
+              sandboxApprovedEscalations: oracle.repository,
+              sandboxMaximumBoundary: oracle.maximum.project,
             })
             break
           case 'trust':
@@ -294,17 +336,24 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
             break
           case 'reconsider':
             // A denial that waited since before the policy became auto is still a denial.
-            for (const { source, hosts: wished, status } of boundaries.show(set.id).requests) {
-              if (status === 'open') oracle.filesSpeak(source, wished)
+            for (const request of boundaries.show(set.id).requests) {
+              if (request.status === 'open') oracle.filesSpeak(request)
             }
             await boundaries.reconsider(set.id)
-            if (boundaryRank(set.live.level) > boundaryRank(oracle.maximum)) {
-              throw new Error(`${set.live.level} stayed above the maximum ${oracle.maximum}`)
-            }
+            if (!oracle.allows({ to: set.live.level, hosts: [...set.live.hosts] }))
+              throw new Error(`${JSON.stringify(set.live)} stayed above the maximum ${oracle.ceiling}`)
             break
           case 'revoke': {
-            const [first] = (await boundaries.approvals([set.project])).saved
-            if (first !== undefined) await boundaries.revoke(first.id, [set.project])
+            const { saved, tasks } = await boundaries.approvals([set.project])
+            const [first] = saved
+            const task = tasks.find((known) => known.task === set.id && known.revoked_at === null)
+            if (step.task && task !== undefined) {
+              await boundaries.revoke(task.id, [set.project])
+              oracle.task = oracle.task.filter((entry) => !isSame(entry, task))
+            } else if (!step.task && first !== undefined) {
+              await boundaries.revoke(first.id, [set.project])
+              oracle.revoke(first)
+            }
             break
           }
           case 'wait':

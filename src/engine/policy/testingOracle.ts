@@ -1,0 +1,186 @@
+import { expect } from 'vitest'
+import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
+import type { SavedApproval } from '../../shared/config.ts'
+import type { BoundaryGrant, BoundaryRequest } from '../../shared/escalation.ts'
+import { someHostCovers } from '../../shared/hosts.ts'
+import { isTaken } from './taken.ts'
+import type { Held } from './step.ts'
+
+/** One yes: of a person, or of a file. */
+type Entry = SavedApproval
+
+type Wish = Pick<BoundaryRequest, 'to' | 'hosts' | 'source'>
+
+const atMost = (level: BoundaryLevel, other: BoundaryLevel) => boundaryRank(level) <= boundaryRank(other)
+const narrower = (a: BoundaryLevel, b: BoundaryLevel) => (atMost(a, b) ? a : b)
+const covered = (wished: readonly string[], hosts: readonly string[]) =>
+  wished.every((host) => someHostCovers(hosts, host))
+/** What comes with a level, besides the hosts that somebody named. */
+const opens = ({ to, hosts }: Wish) => to === 'full' || (to === 'network' && hosts.length === 0)
+const text = ({ level, hosts, agent, roots = [], expires = '' }: Entry) =>
+  JSON.stringify([level, [...hosts].sort(), agent, roots, expires])
+
+/**
+ * The oracle knows nothing of the machine: it keeps a list of what persons and files have said, and holds what
+ * the (played) sandbox really does, and each grant on record, against it.
+ */
+export class Oracle {
+  readonly #agent: string
+  readonly #root: string
+  readonly #now: () => Date
+  said: Entry[]
+  maximum: { user: BoundaryLevel; project: BoundaryLevel } = { user: 'full', project: 'full' }
+  auto = false
+  user: Entry[] = []
+  repository: Entry[] = []
+  repositoryTrusted = false
+  savedToProject: Entry[] = []
+  task: Entry[] = []
+  narrowed = false
+  /** What persons took back, and what they gave since. */
+  taken: string[] = []
+  back: string[] = []
+  /** Whether somebody opened the contract's own hosts. */
+  opened: boolean
+  #openedBefore: boolean
+  #grants = 0
+
+  constructor(start: BoundaryLevel, agent: string, root: string, now: () => Date) {
+    this.#agent = agent
+    this.#root = root
+    this.#now = now
+    this.said = [{ agent, level: start, hosts: [] }]
+    this.opened = this.#openedBefore = atMost('network', start)
+  }
+
+  get ceiling(): BoundaryLevel {
+    return narrower(this.maximum.user, this.maximum.project)
+  }
+
+  /** A host is network, at whichever level. */
+  allows({ to, hosts }: Pick<Wish, 'to' | 'hosts'>): boolean {
+    return atMost(to, this.ceiling) && (hosts.length === 0 || atMost('network', this.ceiling))
+  }
+
+  /** What files and the task say, as far as it is for this agent, here and now. */
+  #standing(): Entry[] {
+    const trusted = this.repositoryTrusted ? this.repository : []
+    return [...this.user, ...this.savedToProject, ...this.task, ...trusted].filter(
+      ({ agent, roots, expires }) =>
+        (agent === '*' || agent === this.#agent) &&
+        (roots === undefined || roots.some((root) => root === '.' || root === this.#root)) &&
+        (expires === undefined || new Date(expires) > this.#now()),
+    )
+  }
+
+  /** Files may be acted on whenever a request is filed or the config is looked at again. */
+  filesSpeak({ source, hosts }: Pick<Wish, 'source' | 'hosts'>): void {
+    // What a program prints is a suggestion: no file speaks for it.
+    if (this.narrowed || source === 'output') return
+    this.said.push(...this.#standing())
+    if (this.auto && (source === 'broker' || source === 'driver'))
+      this.said.push({ agent: this.#agent, level: 'network', hosts: [...hosts] })
+  }
+
+  /** Whether nobody need be asked, where it stands at `from`: one earlier yes gives all of it, or the policy does. */
+  speaksFor(wish: Wish, from: BoundaryLevel): boolean {
+    const { to, hosts, source } = wish
+    if (this.narrowed || source === 'output') return false
+    const isDenial = source === 'broker' || source === 'driver'
+    const isNamed = hosts.length > 0 ? covered(hosts, ['a.test']) : to === 'readwrite'
+    if (this.auto && isDenial && isNamed && to !== 'full') return true
+    return this.#standing().some((yes) => {
+      // Without a host it is a yes to the level, and to every host only at `full`.
+      if (yes.hosts.length === 0) return atMost(to, yes.level) && (hosts.length === 0 || yes.level === 'full')
+      if (hosts.length === 0 || !covered(hosts, yes.hosts)) return false
+      const isName = from === 'readwrite' && to === 'network' && atMost(to, yes.level)
+      return atMost(to, from) || isName
+    })
+  }
+
+  /** What a person gives; what is kept of it is one yes for each level. */
+  given(wishes: readonly Pick<Wish, 'to' | 'hosts'>[]): Entry[] {
+    this.said.push(...wishes.map(({ to, hosts }) => ({ agent: this.#agent, level: to, hosts })))
+    this.back.push(...wishes.flatMap(({ hosts }) => hosts))
+    const levels = [...new Set(wishes.map(({ to }) => to))]
+    return levels.map((level) => {
+      const hosts = wishes.filter(({ to }) => to === level).flatMap((wish) => wish.hosts)
+      return { level, hosts: [...new Set(hosts)], agent: this.#agent }
+    })
+  }
+
+  revoke(entry: Entry): void {
+    const isLeft = (other: Entry) => text(other) !== text(entry)
+    this.user = this.user.filter(isLeft)
+    this.repository = this.repository.filter(isLeft)
+    this.savedToProject = this.savedToProject.filter(isLeft)
+  }
+
+  /** A person took rights back: from here on only a person widens. */
+  narrow(to: BoundaryLevel): void {
+    this.said = [{ agent: this.#agent, level: to, hosts: [] }]
+    this.back = []
+    this.narrowed = true
+  }
+
+  /** The level stays, and so do the other hosts. */
+  take(taken: string): void {
+    const isLeft = (host: string) => !someHostCovers([taken], host)
+    this.said = this.said.map((entry) => ({ ...entry, hosts: entry.hosts.filter(isLeft) }))
+    this.back = this.back.filter(isLeft)
+    this.taken.push(taken)
+    this.narrowed = true
+  }
+
+  /**
+   * Each grant since the last look: who said so, to level and hosts together, and under which maximum. `isAnswered`: it
+   * was a person.
+   */
+  checkGrants(
+    { history, requests }: { history: readonly BoundaryGrant[]; requests: readonly BoundaryRequest[] },
+    start: Pick<Held, 'level' | 'hosts'>,
+    isAnswered: boolean,
+  ): void {
+    const before = history[this.#grants - 1]
+    let held: Pick<Held, 'level' | 'hosts'> =
+      before === undefined ? start : { level: before.to, hosts: before.hosts }
+    for (const grant of history.slice(this.#grants)) {
+      const named = (grant.request ?? '').split(',')
+      const wishes = requests.filter(({ id }) => named.includes(id))
+      const said = JSON.stringify(grant)
+      const last = this.opened
+      if (grant.way === 'undone') this.opened = this.opened || this.#openedBefore
+      else if (wishes.length > 0) {
+        const added = grant.hosts.filter((host) => !held.hosts.includes(host))
+        const wished = wishes.flatMap(({ hosts }) => hosts)
+        expect(covered(added, wished), `hosts nobody wished: ${said}`).toBe(true)
+        const highest = wishes.map(({ to }) => to).reduce((a, b) => (atMost(a, b) ? b : a), held.level)
+        expect(atMost(grant.to, highest), `a level nobody wished: ${said}`).toBe(true)
+        for (const wish of wishes) {
+          expect(this.allows(wish), `beyond the maximum: ${said}`).toBe(true)
+          if (isAnswered) continue
+          const got = { ...wish, to: narrower(wish.to, grant.to) }
+          expect(this.speaksFor(got, held.level), `nobody said so: ${said}`).toBe(true)
+        }
+        if (wishes.some(opens)) this.opened = true
+      }
+      if (!atMost('network', grant.to)) this.opened = false
+      this.#openedBefore = last
+      held = { level: grant.to, hosts: grant.hosts }
+    }
+    this.#grants = history.length
+  }
+
+  check(live: Held): void {
+    for (const host of ['a.test:1', 'b.test:1']) {
+      if (!someHostCovers(this.taken, host) || someHostCovers(this.back, host)) continue
+      expect(isTaken(live, host), `taken ${host}`).toBe(true)
+    }
+    const widest = Math.max(...this.said.map((entry) => boundaryRank(entry.level)))
+    expect(boundaryRank(live.level), `level ${live.level}`).toBeLessThanOrEqual(widest)
+    const full = this.said.some((entry) => entry.level === 'full')
+    for (const host of live.hosts) {
+      expect(full || this.said.some((entry) => someHostCovers(entry.hosts, host)), `host ${host}`).toBe(true)
+    }
+  }
+}
