@@ -1,11 +1,18 @@
-import { lstat } from 'node:fs/promises'
-import { dirname, join, relative } from 'node:path'
-import { tryGit } from '../base/git.ts'
-import { fromBytes, fromText, joinPath, toBytes, type BytePath } from './bytePath.ts'
+import { copyFile, lstat, mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join, relative, resolve } from 'node:path'
+import { tryGit, type GitOptions } from '../base/git.ts'
+import { fromBytes, fromText, joinPath, parentOf, rootPath, toBytes, type BytePath } from './bytePath.ts'
+
+/** A repository to ask about names: where it stands and what it is given. */
+type Asked = { readonly args: readonly string[]; readonly options: GitOptions }
+type Beyond = { readonly link: BytePath; readonly path: BytePath }
+const mostRefusals = 16
 
 /**
  * Which paths the *base's* ignore files name: the agent's own version of them has no say, or it could hide its
- * work from "approve all". Tracked files are never ignored. Works without git, by the same rules.
+ * work from "approve all". Tracked files are never ignored. Works without git, by the same rules. What git will not
+ * speak about counts as ignored: an agent could otherwise land `node_modules` by a name git chokes on.
  */
 export async function ignoredPaths(
   base: string,
@@ -13,27 +20,103 @@ export async function ignoredPaths(
   paths: readonly BytePath[],
 ): Promise<ReadonlySet<BytePath>> {
   if (paths.length === 0) return new Set()
-  const top = await enclosingRepository(base)
-  const prefix = top === null ? fromText('') : fromText(relative(top, base))
-  const input = Buffer.concat(paths.flatMap((path) => [toBytes(joinPath(prefix, path)), Buffer.from([0])]))
+  const repository = await enclosingRepository(base)
+  const top = repository ?? base
+  const prefix = fromText(relative(top, base))
+  const named = new Map(paths.map((path) => [joinPath(prefix, path), path]))
+  const byName: Asked = { args: ['--work-tree', top], options: { cwd: top, gitDir: ownGitDir } }
+  const asked = repository !== null && (await isReadable(top)) ? { args: [], options: { cwd: top } } : byName
+  const linkOf = linkFinder(top)
+  const plain: BytePath[] = []
+  const beyond: Beyond[] = []
+  for (const path of named.keys()) {
+    const link = await linkOf(parentOf(path))
+    if (link === null) plain.push(path)
+    else beyond.push({ link, path })
+  }
   // Against the index git compares every path with every entry: minutes in a large repository. By rules alone
   // first, and the index only if something is left to ask it about.
-  const where = top === null ? { cwd: base, gitDir: ownGitDir } : { cwd: top }
-  const workTree = top === null ? ['--work-tree', base] : []
-  const result = await tryGit([...workTree, 'check-ignore', '--no-index', '-z', '--stdin'], {
-    ...where,
-    input,
-  })
-  // 1: none is ignored. 128: no readable repository, so nothing is known to be ignored.
-  const named = fromBytes(result.stdout)
-    .split('\0')
-    .filter((path) => path !== '')
-  if (named.length === 0) return new Set()
+  const found = [...(await namedBy(asked, plain)), ...(await namedBeyond(top, ownGitDir, beyond))]
+  if (found.length === 0) return new Set()
   const tracked = new Set(
-    top === null ? [] : fromBytes((await tryGit(['ls-files', '-z'], where)).stdout).split('\0'),
+    asked === byName ? [] : fromBytes((await tryGit(['ls-files', '-z'], asked.options)).stdout).split('\0'),
   )
-  const cut = prefix === '' ? 0 : prefix.length + 1
-  return new Set(named.filter((path) => !tracked.has(path)).map((path) => path.slice(cut) as BytePath))
+  return new Set(found.filter((path) => !tracked.has(path)).map((path) => named.get(path) ?? path))
+}
+
+/** Asks git by name alone. It stops at a path it does not like: those are stepped over, and count as named. */
+async function namedBy({ args, options }: Asked, paths: readonly BytePath[]): Promise<BytePath[]> {
+  const found: BytePath[] = []
+  let rest = paths
+  for (let refused = 0; rest.length > 0; refused += 1) {
+    if (refused > mostRefusals) return [...found, ...rest]
+    const { stdout } = await tryGit([...args, 'check-ignore', '--no-index', '-v', '-n', '-z', '--stdin'], {
+      ...options,
+      // `:(glob)x` is a file of that name, and no pattern.
+      input: Buffer.concat(rest.map((path) => toBytes(`./${path}\0`))),
+    })
+    // Four fields for each path, the first three of them empty where no rule speaks about it.
+    const fields = fromBytes(stdout).split('\0')
+    const answers = Math.floor(fields.length / 4)
+    for (let at = 0; at < answers; at += 1) {
+      const [source = '', , pattern = '', path = ''] = fields.slice(at * 4, at * 4 + 4)
+      if (source !== '' && !pattern.startsWith('!')) found.push(path.slice('./'.length) as BytePath)
+    }
+    if (answers < rest.length) found.push(rest[answers] as BytePath)
+    rest = rest.slice(answers + 1)
+  }
+  return found
+}
+
+/**
+ * Git refuses to speak about what lies beyond a link of the work tree, and an agent may have made a folder of one.
+ * So it is asked in an empty tree with the same rules: there are none below a link.
+ */
+async function namedBeyond(top: string, ownGitDir: string, beyond: readonly Beyond[]): Promise<BytePath[]> {
+  if (beyond.length === 0) return []
+  const scratch = await mkdtemp(join(tmpdir(), 'orangery-ignored-'))
+  const inside = (folder: string, path: BytePath) => Buffer.concat([Buffer.from(`${folder}/`), toBytes(path)])
+  try {
+    const copied = new Set<BytePath>()
+    for (const { link } of beyond) {
+      for (let at = parentOf(link); !copied.has(at); at = parentOf(at)) {
+        copied.add(at)
+        await mkdir(inside(scratch, at), { recursive: true })
+        const rules = joinPath(at, '.gitignore')
+        const stat = await lstat(inside(top, rules)).catch(() => null)
+        if (stat?.isFile() === true) await copyFile(inside(top, rules), inside(scratch, rules))
+      }
+    }
+    const excludes = await tryGit(['rev-parse', '--git-path', 'info/exclude'], { cwd: top })
+    const file = excludes.code === 0 ? resolve(top, excludes.stdout.toString().trim()) : '/dev/null'
+    const args = ['-c', `core.excludesFile=${file}`, '--work-tree', scratch]
+    return await namedBy(
+      { args, options: { cwd: scratch, gitDir: ownGitDir } },
+      beyond.map(({ path }) => path),
+    )
+  } finally {
+    await rm(scratch, { recursive: true, force: true })
+  }
+}
+
+/** The link of the base that a folder lies beyond, or is; null for none. */
+function linkFinder(top: string): (folder: BytePath) => Promise<BytePath | null> {
+  const known = new Map<BytePath, BytePath | null>([[rootPath, null]])
+  const linkOf = async (folder: BytePath): Promise<BytePath | null> => {
+    const before = known.get(folder)
+    if (before !== undefined) return before
+    const above = await linkOf(parentOf(folder))
+    const at = Buffer.concat([Buffer.from(`${top}/`), toBytes(folder)])
+    const stat = above === null ? await lstat(at).catch(() => null) : null
+    const found = above ?? (stat?.isSymbolicLink() === true ? folder : null)
+    known.set(folder, found)
+    return found
+  }
+  return linkOf
+}
+
+async function isReadable(top: string): Promise<boolean> {
+  return (await tryGit(['rev-parse', '--show-toplevel'], { cwd: top })).code === 0
 }
 
 async function enclosingRepository(start: string): Promise<string | null> {
