@@ -68,6 +68,8 @@ export type SandboxEnd = {
   readonly unstartable: boolean
   /** The limit that ended it or was run into, if any. */
   readonly limits: readonly LimitName[]
+  /** Limits that were likely run into: the kernel tells nobody of it. */
+  readonly likelyLimits: readonly LimitName[]
   readonly resources: { readonly wall_ms: number; readonly cpu_ms: number; readonly max_rss_mb: number }
 }
 

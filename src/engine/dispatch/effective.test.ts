@@ -103,6 +103,7 @@ test('what the broker and the sandbox measured goes before what the log suggests
     signal: null,
     lost: null,
     unstartable: false,
+    likelyLimits: [],
     limits: [],
     resources: { wall_ms: 5, cpu_ms: 4, max_rss_mb: 3 },
   })

@@ -1,6 +1,6 @@
 import type { EventBody } from '../../shared/events.ts'
 import type { SandboxRequest } from '../base/sandbox.ts'
-import { DenialReader, listLeftovers, watchProtected } from '../sandbox/index.ts'
+import { DeniedWrites, DenialReader, listLeftovers, watchProtected } from '../sandbox/index.ts'
 import type { OutputName } from './agentIo.ts'
 
 const mostNamed = 20
@@ -16,10 +16,18 @@ export async function watchForSigns(request: SandboxRequest, note: (event: Event
     stderr: new DenialReader(),
   }
   const watch = await watchProtected(request)
+  const writes = new DeniedWrites()
   const tell = (violations: ReturnType<DenialReader['read']>) => {
-    for (const violation of violations) note({ type: 'Violated', violation })
+    for (const violation of violations) {
+      if (violation.kind !== 'write_denied' || writes.isNewsPrinted(violation.detail))
+        note({ type: 'Violated', violation })
+    }
   }
   return {
+    deniedWrite(path: string): void {
+      const violation = writes.seen(path, now())
+      if (violation !== null) note({ type: 'Violated', violation })
+    },
     read(chunk: Uint8Array, name: OutputName): void {
       // At level 0 it is the host itself that refuses.
       if (request.level > 0) tell(readers[name].read(chunk, now()))

@@ -233,7 +233,7 @@ async function runAgent(
   // Where all was made before, the first instruction is to come at once.
   await boundary.start(followed, options.spares === undefined)
   sandbox.onDeniedWrite((path) => {
-    note(violated('write_denied', path))
+    signs.deniedWrite(path)
     boundary.writeDenied(path)
   })
   door?.listen(boundary)
@@ -309,6 +309,10 @@ async function runAgent(
   if (output.truncated) note({ type: 'Note', text: 'output beyond the limit was not kept' })
   seen.ended(ended)
   for (const limit of ended.limits) note(violated(limit, `the ${limit} limit was reached`))
+  for (const limit of ended.likelyLimits) {
+    const detail = `as many ran as the ${limit} limit allows: starting another fails`
+    note(violated(limit, detail, false))
+  }
   note({ type: 'AgentEnded', exit_code: ended.exitCode, signal: ended.signal })
   const { exitCode, signal } = ended
   if (stopping !== undefined && cancelledBy === null) {
@@ -321,8 +325,8 @@ async function runAgent(
   return { ...verdict, exitCode: verdict.status === 'completed' ? 0 : exitCode, signal }
 }
 
-function violated(kind: string, detail: string): EventBody {
-  return { type: 'Violated', violation: { kind, at: new Date().toISOString(), detail, certain: true } }
+function violated(kind: string, detail: string, certain = true): EventBody {
+  return { type: 'Violated', violation: { kind, at: new Date().toISOString(), detail, certain } }
 }
 
 /** The last capture, the record and the tidying; each happens whatever became of the others. */

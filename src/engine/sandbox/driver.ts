@@ -63,6 +63,7 @@ export class LinuxSandbox implements RunningSandbox {
   readonly #given: Given
   readonly #startedAt = performance.now()
   readonly #limits = new Set<LimitName>()
+  readonly #likelyLimits = new Set<LimitName>()
   /** Aborted at the end: whatever waits or watches stops then. */
   readonly #life = new AbortController()
   #files: 'ro' | 'rw' = 'rw'
@@ -120,6 +121,7 @@ export class LinuxSandbox implements RunningSandbox {
       lost: this.#isEnding ? null : (this.#watchLost ?? lost),
       unstartable,
       limits: [...this.#limits],
+      likelyLimits: [...this.#likelyLimits].filter((limit) => !this.#limits.has(limit)),
       resources: { wall_ms: wallMs, cpu_ms: Math.max(cpuMs, this.#cpuMs), max_rss_mb: Math.round(peakMb) },
     }
   }
@@ -265,7 +267,7 @@ export class LinuxSandbox implements RunningSandbox {
       this.#peakMb = Math.max(this.#peakMb, use.memoryMb)
       this.#cpuMs = Math.max(this.#cpuMs, use.cpuMs)
       // The kernel tells nobody of a fork that RLIMIT_NPROC refused: seen is that there are as many as may be.
-      if (most !== null && use.tasks >= most) this.#limits.add('pids')
+      if (most !== null && use.tasks >= most) this.#likelyLimits.add('pids')
     }
   }
 

@@ -6,7 +6,7 @@ import { makeGround, runIn } from './fixture.ts'
 import { detectHost } from './host.ts'
 import { listLeftovers } from './leftovers.ts'
 import { watchProtected } from './protect.ts'
-import { DenialReader, readDenial } from './violations.ts'
+import { DeniedWrites, DenialReader, readDenial } from './violations.ts'
 
 const at = '2026-01-01T00:00:00.000Z'
 
@@ -114,4 +114,14 @@ test('what tools leave in the home is listed', async () => {
   const leftovers = await listLeftovers(ground.home)
   expect(leftovers.map(({ path }) => path)).toEqual(['~/.cache', '~/.history'])
   expect(leftovers[0]?.bytes).toBeGreaterThan(99_000)
+})
+
+test('a write that was seen and is printed too is told once, as likely and with a reason, whichever comes first', () => {
+  const writes = new DeniedWrites()
+  const told = writes.seen('/project/new', at)
+  expect(told).toMatchObject({ kind: 'write_denied', certain: false })
+  expect(told?.detail).toMatch(/^\/project\/new \(only the workspace can be written/)
+  expect(writes.isNewsPrinted("touch: cannot touch 'new': Read-only file system")).toBe(false)
+  expect(writes.isNewsPrinted("touch: cannot touch 'newer': Read-only file system")).toBe(true)
+  expect(writes.seen('/project/newer', at)).toBeNull()
 })

@@ -1,6 +1,10 @@
+import { basename } from 'node:path'
 import type { Violation } from '../../shared/effective.ts'
 
 type Sign = { readonly kind: string; readonly sign: RegExp; readonly reason: string }
+
+const writeReason =
+  'only the workspace can be written, but for roots that are read-only, and only while the boundary is readwrite'
 
 /**
  * What programs print when the sandbox refused them something. Only wordings that are rare elsewhere: a
@@ -10,7 +14,7 @@ const signs: readonly Sign[] = [
   {
     kind: 'write_denied',
     sign: /read-only file system|\bEROFS\b/i,
-    reason: 'only the workspace can be written, and only while the boundary is readwrite',
+    reason: writeReason,
   },
   {
     kind: 'network_denied',
@@ -91,3 +95,30 @@ export class DenialReader {
     return [denial]
   }
 }
+
+/** A write that was seen on its way and one that a program prints are the same denial where the name is the same. */
+export class DeniedWrites {
+  readonly #names = new Set<string>()
+  readonly #printed: string[] = []
+
+  /** Likely: the mount refuses such a write, but another reason may come first. Null where it was told already. */
+  seen(path: string, at: string): Violation | null {
+    const name = basename(path)
+    this.#names.add(name)
+    if (this.#printed.some((text) => isNamed(text, name))) return null
+    return { kind: 'write_denied', at, detail: `${path} (${writeReason})`, certain: false }
+  }
+
+  isNewsPrinted(text: string): boolean {
+    if ([...this.#names].some((name) => isNamed(text, name))) return false
+    this.#printed.push(text)
+    return true
+  }
+}
+
+/** As a whole name, not as part of another. */
+const isNamed = (text: string, name: string) =>
+  text.split(name).some((before, index, parts) => {
+    const after = parts[index + 1]
+    return after !== undefined && !/[\w.-]$/.test(before) && !/^[\w-]/.test(after)
+  })
