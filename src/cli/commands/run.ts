@@ -80,10 +80,12 @@ function writeSummary(file: string, id: string, json: string): void {
 function tellOfChangeset({ id, changeset }: DispatchDetail): void {
   if (changeset === null) return
   const lines = `+${changeset.insertions} -${changeset.deletions}`
-  process.stderr.write(
-    `orangery: ${id}: ${plural(changeset.files, 'change')} (${lines}), waiting for review\n`,
-  )
-  process.stderr.write(`  hint: orangery changeset diff ${id}\n`)
+  const isOnlyCommits = changeset.files === 0
+  const what = isOnlyCommits
+    ? 'commits that change no file'
+    : `${plural(changeset.files, 'change')} (${lines})`
+  process.stderr.write(`orangery: ${id}: ${what}, waiting for review\n`)
+  process.stderr.write(`  hint: orangery changeset ${isOnlyCommits ? 'show' : 'diff'} ${id}\n`)
 }
 
 export function registerRun(program: Command): void {

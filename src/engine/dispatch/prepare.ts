@@ -34,6 +34,8 @@ import { checkGrants, checkWritableFiles, describePlan, type HostFacts } from '.
 import type { NewDispatch } from '../store/index.ts'
 import {
   canClone,
+  borrowedNotes,
+  checkBorrowed,
   checkRoots,
   chooseDriver,
   describeDriver,
@@ -121,6 +123,8 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
   const { grants, checks } = await readCredentials(config.sandboxCredentials, contract.outputs)
   const { proxies, checks: proxyChecks } = readProxies(process.env, contract.outputs)
   const aboutConfig = configNotes(config)
+  const missesGit = contract.level > 0 && contract.strategy !== 'worktree'
+  const aboutGit = missesGit ? await identified.project.then(borrowedNotes).catch(() => []) : []
   const job = {
     name: request.name ?? null,
     card,
@@ -135,7 +139,13 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
     entersInvocation,
     continues: turn?.invocation_id ?? null,
     trusted,
-    notes: [...place.notes, ...landingNotes(parts, contract), ...writableNotes(contract), ...aboutConfig],
+    notes: [
+      ...place.notes,
+      ...aboutGit,
+      ...landingNotes(parts, contract),
+      ...writableNotes(contract),
+      ...aboutConfig,
+    ],
     config,
   }
   const outputChecks = [...presetChecks(expansions), ...checks, ...proxyChecks]
@@ -197,6 +207,7 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
         ...reachable,
         ...project.roots.map(({ path }) => checkNotGitFolder(path)),
         ...checkRoots(project, dataDir, mounts, { strategy: contract.strategy }),
+        ...(contract.strategy === 'worktree' && contract.level > 0 ? [checkBorrowed(project)] : []),
         ...(workingDir === null ? [] : [checkWorkingDir(workingDir, contract.roots)]),
       ]
     },

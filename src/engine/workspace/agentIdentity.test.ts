@@ -43,6 +43,7 @@ test('a name that was read before is given only while git would still say the sa
   await writeFile(config, '[user]\n\tname = Ann\n[include]\n\tpath = more\n')
   vi.stubEnv('HOME', folder)
   vi.stubEnv('XDG_CONFIG_HOME', folder)
+  vi.stubEnv('GIT_CONFIG_GLOBAL', undefined)
   try {
     const user = await readUserIdentity()
     if (user === null) throw new Error('the name was not read')

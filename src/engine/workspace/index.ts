@@ -8,6 +8,7 @@ export {
 } from './agents.ts'
 export { giveIdentity } from './agentIdentity.ts'
 export { readUserIdentity, type UserIdentity } from './userIdentity.ts'
+export { borrowedNotes, checkBorrowed } from './borrowed.ts'
 export { archiveDays, expireArchive, listArchive } from './archive.ts'
 export {
   claimLanding,

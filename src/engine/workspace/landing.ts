@@ -17,6 +17,7 @@ import { changedPaths, someOf } from './notes.ts'
 import { openRepository, type Repository } from './repository.ts'
 import { resolveWorktree } from './scan.ts'
 import { listSubmodules } from './submodules.ts'
+import { gitEnvironment } from './userIdentity.ts'
 
 /**
  * What a landing records in git, chosen by the user: `merge` keeps the agent's commits as a second parent,
@@ -297,12 +298,7 @@ function landingMessage(meta: InvocationMeta, merges: boolean): string {
 /** The name and address the user commits with; reading them runs nothing. */
 export async function userIdentity(cwd: string): Promise<Identity> {
   const read = async (key: string) => {
-    const env = {
-      PATH: process.env['PATH'] ?? '',
-      HOME: process.env['HOME'] ?? '',
-      XDG_CONFIG_HOME: process.env['XDG_CONFIG_HOME'] ?? '',
-    }
-    const result = await run('git', ['config', '--get', key], { cwd, env })
+    const result = await run('git', ['config', '--get', key], { cwd, env: gitEnvironment() })
     return result.stdout.toString().trim()
   }
   return {

@@ -4,9 +4,12 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { git } from '../base/git.ts'
 import { gitText, makeFeature, type Feature } from './fixture.ts'
 import {
+  borrowedNotes,
+  checkBorrowed,
   discardAgent,
   expireArchive,
   findOrphans,
+  identifyProject,
   listAgents,
   listArchive,
   listWorktrees,
@@ -164,4 +167,18 @@ test("a worktree's own refs and a rebase in progress are at stake, outlive a gc 
   await git(['-C', tree, 'add', 'a.txt'])
   await git(['-C', tree, '-c', 'core.editor=true', 'rebase', '--continue'])
   expect(await gitText(tree, 'log', '-2', '--format=%s', worktree.branch)).toBe('mine\ntheirs')
+})
+
+test('objects that a repository borrows from elsewhere are named, and no worktree agent runs without them', async () => {
+  const clone = ground.path('clone')
+  const far = ground.path('far')
+  await git(['-c', 'protocol.allow=always', 'clone', '-q', '--shared', repo, clone])
+  await git(['-c', 'protocol.allow=always', 'clone', '-q', '--shared', clone, far])
+  const both = [join(clone, '.git/objects'), join(repo, '.git/objects')]
+  const note = (await identifyProject([far]).then(borrowedNotes)).join()
+  for (const folder of both) expect(note).toContain(folder)
+  expect(checkBorrowed(await identifyProject([far]))).toMatchObject({ ok: false })
+  // A root that is named is shown.
+  expect(await identifyProject([far, clone, repo]).then(borrowedNotes)).toEqual([])
+  expect(checkBorrowed(await identifyProject([worktree.tree_path]))).toMatchObject({ ok: true })
 })

@@ -9,6 +9,7 @@ import { integrationMarker, sandboxMarker } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
 import type { WorkspaceDriver, WorkspaceRoot } from '../base/workspace.ts'
 import { addWorktree, refuseTrackedMarkers } from './checkout.ts'
+import { borrowedNotes } from './borrowed.ts'
 import { includeFiles } from './includeFiles.ts'
 import { ensureInvocationDir, writeInvocationMeta } from './invocation.ts'
 import { assertHidden, hasMarker, hideMarkers, putBack, writeMarker } from './marker.ts'
@@ -66,6 +67,7 @@ export async function startAgent(options: StartAgentOptions): Promise<Invocation
   await assertSandboxPath(tree, worktree.tree_path)
   const repository = await openRepository(worktree.common_dir)
   const notes = await uncommittedNotes(repository, [worktree.tree_path, worktree.repo_path])
+  notes.push(...borrowedNotes(await identifyProject([worktree.tree_path])))
   const step = async (done: CreationStep) => options.afterStep?.(done)
 
   await using _lock = await createRepoLock(layout).acquire(repoId)

@@ -15,7 +15,7 @@ export type UserIdentity = {
 /** Where git looks for what belongs to the user, and nothing else of the environment. */
 export function gitEnvironment(): Readonly<Record<string, string>> {
   const env: Record<string, string> = { ...minimalEnv }
-  for (const name of ['HOME', 'XDG_CONFIG_HOME']) {
+  for (const name of ['HOME', 'XDG_CONFIG_HOME', 'GIT_CONFIG_GLOBAL', 'GIT_CONFIG_SYSTEM']) {
     const value = process.env[name]
     if (value !== undefined) env[name] = value
   }
@@ -35,6 +35,7 @@ export function settingsFrom(entries: readonly string[]): IdentitySettings {
 const home = () => process.env['HOME'] ?? homedir()
 
 const usualFiles = () => [
+  ...['GIT_CONFIG_GLOBAL', 'GIT_CONFIG_SYSTEM'].flatMap((name) => process.env[name] ?? []),
   '/etc/gitconfig',
   join(home(), '.gitconfig'),
   join(process.env['XDG_CONFIG_HOME'] ?? join(home(), '.config'), 'git', 'config'),
