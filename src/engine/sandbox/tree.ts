@@ -8,6 +8,16 @@ import { isInside } from './view.ts'
 export type TreeUse = { readonly memoryMb: number; readonly tasks: number; readonly cpuMs: number }
 
 const tickMs = 10
+/** Processes and descriptors are as many as the agent likes: all at once they would hold off whoever else needs a thread. */
+const atOnce = 32
+
+async function inSlices<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<readonly R[]> {
+  const results: R[] = []
+  for (let at = 0; at < items.length; at += atOnce)
+    results.push(...(await Promise.all(items.slice(at, at + atOnce).map(work))))
+  return results
+}
+
 const pageBytes = 4096
 
 /** Of /proc/PID/stat what follows the name, which may hold anything. */
@@ -42,7 +52,7 @@ export class ProcessTree {
 
   async list(): Promise<readonly number[]> {
     const later = await this.#later()
-    const parents = await Promise.all(later.map((pid) => this.#parentOf(pid)))
+    const parents = await inSlices(later, (pid) => this.#parentOf(pid))
     const ours = await this.#parentsOfOurs()
     return later.filter((pid, index) => pid === this.agent || !ours.has(parents[index] ?? 0))
   }
@@ -89,9 +99,7 @@ export class ProcessTree {
 
   /** What all of them together use, now. */
   async use(): Promise<TreeUse> {
-    const uses = await Promise.all(
-      (await this.list()).map(async (pid) => parseUse(await this.read(pid, 'stat'))),
-    )
+    const uses = await inSlices(await this.list(), async (pid) => parseUse(await this.read(pid, 'stat')))
     return {
       memoryMb: uses.reduce((sum, { memoryMb }) => sum + memoryMb, 0),
       tasks: uses.reduce((sum, { tasks }) => sum + tasks, 0),
@@ -146,7 +154,7 @@ export class ProcessTree {
     const devices = new Set(mounts.flatMap(({ point, device }) => (point === target ? [device] : [])))
     const here = mounts.filter(({ device }) => devices.has(device))
     if (here.length === 0) return []
-    const open = (await this.#descriptors(pid)).map(async ({ info, link }) => {
+    const open = await inSlices(await this.#descriptors(pid), async ({ info, link }) => {
       const flags = Number.parseInt(/^flags:\s*(\d+)/m.exec(info)?.[1] ?? '0', 8)
       const mount = /^mnt_id:\s*(\d+)/m.exec(info)?.[1]
       if ((flags & 0o3) === 0 || !here.some(({ id }) => id === mount)) return []
@@ -159,7 +167,7 @@ export class ProcessTree {
     // can change that later. (escape: narrow-hidden-descriptor)
     const kept = shared.length === 0 ? new Set() : writableRanges(await this.#readAny(pid, 'smaps'))
     const mapped = shared.flatMap(({ range, file }) => (kept.has(range) ? [file] : []))
-    return [...new Set([...(await Promise.all(open)).flat(), ...mapped])]
+    return [...new Set([...open.flat(), ...mapped])]
   }
 
   /** How many descriptors of whatever are on their way to a process, in messages it has not taken. */
