@@ -119,8 +119,13 @@ async function approve(id: string, options: ApproveOptions) {
   })
 }
 
-const whyLeft = ({ id, to, hosts }: BoundaryRequest): string =>
-  `request ${id} (${[to, ...hosts].join(' ')}) stays open: nobody can grant it now; --request ${id} says why`
+const whyLeft = ({ id, to, hosts }: BoundaryRequest): string => {
+  const why =
+    to === 'full'
+      ? `full is approved by name only, with --request ${id}`
+      : `nobody can grant it now; --request ${id} says why`
+  return `request ${id} (${[to, ...hosts].join(' ')}) stays open: ${why}`
+}
 
 async function deny(id: string, options: AnswerOptions) {
   report(await withClient((client) => client.call('boundary.deny', answerInput(id, options))), options)
@@ -204,7 +209,7 @@ export function registerBoundary(program: Command): void {
     .command('approve <id>')
     .summary('say yes to what it asks for')
     .description(
-      'Approves all open requests of a dispatch, or one. The running agent goes on with what it got.',
+      'Approves all open requests of a dispatch but those for full, or the one that is named. The running agent goes on with what it got.',
     )
     .option('--request <request>', 'only this one')
     .option('--save <where>', 'also next time: task, project or user (default: this run only)')

@@ -85,3 +85,14 @@ test('a host that was approved at one level is open at the others, and no level 
     expect((await again.request(next, { ...asked, to: 'network', hosts: [] })).status).toBe('open')
   }
 })
+
+test('who approves whatever is open gives no full with it: that has to be named', async () => {
+  const { boundaries, id, live } = await theatre.stage('readwrite')
+  await boundaries.request(id, { ...asked, to: 'network', hosts: [host] })
+  const { id: full } = await boundaries.request(id, { ...asked, to: 'full', hosts: [] })
+  await boundaries.approve(id, person)
+  expect(live).toMatchObject({ level: 'network', hosts: [host] })
+  await expect(boundaries.approve(id, person)).rejects.toMatchObject({ code: 'boundary.full_unnamed' })
+  await boundaries.approve(id, { ...person, requests: [full] })
+  expect(live.level).toBe('full')
+})

@@ -7,6 +7,7 @@ import { Keys } from '../design/Keys.tsx'
 import { go } from '../shell/route.ts'
 import { useKeys } from '../shell/useKeys.ts'
 import { RequestCard } from './RequestCard.tsx'
+import { useSeen } from './useSeen.ts'
 import { countAlike } from './words.ts'
 
 /** What waits for a person, over all agents. */
@@ -28,8 +29,10 @@ export function InboxPage({
   const current = requests[at]
   const step = (by: number) =>
     setCurrent(requests[Math.max(0, Math.min(requests.length - 1, at + by))]?.id ?? null)
+  const isSeen = useSeen(current?.id ?? null, currentId)
   const allow = (scope: ApprovalScope) => {
-    if (current !== undefined) approve.mutate({ id: current.dispatch, request: current.id, scope })
+    if (current !== undefined && isSeen())
+      approve.mutate({ id: current.dispatch, request: current.id, scope })
   }
   useKeys({
     j: () => step(1),
@@ -38,7 +41,7 @@ export function InboxPage({
     t: () => allow('task'),
     s: () => allow('project'),
     u: () => allow('user'),
-    x: () => setDenying(current?.id ?? null),
+    x: () => isSeen() && setDenying(current?.id ?? null),
     Enter: () => current !== undefined && go({ page: 'dispatch', id: current.dispatch, tab: null }),
   })
   if (requests.length === 0) {
