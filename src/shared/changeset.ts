@@ -133,6 +133,8 @@ export const changesetSchema = z.object({
         root: z.string(),
         ref: z.string(),
         oid: z.string(),
+        /** Made in a repository in this folder below the root, and imported there. */
+        folder: z.string().optional(),
         /** Made in this submodule, and imported to its own repository. */
         submodule: z.string().optional(),
       }),

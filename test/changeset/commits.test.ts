@@ -223,3 +223,38 @@ test('an ignore file that would show a marker never lands in an integration tree
   expect(applied.map(({ path }) => path)).toEqual(['n'])
   expect(skipped).toMatchObject([{ path: '.gitignore', why: expect.stringContaining('INTEGRATION_MARKER') }])
 })
+
+test('commits in a repository below the root land in that repository, and alone they make a changeset', async () => {
+  await using bench = await Bench.make()
+  await bench.user(
+    `mkdir -p one deep/two; for d in one deep/two; do (cd $d; ${setUp}; echo 1 > a; git add .; git commit -qm first); done`,
+  )
+  const { id } = await bench.dispatch(`cd deep/two; ${asAgent}
+    git config core.hooksPath /tmp; echo 2 > a; git commit -qam second; git reset -q --soft HEAD; git checkout -q -b side
+    git checkout -q main; cd ../../one; ${asAgent}; git commit -q --allow-empty -m empty`)
+  const { commits } = await bench.changesets.get(id)
+  const found = commits?.map(({ folder, ref }) => `${folder} ${ref}`)
+  expect(found).toEqual(expect.arrayContaining(['deep/two refs/heads/main', 'one refs/heads/main']))
+  const result = await bench.changesets.apply(id, all, 'anna')
+  expect(result.notes ?? []).toEqual([])
+  for (const [folder, subject] of [
+    ['deep/two', 'second'],
+    ['one', 'empty'],
+  ] as const) {
+    const cwd = join(bench.root, folder)
+    expect(await gitIn(cwd, 'log', '-1', '--format=%s', `refs/orangery/${id}/heads/main`)).toBe(subject)
+    expect(await gitIn(cwd, 'log', '-1', '--format=%s', 'main')).toBe('first')
+    expect(await gitIn(cwd, 'config', 'core.hooksPath')).toBe('')
+  }
+
+  const alone = await bench.dispatch(`cd one; ${asAgent}; git commit -q --allow-empty -m alone`)
+  expect((await bench.changesets.apply(alone.id, all, 'anna')).state).toBe('applied')
+  const landed = await gitIn(
+    join(bench.root, 'one'),
+    'log',
+    '-1',
+    '--format=%s',
+    `refs/orangery/${alone.id}/heads/main`,
+  )
+  expect(landed).toBe('alone')
+})

@@ -87,8 +87,10 @@ export function renderChangeset(changeset: Changeset): string {
 /** What a reviewer should know besides: who is asked, where an apply stopped, what changed again, who else is at it. */
 function renderConcerns({ id, escalated, stopped, overlaps, files, commits }: Changeset): string[] {
   const lines: string[] = []
-  for (const { ref, oid, submodule } of commits ?? []) {
-    const where = submodule === undefined ? '' : ` in ${showAll(submodule)}`
+  for (const { ref, oid, folder, submodule } of commits ?? []) {
+    const where = [folder, submodule]
+      .map((each) => (each === undefined ? '' : ` in ${showAll(each)}`))
+      .join('')
     lines.push(
       `the agent made commits: ${showAll(ref.replace('refs/heads/', ''))}${where} is at ${oid.slice(0, 12)}`,
     )

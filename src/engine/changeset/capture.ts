@@ -5,9 +5,9 @@ import type { Layout } from '../base/paths.ts'
 import type { UserLinks } from './aliases.ts'
 import { gitPartOf, isIgnoreFile, isMarker, isPackageFile } from './classify.ts'
 import { classifyEntries } from './classifyEntries.ts'
-import { namedPath, type BytePath } from './bytePath.ts'
+import { isUtf8, namedPath, parentOf, toText, type BytePath } from './bytePath.ts'
 import { readBases, type Bases } from './bases.ts'
-import { captureCommits } from './commits.ts'
+import { captureCommits, type Nested } from './commits.ts'
 import { permissionBits, storeQuickly, storeSide, Unstable } from './content.ts'
 import { unlessMissing, type Disk, type DiskStat } from './disk.ts'
 import { entryKey, sameSide, type Entry, type Manifest, type Side } from './manifest.ts'
@@ -112,7 +112,7 @@ export async function captureWorkspace(
     commits: [],
   }
   if (options.final) {
-    const { commits, problems } = await captureCommits(workspace, gitDir, disk)
+    const { commits, problems } = await captureCommits(workspace, gitDir, disk, scans.flatMap(nestedIn))
     manifest.commits.push(...commits)
     manifest.dropped.push(...problems)
   }
@@ -252,6 +252,14 @@ function withoutRights(side: Side | null, base: Side | null): { side: Side | nul
 /** Nobody can set a ctime back, so an equal one means equal content. */
 function identityOf(stat: DiskStat): string {
   return [stat.dev, stat.ino, stat.size, stat.mode & permissionBits, stat.mtimeNs, stat.ctimeNs].join(':')
+}
+
+/** Folders below a root in whose repositories the agent wrote. */
+function nestedIn({ root, seen }: RootScan): Nested[] {
+  const parts = new Set(seen.map(({ path }) => gitPartOf(path)).filter((part) => part !== null))
+  return [...parts]
+    .filter((part) => part.endsWith('/.git') && isUtf8(part))
+    .map((part) => ({ root: root.path, folder: toText(parentOf(part)) }))
 }
 
 /** Changes under `.git`, told by the folder they lie in: an object store is no reading matter. */

@@ -15,8 +15,12 @@ import { sidesOf } from './scan.ts'
 import { Tree } from './tree.ts'
 
 type Commit = Manifest['commits'][number]
+/** A folder below a root with a repository of its own. */
+export type Nested = { readonly root: string; readonly folder: string }
 type Repository = {
   readonly root: string
+  /** Where below the root it lies; absent for the root's own. */
+  readonly folder?: string
   /** Path of a submodule's repository below `modules`, or of a linked worktree's below `.git`; absent for the repository itself. */
   readonly submodule?: string
   readonly agentGit: string
@@ -32,9 +36,10 @@ const largestPack = 2 * 1024 ** 3
 const mostObjects = 200_000
 const mostSubmodules = 100
 const deepestSubmodule = 8
+const mostNested = 500
 
 /** The repositories of a workspace that the agent may have committed to, ours and its side by side. */
-async function repositoriesOf(workspace: Workspace): Promise<Repository[]> {
+async function repositoriesOf(workspace: Workspace, nested: readonly Nested[]): Promise<Repository[]> {
   const found: Repository[] = []
   const common = workspace.roots.find((root) => root.role === 'git')?.path
   for (const root of workspace.roots) {
@@ -44,15 +49,30 @@ async function repositoriesOf(workspace: Workspace): Promise<Repository[]> {
       found.push(...(await submodulesIn(root.path, result, base, join(common, 'modules'))))
       continue
     }
-    const inside = root.role === 'git' ? '' : '.git'
-    const [agentGit, realGit] = [join(result, inside), join(base, inside)]
-    if (!(await isFolder(agentGit)) || !(await isFolder(realGit))) continue
-    const [theirs, ours] = [join(agentGit, 'modules'), join(realGit, 'modules')]
-    found.push({ root: root.path, agentGit, realGit, landsIn: realGit })
-    if (await isFolder(theirs)) found.push(...(await submodulesIn(root.path, theirs, ours, ours)))
-    found.push(...(await submodulesOfLinked(root.path, agentGit, realGit)))
+    const below = nested.filter((each) => each.root === root.path).map(({ folder }) => folder)
+    const folders = root.role === 'git' ? [undefined] : [undefined, ...new Set(below)]
+    for (const folder of folders) {
+      const inside = root.role === 'git' ? '' : join(folder ?? '', '.git')
+      if (!(await isFolderIn(result, inside)) || !(await isFolderIn(base, inside))) continue
+      const own = await repositoriesAt(root.path, join(result, inside), join(base, inside))
+      found.push(...own.map((each) => (folder === undefined ? each : { ...each, folder })))
+    }
   }
   return found
+}
+
+/** A repository, and those of its submodules. */
+async function repositoriesAt(root: string, agentGit: string, realGit: string): Promise<Repository[]> {
+  const [theirs, ours] = [join(agentGit, 'modules'), join(realGit, 'modules')]
+  const found: Repository[] = [{ root, agentGit, realGit, landsIn: realGit }]
+  if (await isFolder(theirs)) found.push(...(await submodulesIn(root, theirs, ours, ours)))
+  return [...found, ...(await submodulesOfLinked(root, agentGit, realGit))]
+}
+
+/** Without following a link on the way: one of the agent's would lead to another repository. */
+async function isFolderIn(root: string, path: string): Promise<boolean> {
+  await using tree = new Tree(root)
+  return (await tree.lstat(fromText(path)))?.isDirectory() === true
 }
 
 /** A linked worktree of the user keeps the repositories of its submodules in its own part of the common folder. */
@@ -108,10 +128,17 @@ export async function captureCommits(
   workspace: Workspace,
   gitDir: string,
   disk: Disk,
+  nested: readonly Nested[],
 ): Promise<{ commits: Commit[]; problems: { root: string; path: string; why: string }[] }> {
   const commits: Commit[] = []
   const problems: { root: string; path: string; why: string }[] = []
-  for (const repository of await repositoriesOf(workspace)) {
+  for (const { root, folder } of nested.slice(mostNested))
+    problems.push({
+      root,
+      path: `${folder}/.git`,
+      why: 'too many repositories: its commits were not imported',
+    })
+  for (const repository of await repositoriesOf(workspace, nested.slice(0, mostNested))) {
     const { tips, foreign } = await changedTips(repository, disk)
     for (const ref of foreign)
       problems.push({
@@ -152,14 +179,15 @@ export async function captureCommits(
   return { commits, problems }
 }
 
-function gitPath({ submodule }: Repository): string {
-  if (submodule === undefined) return '.git'
-  return submodule.startsWith(`${linkedFolder}/`) ? `.git/${submodule}` : `.git/modules/${submodule}`
+function gitPath({ folder, submodule }: Repository): string {
+  const own = folder === undefined ? '.git' : `${folder}/.git`
+  if (submodule === undefined) return own
+  return submodule.startsWith(`${linkedFolder}/`) ? `${own}/${submodule}` : `${own}/modules/${submodule}`
 }
 
 /** Branches (and a detached HEAD) that point elsewhere than in the user's repository. */
 async function changedTips(
-  { root, submodule, agentGit, realGit }: Repository,
+  { root, folder, submodule, agentGit, realGit }: Repository,
   disk: Disk,
 ): Promise<{ tips: Commit[]; foreign: string[] }> {
   await using tree = new Tree(agentGit, disk)
@@ -193,6 +221,7 @@ async function changedTips(
         ref,
         oid,
         base,
+        ...(folder === undefined ? {} : { folder }),
         ...(submodule === undefined ? {} : { submodule }),
         ...(ref === 'HEAD' || checkedOut === `ref: ${ref}` ? { head: true } : {}),
       })
@@ -276,12 +305,19 @@ export async function importCommits(
   gitDir: string,
 ): Promise<string[]> {
   const notes: string[] = []
-  const repositories = manifest.commits.length === 0 ? [] : await repositoriesOf(workspace)
-  for (const { root, ref, oid, base, submodule } of manifest.commits) {
-    const repository = repositories.find((each) => each.root === root && each.submodule === submodule)
-    const realGit =
-      repository?.landsIn ?? join(root, '.git', ...(submodule === undefined ? [] : ['modules', submodule]))
+  const nested = manifest.commits.flatMap(({ root, folder }) =>
+    folder === undefined ? [] : { root, folder },
+  )
+  const repositories = manifest.commits.length === 0 ? [] : await repositoriesOf(workspace, nested)
+  for (const { root, ref, oid, base, folder, submodule } of manifest.commits) {
+    const repository = repositories.find(
+      (each) => each.root === root && each.folder === folder && each.submodule === submodule,
+    )
+    const inside = join(folder ?? '', '.git', ...(submodule === undefined ? [] : ['modules', submodule]))
+    const realGit = repository?.landsIn ?? join(root, inside)
     try {
+      if (folder !== undefined && !(await isFolderIn(root, join(folder, '.git'))))
+        throw new Error(`${folder} is no repository any more`)
       const env = { GIT_ALTERNATE_OBJECT_DIRECTORIES: join(realGit, 'objects') }
       const input = `${oid}\n${base === null ? '' : `^${base}\n`}`
       const pack = await git(['pack-objects', '--revs', '--thin', '--stdout', '-q'], { gitDir, env, input })

@@ -54,6 +54,8 @@ export const manifestSchema = z.object({
       ref: z.string(),
       oid: z.string(),
       base: z.string().nullable(),
+      /** Made in a repository in this folder below the root. */
+      folder: z.string().optional(),
       /** Made in the repository of this submodule. */
       submodule: z.string().optional(),
       /** What the agent had checked out when it ended. */
