@@ -23,7 +23,7 @@ export type DecisionPlace = {
   readonly path: string
   readonly hunk: string | null
 }
-/** `anchor` names the content that was decided on; a decision counts only while the content is that. */
+/** `anchor` names what was decided on, and where that stands; a decision counts only while it is there. */
 export type DecisionRecord = DecisionPlace & {
   readonly anchor: string
   readonly verdict: Verdict
@@ -105,6 +105,15 @@ export interface ChangesetRecords {
   decide(
     id: DispatchId,
     decisions: readonly (Omit<DecisionRecord, 'verdict'> & { readonly verdict: Verdict | null })[],
+  ): void
+  /** Says anew where what was decided and said belongs: together, and as it was otherwise. */
+  move(
+    id: DispatchId,
+    moves: {
+      /** To null: another one has taken its place. */
+      readonly decisions: readonly { readonly from: DecisionRecord; readonly to: DecisionRecord | null }[]
+      readonly comments: readonly { readonly from: CommentRecord; readonly to: CommentRecord }[]
+    },
   ): void
   comments(id: DispatchId): readonly CommentRecord[]
   comment(id: DispatchId, comment: CommentRecord): void

@@ -3,13 +3,14 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import { readBases, type Base } from './bases.ts'
 import { namedPath } from './bytePath.ts'
+import { decisionsOf, type Decisions } from './decisions.ts'
 import { entryKey } from './manifest.ts'
 import { planApply, refuseConflicts, type Landed } from './planApply.ts'
 import { rebaseManifest } from './rebase.ts'
 import type { SelectOptions } from './selection.ts'
 import { orderSteps } from './steps.ts'
 import { carryOut, newJournal, type ApplyContext } from './transaction.ts'
-import { Decisions, readView, type View } from './view.ts'
+import { readView, type View } from './view.ts'
 
 export async function applyChangeset(
   context: ApplyContext,
@@ -51,7 +52,7 @@ export async function applyChangeset(
   ])
   const manifest = await rebaseManifest(view.manifest, new Map(changed), [], gitDir, context.disk)
   const rest = await readView(gitDir, '', manifest)
-  const outcome = stateAfter(rest, new Decisions(context.records.decisions(record.id)))
+  const outcome = stateAfter(rest, decisionsOf(context.records, record.id))
   const bases = await readBases(context.layout.changeset(record.repoId, record.id))
   const journal = newJournal(record, by, {
     kind: 'apply',
@@ -81,7 +82,7 @@ function isSettled({ records }: ApplyContext, { id, state }: ChangesetRecord, vi
   return (
     state === 'review' &&
     records.applies(id).some((each) => each.kind === 'apply' && each.state === 'committed') &&
-    stateAfter(view, new Decisions(records.decisions(id))) === 'applied'
+    stateAfter(view, decisionsOf(records, id)) === 'applied'
   )
 }
 

@@ -22,6 +22,7 @@ import { writeBases } from './bases.ts'
 import { captureWorkspace, type CaptureOptions } from './capture.ts'
 import { homesOf } from './classifyEntries.ts'
 import { conflictTexts, findConflict, type EditableTexts } from './conflictTexts.ts'
+import { carryToNewNames, renewPlaces } from './carryDecisions.ts'
 import { decideFiles, approveSelected } from './decide.ts'
 import { noteCopies } from './copies.ts'
 import type { DiffText } from './diffText.ts'
@@ -239,6 +240,10 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     ])
     await noteFirstSeen(folder, view, (entry) => captured.writtenMs(entry), disk)
     if (final) await noteCopies(folder, view, workspace.roots, disk)
+    if (known !== null) {
+      await carryToNewNames(records, id, layout.objects(repoId), () => reader.view(known), view)
+      renewPlaces(records, id, view)
+    }
     const { insertions, deletions } = view
     const counts = { revision, files: view.files.length, insertions, deletions }
     const at = new Date().toISOString()
@@ -329,6 +334,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       if (revision !== undefined && revision !== record.revision) throw movedOn(record)
       const view = await reader.view(record)
       const selection = { all, includeIgnored: include_ignored }
+      renewPlaces(records, id, view)
       let plan: CommitPlan | undefined
       const result = await applyChangeset(context, record, view, selection, by, async (landed) => {
         if (commit !== undefined) plan = await planCommit(context, record, view.manifest, landed, commit)

@@ -8,7 +8,8 @@ import { entryKey, type Entry } from './manifest.ts'
 import { Pace } from './pace.ts'
 import { QuickTree } from './quickTree.ts'
 import { baseOwner, sidesOf } from './scan.ts'
-import type { Copies, Copy, FileView, View } from './view.ts'
+import type { Copies, Copy } from './changedFile.ts'
+import type { FileView, View } from './view.ts'
 
 /** How far is looked: what a copy is of is worth telling, and no more. The cost must not grow with the tree. */
 const mostLooks = 20_000

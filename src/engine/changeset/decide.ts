@@ -2,8 +2,12 @@ import type { Verdict } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords.ts'
 import { givenText, type GivenPlace } from './bytePath.ts'
+import type { PatchHunk } from './patch.ts'
 import { selectTargets, type SelectOptions } from './selection.ts'
-import { Decisions, findFiles, type FileView, type View } from './view.ts'
+import { anchorOfHunk, anchorOfWhole, storedName } from './anchors.ts'
+import { renewPlaces } from './carryDecisions.ts'
+import { decisionsOf } from './decisions.ts'
+import { findFiles, type FileView, type View } from './view.ts'
 
 export type DecisionInput = GivenPlace & {
   readonly hunk?: string | undefined
@@ -21,6 +25,8 @@ export function decideFiles(
 ): void {
   const { hunk, verdict, comment } = input
   const at = new Date().toISOString()
+  // What was decided before has the names the hunks have now: a new decision takes its place.
+  renewPlaces(records, record.id, view)
   for (const file of filesFor(view, input)) {
     const hunks = hunk === undefined ? file.hunks : file.hunks.filter((each) => each.id === hunk)
     if (hunk !== undefined && hunks.length === 0) {
@@ -29,16 +35,31 @@ export function decideFiles(
         hint: 'It may have changed since: look at the changeset again.',
       })
     }
-    const place = { root: file.entry.root, path: file.entry.path, anchor: file.anchor }
-    records.decide(record.id, [
-      ...hunks.map((each) => ({ ...place, hunk: each.id, verdict, by, at })),
-      ...(hunk === undefined ? [{ ...place, hunk: null, verdict, by, at }] : []),
-    ])
-    if (comment !== undefined && comment !== '') {
+    const places = placesIn(file, hunks, hunk === undefined)
+    records.decide(
+      record.id,
+      places.map((place) => ({ ...place, verdict, by, at })),
+    )
+    const place = places.at(-1)
+    if (place !== undefined && comment !== undefined && comment !== '') {
       records.comment(record.id, { ...place, hunk: hunk ?? null, text: comment, by, at })
     }
   }
   records.markReviewed(record.id, by, view.revision, at)
+}
+
+/** Hunks as records name them, and after them the whole. */
+function placesIn(file: FileView, hunks: readonly PatchHunk[], withWhole: boolean) {
+  const { root, path } = file.entry
+  return [
+    ...hunks.map((hunk) => ({
+      root,
+      path,
+      hunk: storedName(file, hunk),
+      anchor: anchorOfHunk(file, hunk),
+    })),
+    ...(withWhole ? [{ root, path, hunk: null, anchor: anchorOfWhole(file) }] : []),
+  ]
 }
 
 function filesFor(view: View, input: DecisionInput): readonly FileView[] {
@@ -80,22 +101,18 @@ export function approveSelected(
   by: string,
 ): void {
   const at = new Date().toISOString()
-  const { approved } = selectTargets(view, new Decisions(records.decisions(record.id)), selection)
+  const { approved } = selectTargets(view, decisionsOf(records, record.id), selection)
   records.decide(
     record.id,
     approved.flatMap(({ file, hunks, isWhole, byAll }) => {
       // Written anew, a decision on older content would count for what the agent made of it since.
       if (!byAll || !landing.has(file)) return []
-      const place = {
-        root: file.entry.root,
-        path: file.entry.path,
-        anchor: file.anchor,
-        verdict: 'approve',
+      return placesIn(file, hunks, isWhole).map((place) => ({
+        ...place,
+        verdict: 'approve' as const,
         by,
         at,
-      } as const
-      const whole = isWhole ? [{ ...place, hunk: null }] : []
-      return [...hunks.map((hunk) => ({ ...place, hunk: hunk.id })), ...whole]
+      }))
     }),
   )
 }

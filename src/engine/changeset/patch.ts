@@ -5,10 +5,11 @@ import { largeFileConfig } from './objects.ts'
 
 /** A run of changed lines with its context. `lines` are the patch's own, each character one byte. */
 export type PatchHunk = {
-  /** Names the hunk by its content: it keeps its name when lines move, and loses it when a byte changes. */
+  /** Names the hunk by its content; where the file has several of that content, also by its place in the base. */
   readonly id: string
   readonly header: string
   readonly oldStart: number
+  readonly newStart: number
   readonly oldCount: number
   readonly insertions: number
   readonly deletions: number
@@ -42,16 +43,15 @@ export async function readPatch(
   return parsePatch(output.toString('latin1'))
 }
 
-type RawRecord = Pick<PatchFile, 'status' | 'path' | 'from'>
+type RawRecord = Pick<PatchFile, 'status' | 'path' | 'from'> & { readonly baseOid: string }
 
 export function parsePatch(output: string): readonly PatchFile[] {
   const { records, rest } = parseRaw(output)
   const lines = rest.split('\n')
   let at = 0
   const files: PatchFile[] = []
-  for (const record of records) {
-    const hunks: PatchHunk[] = []
-    const counts = new Map<string, number>()
+  for (const { baseOid, ...record } of records) {
+    const hunks: Unnamed[] = []
     let binary = false
     // A change of type is told as a deletion and a creation.
     for (let part = record.status === 'T' ? 2 : 1; part > 0; part -= 1) {
@@ -60,17 +60,17 @@ export function parsePatch(output: string): readonly PatchFile[] {
         const line = lines[at]
         if (line === undefined || line.startsWith('diff --git ')) break
         if (line.startsWith('Binary files ')) binary = true
-        const header = /^@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@/.exec(line)
+        const header = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/.exec(line)
         if (header === null) {
           at += 1
           continue
         }
         const hunk = takeHunk(lines, at, header)
-        hunks.push({ ...hunk, id: hunkId(hunk.lines, counts) })
+        hunks.push(hunk)
         at += 1 + hunk.lines.length
       }
     }
-    files.push({ ...record, binary, hunks })
+    files.push({ ...record, binary, hunks: nameHunks(hunks, baseOid) })
   }
   return files
 }
@@ -85,20 +85,23 @@ function parseRaw(output: string): { records: RawRecord[]; rest: string } {
     return text
   }
   while (output[at] === ':') {
-    const status = field().split(' ')[4]?.[0] as PatchFile['status']
+    const [, , baseOid = '', , word] = field().split(' ')
+    const status = word?.[0] as PatchFile['status']
     const first = field() as BytePath
     records.push(
       status === 'R'
-        ? { status, from: first, path: field() as BytePath }
-        : { status, from: null, path: first },
+        ? { status, baseOid, from: first, path: field() as BytePath }
+        : { status, baseOid, from: null, path: first },
     )
   }
   return { records, rest: output.slice(output[at] === '\0' ? at + 1 : at) }
 }
 
-function takeHunk(lines: readonly string[], at: number, header: RegExpExecArray): Omit<PatchHunk, 'id'> {
+type Unnamed = Omit<PatchHunk, 'id'>
+
+function takeHunk(lines: readonly string[], at: number, header: RegExpExecArray): Unnamed {
   let old = Number(header[2] ?? 1)
-  let added = Number(header[3] ?? 1)
+  let added = Number(header[4] ?? 1)
   const oldCount = old
   let insertions = 0
   let deletions = 0
@@ -113,6 +116,7 @@ function takeHunk(lines: readonly string[], at: number, header: RegExpExecArray)
   return {
     header: lines[at] ?? '',
     oldStart: Number(header[1]),
+    newStart: Number(header[3]),
     oldCount,
     insertions,
     deletions,
@@ -120,12 +124,27 @@ function takeHunk(lines: readonly string[], at: number, header: RegExpExecArray)
   }
 }
 
-/** Equal hunks of one file are told apart by their order. */
-function hunkId(lines: readonly string[], counts: Map<string, number>): string {
-  const digest = createHash('sha256').update(lines.join('\n'), 'latin1').digest('hex').slice(0, 16)
-  const count = (counts.get(digest) ?? 0) + 1
-  counts.set(digest, count)
-  return count === 1 ? digest : `${digest}-${count}`
+const digestLength = 16
+
+/**
+ * Equal hunks are told apart by where they stand, never by their order: were the first of them gone, the second
+ * would answer to its name.
+ */
+function nameHunks(hunks: readonly Unnamed[], baseOid: string): PatchHunk[] {
+  const named = hunks.map((hunk) => ({ ...hunk, id: digestOf(hunk.lines.join('\n'), digestLength) }))
+  const alike = Map.groupBy(named, ({ id }) => id)
+  return named.map((hunk) => {
+    if (alike.get(hunk.id)?.length === 1) return hunk
+    return { ...hunk, id: `${hunk.id}-${digestOf(`${baseOid} ${hunk.oldStart}`, 8)}` }
+  })
+}
+function digestOf(text: string, length: number): string {
+  return createHash('sha256').update(text, 'latin1').digest('hex').slice(0, length)
+}
+
+/** What the hunk says, wherever it stands. */
+export function contentOfHunk(id: string): string {
+  return id.slice(0, digestLength)
 }
 
 /** The base with only the chosen hunks in it. */

@@ -5,6 +5,7 @@ import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import { namedPath, toText } from './bytePath.ts'
 import { homesOf } from './classifyEntries.ts'
 import { LocalFiles, settle, type Conflict, type MergeTools } from './conflicts.ts'
+import { decisionsOf } from './decisions.ts'
 import { ownContent, Prospect, type Settled } from './holdBack.ts'
 import { entryKey, type Entry, type Side } from './manifest.ts'
 import { BlobReader } from './objects.ts'
@@ -14,7 +15,7 @@ import { selectTargets, type SelectOptions, type Skip, type Target } from './sel
 import type { Step } from './steps.ts'
 import type { ApplyContext } from './transaction.ts'
 import { Tree } from './tree.ts'
-import { Decisions, type View } from './view.ts'
+import type { View } from './view.ts'
 
 export type Landed = {
   readonly target: Target
@@ -41,7 +42,7 @@ export async function planApply(
   options: SelectOptions,
 ): Promise<ApplyPlan> {
   const gitDir = context.layout.objects(record.repoId)
-  const decisions = new Decisions(context.records.decisions(record.id))
+  const decisions = decisionsOf(context.records, record.id)
   const { targets, skipped } = selectTargets(view, decisions, options)
   const going = new Set(
     targets

@@ -14,6 +14,8 @@ import { stoppedAt, type ApplyContext } from './transaction.ts'
 import { readBases } from './bases.ts'
 import { givenText, parentsOf, toText, type GivenPlace } from './bytePath.ts'
 import { readCopies } from './copies.ts'
+import { isAbout, isOnFile } from './anchors.ts'
+import { decisionsOf, type Decisions } from './decisions.ts'
 import { diffText, type DiffPair, type DiffText } from './diffText.ts'
 import { asMail, asTar } from './exports.ts'
 import { Journals } from './journal.ts'
@@ -23,7 +25,8 @@ import { callsOf, provenanceOf, type Call } from './provenance.ts'
 import { reworkPrompt } from './reworkPrompt.ts'
 import { SavedManifests } from './saved.ts'
 import { pairsBetween, pairsOf } from './scope.ts'
-import { changedFile, Decisions, findFiles, readView, type FileView, type Notes, type View } from './view.ts'
+import { changedFile, type Notes } from './changedFile.ts'
+import { findFiles, readView, type FileView, type View } from './view.ts'
 import { readFirstSeen, seenKey } from './written.ts'
 
 export type DiffOptions = GivenPlace & {
@@ -150,7 +153,7 @@ export class ChangesetReader {
       )
       landed.push(...(await view.then((each) => [each]).catch(() => [])))
     }
-    return new Decisions(records.decisions(record.id), landed)
+    return decisionsOf(records, record.id, landed)
   }
 
   /** What was decided on is found by content, so that it does not matter what was decided on other files since. */
@@ -227,7 +230,7 @@ export class ChangesetReader {
     const { records } = this.#context
     return reworkPrompt(id, {
       view: await this.view(record),
-      decisions: new Decisions(records.decisions(id)),
+      decisions: decisionsOf(records, id),
       comments: records.comments(id),
       transitions: records.transitions(id),
       last,
@@ -245,10 +248,11 @@ export class ChangesetReader {
           .filter((comment) =>
             [file.entry, file.from].some((each) => each !== null && entryKey(comment) === entryKey(each)),
           )
-          .map(({ hunk, text, by, at, anchor }): ReviewComment => {
-            const isThere =
-              hunk === null ? anchor === file.anchor : file.hunks.some((each) => each.id === hunk)
-            return { hunk, text, by, at, outdated: !isThere }
+          .map((comment): ReviewComment => {
+            const { text, by, at } = comment
+            const hunk = file.hunks.find((each) => isAbout(comment, file, each))
+            const isThere = comment.hunk === null ? isOnFile(comment, file) : hunk !== undefined
+            return { hunk: hunk?.id ?? comment.hunk, text, by, at, outdated: !isThere }
           }),
       provenance: (file, hunk) => {
         const writtenMs = firstSeen.get(seenKey(file.entry, hunk))

@@ -3,7 +3,9 @@ import type { CommentRecord } from '../base/changesetRecords.ts'
 import { toText } from './bytePath.ts'
 import { entryKey } from './manifest.ts'
 import type { PatchHunk } from './patch.ts'
-import type { Decisions, FileView, View } from './view.ts'
+import { isAbout } from './anchors.ts'
+import type { Decisions } from './decisions.ts'
+import type { FileView, View } from './view.ts'
 
 /** One argument of a program holds at most 128 KB. */
 const longestPrompt = 96 * 1024
@@ -32,13 +34,13 @@ export function reworkPrompt(
   const spokenOf = new Set<string>()
   for (const comment of comments.filter(({ at }) => at >= lastTurn)) {
     const file = view.files.find((each) => entryKey(each.entry) === entryKey(comment))
-    const hunk = file?.hunks.find((each) => each.id === comment.hunk)
+    const hunk = file?.hunks.find((each) => isAbout(comment, file, each))
     const path = toText(comment.path as FileView['entry']['path'])
-    spokenOf.add(`${entryKey(comment)}\0${comment.hunk ?? ''}`)
+    spokenOf.add(`${entryKey(comment)}\0${hunk?.id ?? comment.hunk ?? ''}`)
     const verdict =
       file === undefined ? null : hunk === undefined ? decisions.ofFile(file) : decisions.ofHunk(file, hunk)
     parts.push(
-      `- ${place(path, comment.hunk)}${verdict === null ? '' : ` [${verdict}]`}: ${comment.text}${quote(hunk)}`,
+      `- ${place(path, hunk?.id ?? comment.hunk)}${verdict === null ? '' : ` [${verdict}]`}: ${comment.text}${quote(hunk)}`,
     )
   }
   for (const file of view.files) {

@@ -2,7 +2,8 @@ import type { Decision } from '../../shared/changeset.ts'
 import { namedPath, parentOf, toText } from './bytePath.ts'
 import { entryKey, type Entry, type Side } from './manifest.ts'
 import type { PatchHunk } from './patch.ts'
-import type { Decisions, FileView, View } from './view.ts'
+import type { Decisions } from './decisions.ts'
+import type { FileView, View } from './view.ts'
 
 /** A path that is to become something, and what it was when the agent started. */
 export type Target = {

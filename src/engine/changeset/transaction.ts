@@ -4,6 +4,7 @@ import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords
 import type { Layout } from '../base/paths.ts'
 import { forgetApplying, noteApplying } from './applying.ts'
 import { readBases, writeBases } from './bases.ts'
+import { renewPlaces } from './carryDecisions.ts'
 import type { Disk } from './disk.ts'
 import { Journals, type Journal } from './journal.ts'
 import { Landing, NeitherOldNorNew } from './land.ts'
@@ -121,6 +122,7 @@ async function finish(
     journal.outcome,
     journal.why,
   )
+  renewPlaces(context.records, record.id, view)
   await landing.clear()
   await new Journals(folder, context.disk).close(journal.transaction)
   await forgetApplying(context, record.id)

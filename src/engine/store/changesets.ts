@@ -7,6 +7,7 @@ import type {
   ChangesetRecord,
   ChangesetRecords,
   CommentRecord,
+  DecisionPlace,
   DecisionRecord,
   ResolutionRecord,
   TurnRecord,
@@ -180,20 +181,46 @@ export class StoredChangesets implements ChangesetRecords {
     decisions: readonly (Omit<DecisionRecord, 'verdict'> & { readonly verdict: Verdict | null })[],
   ): void {
     this.#write(id, () => {
-      for (const { root, path, hunk, anchor, verdict, by, at } of decisions) {
-        const place = [id, root, path, hunk ?? '']
-        if (verdict === null) {
-          this.#sql(
-            'DELETE FROM changeset_decisions WHERE changeset_id = ? AND root = ? AND path = ? AND hunk = ?',
-          ).run(...place)
-        } else {
-          this.#sql(
-            `INSERT OR REPLACE INTO changeset_decisions
-             (changeset_id, root, path, hunk, anchor, verdict, by, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-          ).run(...place, anchor, verdict, by, at)
-        }
+      for (const { verdict, ...decision } of decisions) {
+        if (verdict === null) this.#removeDecision(id, decision)
+        else this.#addDecision(id, { ...decision, verdict })
       }
       this.#sql('UPDATE changesets SET updated_at = ? WHERE id = ?').run(new Date().toISOString(), id)
+    })
+  }
+
+  #addDecision(id: DispatchId, { root, path, hunk, anchor, verdict, by, at }: DecisionRecord): void {
+    this.#sql(
+      `INSERT OR REPLACE INTO changeset_decisions
+       (changeset_id, root, path, hunk, anchor, verdict, by, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+    ).run(id, root, path, hunk ?? '', anchor, verdict, by, at)
+  }
+  #removeDecision(id: DispatchId, { root, path, hunk }: DecisionPlace): void {
+    this.#sql(
+      'DELETE FROM changeset_decisions WHERE changeset_id = ? AND root = ? AND path = ? AND hunk = ?',
+    ).run(id, root, path, hunk ?? '')
+  }
+
+  move(id: DispatchId, { decisions, comments }: Parameters<ChangesetRecords['move']>[1]): void {
+    this.#write(id, () => {
+      for (const { from } of decisions) this.#removeDecision(id, from)
+      for (const { to } of decisions) if (to !== null) this.#addDecision(id, to)
+      for (const { from, to } of comments) {
+        this.#sql(
+          `UPDATE changeset_comments SET path = ?, hunk = ?, anchor = ?
+           WHERE changeset_id = ? AND root = ? AND path = ? AND hunk = ? AND anchor = ? AND at = ?`,
+        ).run(
+          to.path,
+          to.hunk ?? '',
+          to.anchor,
+          id,
+          from.root,
+          from.path,
+          from.hunk ?? '',
+          from.anchor,
+          from.at,
+        )
+      }
     })
   }
 

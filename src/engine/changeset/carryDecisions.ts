@@ -1,0 +1,95 @@
+import type { DispatchId } from '../../shared/ids.ts'
+import type { ChangesetRecords, CommentRecord, DecisionRecord } from '../base/changesetRecords.ts'
+import { anchorOfWhole, hasNoPlace, isAbout, isOnFile, movedAnchor, storedName } from './anchors.ts'
+import { decisionsOf } from './decisions.ts'
+import { entryKey, sameSide } from './manifest.ts'
+import { readPatch } from './patch.ts'
+import type { FileView, View } from './view.ts'
+
+type Moves = Parameters<ChangesetRecords['move']>[1]
+
+/** Notes where what was decided and said stands now, since the next step may move the side it is known by. */
+export function renewPlaces(records: ChangesetRecords, id: DispatchId, view: View): void {
+  const decisions = decisionsOf(records, id)
+  const comments = Map.groupBy(records.comments(id), entryKey)
+  const moves: { [Kind in keyof Moves]: Moves[Kind][number][] } = { decisions: [], comments: [] }
+  for (const file of view.files) {
+    const said = [file.entry, file.from].flatMap((entry) =>
+      entry === null ? [] : (comments.get(entryKey(entry)) ?? []),
+    )
+    for (const hunk of file.hunks) {
+      const moved = <R extends DecisionRecord | CommentRecord>(from: R, name: string) => ({
+        from,
+        to: { ...from, hunk: name, anchor: movedAnchor(from, file, hunk) },
+      })
+      const [newest, ...older] = decisions.recordsOf(file, hunk)
+      if (newest !== undefined) moves.decisions.push(moved(newest, storedName(file, hunk)))
+      // Were the newest taken back, an older one would speak again.
+      moves.decisions.push(...older.map((from) => ({ from, to: null })))
+      moves.comments.push(
+        ...said.filter((each) => isAbout(each, file, hunk)).map((each) => moved(each, hunk.id)),
+      )
+    }
+  }
+  commit(records, id, moves)
+}
+
+/**
+ * Decisions and comments follow a file to its new name. A file that was there before the agent came is known by where
+ * it was renamed from; of any other only the agent's last version tells.
+ */
+export async function carryToNewNames(
+  records: ChangesetRecords,
+  id: DispatchId,
+  gitDir: string,
+  before: () => Promise<View>,
+  now: View,
+): Promise<void> {
+  const decided = [...records.decisions(id), ...records.comments(id)]
+  // Where these stand can be told only from what they were made on.
+  if (decided.some(hasNoPlace)) renewPlaces(records, id, await before())
+  const left = new Set(now.manifest.entries.filter(({ result }) => result !== null).map(entryKey))
+  if (decided.every((record) => left.has(entryKey(record)))) return
+  const earlier = await before()
+  const known = new Map(earlier.files.map((file) => [entryKey(file.entry), file]))
+  const gone = new Set(decided.map(entryKey).filter((key) => !left.has(key) && known.has(key)))
+  if (gone.size === 0) return
+  const taken = new Set(decided.map(entryKey))
+  for (const { path: root, result_tree: tree } of now.manifest.roots) {
+    const last = earlier.manifest.roots.find(({ path }) => path === root)?.result_tree
+    for (const { path, from } of last === undefined ? [] : await readPatch(gitDir, last, tree)) {
+      const was = from === null ? undefined : known.get(entryKey({ root, path: from }))
+      const file = now.files.find(({ entry }) => entry.root === root && entry.path === path)
+      if (was === undefined || file === undefined || !gone.has(entryKey(was.entry))) continue
+      if (!taken.has(entryKey(file.entry))) carry(records, id, was, file)
+    }
+  }
+}
+
+function carry(records: ChangesetRecords, id: DispatchId, was: FileView, file: FileView): void {
+  const isOf = (record: { root: string; path: string }) => entryKey(record) === entryKey(was.entry)
+  // Where the hunks of a file that was there before are found by its old name, they stay under it.
+  const isFound = file.from?.path === was.entry.path
+  const isSame = sameSide(was.entry.result, file.entry.result)
+  const moved = <R extends DecisionRecord | CommentRecord>(from: R) => {
+    const to = { ...from, path: file.entry.path }
+    // The new name is nothing anybody has approved; what nobody wanted is not wanted under it either.
+    const holds = from.hunk === null && isSame && isOnFile(from, was)
+    const isApproval = 'verdict' in from && from.verdict === 'approve'
+    return { from, to: holds && !isApproval ? { ...to, anchor: anchorOfWhole(file) } : to }
+  }
+  const follows = (record: DecisionRecord | CommentRecord) =>
+    isOf(record) && (!isFound || record.hunk === null)
+  commit(records, id, {
+    decisions: records.decisions(id).filter(follows).map(moved),
+    comments: records.comments(id).filter(follows).map(moved),
+  })
+}
+
+function commit(records: ChangesetRecords, id: DispatchId, moves: Moves): void {
+  const isMove = ({ from, to }: { from: CommentRecord | DecisionRecord; to: typeof from | null }) =>
+    to === null || from.path !== to.path || from.hunk !== to.hunk || from.anchor !== to.anchor
+  const decisions = moves.decisions.filter(isMove)
+  const comments = moves.comments.filter(isMove)
+  if (decisions.length + comments.length > 0) records.move(id, { decisions, comments })
+}

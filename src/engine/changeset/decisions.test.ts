@@ -1,0 +1,127 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import type { Verdict } from '../../shared/changeset.ts'
+import type { DispatchId } from '../../shared/ids.ts'
+import { Bench } from './testing.ts'
+
+const approved = { all: false, include_ignored: false }
+const blocks = (count: number) =>
+  `for i in $(seq ${count}); do printf 'a\\nb\\nc\\nx=1\\nd\\ne\\nf\\n'; seq $((i*100)) $((i*100+20)); done > rep`
+
+async function decideHunks(bench: Bench, id: DispatchId, verdicts: readonly (Verdict | null)[]) {
+  const { hunks } = (await bench.changesets.get(id)).files.find(({ path }) => path === 'rep')!
+  for (const [at, verdict] of verdicts.entries()) {
+    if (verdict === null) continue
+    const comment = verdict === 'reject' ? { comment: `not number ${at}` } : {}
+    await bench.changesets.decide(id, { path: 'rep', hunk: hunks[at]!.id, verdict, ...comment }, 'me')
+  }
+}
+const decided = async (bench: Bench, id: DispatchId) =>
+  (await bench.changesets.get(id)).files.flatMap(({ hunks }) => hunks.map(({ decision }) => decision))
+const settings = async (bench: Bench) =>
+  (await readFile(join(bench.root, 'rep'), 'utf8')).match(/x=\d/g)?.join(' ')
+
+test('of hunks that say the same the one that was approved lands, and none of the others gets its verdict', async () => {
+  await using bench = await Bench.make()
+  await bench.user(blocks(3))
+  const { id } = await bench.dispatch('sed -i s/x=1/x=2/ rep')
+  await decideHunks(bench, id, ['reject', 'approve', null])
+  await bench.changesets.apply(id, approved, 'me')
+  expect(await settings(bench)).toBe('x=1 x=2 x=1')
+  expect(await decided(bench, id)).toEqual(['reject', null])
+  const { files } = await bench.changesets.get(id)
+  expect(files[0]!.comments).toMatchObject([
+    { text: 'not number 0', hunk: files[0]!.hunks[0]!.id, outdated: false },
+  ])
+  await expect(bench.changesets.apply(id, approved, 'me')).rejects.toMatchObject({ kind: 'refused' })
+  expect(await settings(bench)).toBe('x=1 x=2 x=1')
+})
+
+test('a verdict neither moves up to an equal hunk when the agent takes one back, nor along when it makes the change elsewhere', async () => {
+  await using bench = await Bench.make()
+  await bench.user(blocks(2))
+  const { id, workspace } = await bench.dispatch('sed -i s/x=1/x=2/ rep')
+  await decideHunks(bench, id, ['approve', 'reject'])
+  await bench.agent(workspace, 'sed -i 4s/x=2/x=1/ rep')
+  await bench.changesets.capture(workspace, { final: true })
+  expect(await decided(bench, id)).toEqual(['reject'])
+  expect((await bench.changesets.get(id)).files[0]!.comments).toMatchObject([{ outdated: false }])
+  await bench.agent(workspace, 'sed -i "s/x=2/x=1/; 4s/x=1/x=2/" rep')
+  await bench.changesets.capture(workspace, { final: true })
+  expect(await decided(bench, id)).toEqual(['approve'])
+  await bench.agent(workspace, 'sed -i "s/x=2/x=1/; 4!s/x=1/x=2/" rep')
+  await bench.changesets.capture(workspace, { final: true })
+  expect(await decided(bench, id)).toEqual(['reject'])
+})
+
+test('decisions of before places were kept hold where nothing else says the same, and for no equal hunk once one has landed', async () => {
+  await using bench = await Bench.make()
+  await bench.user(`${blocks(2)}; echo one > other`)
+  const { id, workspace } = await bench.dispatch('sed -i s/x=1/x=2/ rep; echo two > other')
+  await bench.changesets.decide(id, { path: 'other', verdict: 'reject' }, 'me')
+  await decideHunks(bench, id, ['approve', null])
+  // As they were written then: equal hunks by their order, and without a place.
+  const records = bench.store.changesets
+  const rows = records.decisions(id)
+  records.move(id, {
+    comments: [],
+    decisions: rows.map((from) => {
+      const [anchor = ''] = from.anchor.split(' ')
+      return { from, to: { ...from, anchor, hunk: from.hunk?.slice(0, 16) ?? null } }
+    }),
+  })
+  expect((await bench.changesets.get(id)).files.map((file) => file.hunks.map((h) => h.decision))).toEqual([
+    ['reject'],
+    ['approve', null],
+  ])
+  await bench.agent(workspace, 'chmod +x other; sed -i "4s/x=2/x=1/" rep')
+  await bench.changesets.capture(workspace, { final: true })
+  expect((await bench.changesets.get(id)).files.map((file) => file.hunks.map((h) => h.decision))).toEqual([
+    ['reject'],
+    [null],
+  ])
+})
+
+test('what nobody wanted is not wanted under another name, be it a text, a binary, or renamed before', async () => {
+  await using bench = await Bench.make()
+  await bench.user('seq 40 > old')
+  const { id, workspace } = await bench.dispatch(
+    'seq 9 > bad.txt; printf "a\\0b" > bad.bin; mv old new; sed -i s/^5$/five/ new; echo fine > fine',
+  )
+  const { changesets } = bench
+  for (const path of ['bad.txt', 'bad.bin', 'new'])
+    await changesets.decide(id, { path, verdict: 'reject', comment: `no ${path}` }, 'me')
+  await changesets.decide(id, { path: 'fine', verdict: 'approve' }, 'me')
+  await bench.agent(workspace, 'mv bad.txt worse.txt; mv bad.bin worse.bin; mv new newer; mv fine finer')
+  await changesets.capture(workspace, { final: true })
+  const { files } = await changesets.get(id)
+  expect(files.map(({ path, decision, comments }) => [path, decision, comments?.map((c) => c.text)])).toEqual(
+    [
+      ['finer', null, []],
+      ['newer', 'reject', ['no new']],
+      ['worse.bin', 'reject', ['no bad.bin']],
+      ['worse.txt', 'reject', ['no bad.txt']],
+    ],
+  )
+  await changesets.apply(id, { all: true, include_ignored: false }, 'me')
+  expect(await bench.snapshot()).toMatch(/^finer f [^]*\nold f [^\n]*\n[^w]*$/)
+})
+
+test('a file approved as a whole that gains a hunk is reopened, and the inter-diff shows what it gained', async () => {
+  await using bench = await Bench.make()
+  await bench.user('seq 60 > f')
+  const { id, workspace } = await bench.dispatch('sed -i s/^5$/five/ f')
+  await bench.changesets.decide(id, { path: 'f', verdict: 'approve' }, 'me')
+  await bench.agent(workspace, 'sed -i s/^50$/fifty/ f')
+  await bench.changesets.capture(workspace, { final: true })
+  const [file] = (await bench.changesets.get(id)).files
+  expect(file).toMatchObject({ reopened: true, hunks: [{ decision: 'approve' }, { decision: null }] })
+  const { text } = await bench.changesets.diff(id, { inter: true }, 'me')
+  expect(text).toContain('+fifty')
+  expect(text).not.toContain('+five')
+  // What lands is no change of the agent's.
+  await bench.changesets.apply(id, approved, 'me')
+  await bench.changesets.decide(id, { path: 'f', verdict: 'approve' }, 'me')
+  expect((await bench.changesets.get(id)).files[0]!.reopened).toBe(false)
+})
