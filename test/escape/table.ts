@@ -59,6 +59,23 @@ export const elsewhere: readonly { readonly attack: string; readonly file: strin
       test: 'TLS for another name than the tunnel is for is cut',
     },
     {
+      attack:
+        'talks to a socket or pipe of the host below /opt or /usr, however it is called, or among the real files',
+      file: 'src/engine/sandbox/sockets.test.ts',
+      test: 'takes nothing from inside',
+    },
+    {
+      attack:
+        'keeps files writable by a mapping, a thread of its own or a message, when the boundary is narrowed',
+      file: 'test/sandbox/boundary.test.ts',
+      test: 'keeps nothing writable',
+    },
+    {
+      attack: 'fills the disk with a file that has neither a name nor a descriptor',
+      file: 'src/engine/sandbox/disk.test.ts',
+      test: 'holds for a file without a name',
+    },
+    {
       attack: 'prints without end',
       file: 'src/engine/dispatch/output.test.ts',
       test: 'a flood is counted but does not fill the disk',

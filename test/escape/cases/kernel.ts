@@ -81,6 +81,11 @@ function nestedNamespace(
   }
 }
 
+const mountTables = async (world: World) =>
+  Promise.all(
+    (await world.processes()).map((pid) => readFile(`/proc/${pid}/mountinfo`, 'utf8').catch(() => '')),
+  )
+
 const both = 'bubblewrap refuses nested user namespaces, and seccomp the flags'
 
 // unshare(CLONE_NEWUSER) and clone with the same flag; the child stays.
@@ -119,10 +124,25 @@ export const kernel: readonly EscapeCase[] = [
       probe: `unshare -Urm sh -c 'mount -t tmpfs ${world.mark} /dev/shm && exec perl -e "$0" ${world.mark}' '${stays}' & settled $!`,
       live: true,
       escaped: async () => {
-        const tables = await Promise.all(
-          (await world.processes()).map((pid) => readFile(`/proc/${pid}/mountinfo`, 'utf8').catch(() => '')),
-        )
+        const tables = await mountTables(world)
         return tables.some((table) => table.includes(` tmpfs ${world.mark} `))
+      },
+    }),
+  },
+  {
+    id: 'pivot-in-userns',
+    group: 'Kernel',
+    attack: 'turns the view around in a nested user namespace: mount, then pivot_root',
+    guard: both,
+    claim: 'blocked',
+    stage: async (world) => ({
+      probe: `unshare -Urm sh -c 'mount -t tmpfs ${world.mark} /dev/shm && mkdir /dev/shm/old && cd /dev/shm && HOME=/old$HOME exec perl -e "$0" ${world.mark}' '$new = "."; $old = "old"; syscall(${number('pivot_root')}, $new, $old); ${stays}' & settled $!`,
+      live: true,
+      escaped: async () => {
+        const tables = await mountTables(world)
+        return tables.some((table) =>
+          new RegExp(`^\\d+ \\d+ \\S+ / / .* tmpfs ${world.mark} `, 'm').test(table),
+        )
       },
     }),
   },

@@ -2,6 +2,9 @@ import { readFile } from 'node:fs/promises'
 import type { EscapeCase } from '../case.ts'
 import { staying, stays } from '../staying.ts'
 
+// Signals that came to the supervisor, which we are; null where nobody counts them yet.
+let received: number | null = null
+
 const own = 'a process namespace of its own: host processes have no number inside'
 
 export const processes: readonly EscapeCase[] = [
@@ -16,6 +19,22 @@ export const processes: readonly EscapeCase[] = [
       return {
         probe: `kill -9 ${bystander.pid}; sleep 0.1`,
         escaped: () => bystander.signalCode !== null,
+      }
+    },
+  },
+  {
+    id: 'signal-supervisor',
+    group: 'Processes',
+    attack: 'signals the process that started the sandbox and watches it',
+    guard: own,
+    claim: 'blocked',
+    stage: async () => {
+      if (received === null) process.on('SIGUSR2', () => void (received = (received ?? 0) + 1))
+      received ??= 0
+      const before = received
+      return {
+        probe: `kill -USR2 ${process.pid}; sleep 0.1`,
+        escaped: () => (received ?? 0) > before,
       }
     },
   },
