@@ -88,7 +88,7 @@ async function countRest(parts: Parts, id: DispatchId): Promise<{ open: number; 
 }
 
 const ignoredStay = (count: number): string =>
-  `${count === 1 ? 'a file that git ignores has' : `${count} files that git ignores have`} not landed; they stay in review and in the archive`
+  `${count} of the files that git ignores, left out of this landing, stay in review and in the archive`
 
 /** A commit holds what was reviewed; the user's own changes in the same files are asked about before any write. */
 async function refuseMixing(parts: Parts, id: DispatchId, meta: InvocationMeta): Promise<void> {
