@@ -150,6 +150,18 @@ test('refused hosts are a difference, and recorded violations and failed probes 
   expect(fields.get('declared: seccomp')).toMatchObject({ requested: 'on', effective: 'off' })
 })
 
+test('what a parent added to a list or to the modes of folders is told as a difference', () => {
+  const held = (root_modes: object, hide: string[]) => ({ root_modes, ceiling: { hide } })
+  const asked = { root_modes: { '/p/a/': 'ro' }, hide: ['secret'] }
+  const more = compare(asked, held({ '/p/a': 'ro', '/p/b': 'ro' }, ['secret', '.env*']))
+  expect(more.get('root_modes')?.differs).toBe(true)
+  expect(more.get('hide')).toMatchObject({ effective: 'secret, .env*', differs: true })
+  // The control: the same, in another spelling.
+  const equal = compare(asked, held({ '/p/a': 'ro' }, ['secret']))
+  expect([equal.get('root_modes')?.differs, equal.get('hide')?.differs]).toEqual([false, false])
+  expect(compare(asked, held({ '/p/a': 'hidden' }, ['secret'])).get('root_modes')?.differs).toBe(true)
+})
+
 test('fields of the spec that nobody knows are shown all the same', () => {
   expect(compare({ later: { x: 1 } }, null).get('later')?.requested).toBe('{"x":1}')
 })

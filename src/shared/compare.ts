@@ -81,14 +81,14 @@ export function compareSandbox(dispatch: ComparedDispatch): ComparedField[] {
     outputs(spec, effective, ended),
     ...limits(spec, effective, held),
     same('resources', null, resources(effective)),
-    same('root_modes', spec['root_modes'], effective['root_modes']),
-    ...plainFields.map((name) => same(name, spec[name], held[name])),
+    rootModes(spec['root_modes'], effective['root_modes']),
+    ...plainFields.map((name) => plain(name, spec[name], held[name])),
     ...unknownFields(spec).map((name) => same(name, spec[name])),
   ].filter((field) => field.requested !== null || field.effective !== null)
   return [...fields, ...failedProbes(effective), ...violations(effective)]
 }
 
-/** Fields that only the request has something to say about. */
+/** Fields that a parent or a policy may have added to, and that nothing else is to be said about. */
 const plainFields = ['platform', 'software', 'phase', 'working_dir', 'roots', 'hide', 'on_limit'] as const
 
 const compared = new Set<string>([
@@ -168,6 +168,27 @@ function boundary(spec: Fields, effective: Fields): ComparedField {
     effective: reached.length === 0 ? null : reached.join(' → '),
     differs: asked !== null && reached.some((step) => step !== asked),
     violation: null,
+  }
+}
+
+function plain(field: string, asked: unknown, held: unknown): ComparedField {
+  const compared = same(field, asked, held)
+  const { requested, effective } = compared
+  return { ...compared, differs: requested !== null && effective !== null && requested !== effective }
+}
+
+/** Folders are asked for in any spelling, and held by their whole path. */
+function rootModes(asked: unknown, held: unknown): ComparedField {
+  const wishes = Object.entries(fieldsOf(asked)).map(
+    ([root, mode]) => [root.replace(/^(?:\.\/)+|\/+$/g, ''), mode] as const,
+  )
+  const isAsked = ([root, mode]: readonly [string, unknown]) =>
+    wishes.some(([wish, wished]) => wished === mode && (root === wish || root.endsWith(`/${wish}`)))
+  const modes = Object.entries(fieldsOf(held))
+  const isSaid = wishes.length > 0 && modes.length > 0
+  return {
+    ...same('root_modes', asked, held),
+    differs: isSaid && (modes.length !== wishes.length || !modes.every(isAsked)),
   }
 }
 

@@ -36,6 +36,7 @@ export const ceilingSchema = z.looseObject({
   max_turns: z.number().optional(),
   max_commands: z.number().optional(),
   on_limit: z.string().optional(),
+  hide: z.array(z.string()).optional(),
   limits: z.record(z.string(), z.unknown()).optional(),
 })
 export type Ceiling = z.infer<typeof ceilingSchema>

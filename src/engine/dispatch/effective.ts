@@ -28,6 +28,7 @@ function ceilingOf({
   maxTurns,
   maxCommands,
   onLimit,
+  hide,
   limits,
 }: Contract): Ceiling | undefined {
   const ceiling: Ceiling = {
@@ -36,6 +37,7 @@ function ceilingOf({
     ...(maxTurns === null ? {} : { max_turns: maxTurns }),
     ...(maxCommands === null ? {} : { max_commands: maxCommands }),
     ...(onLimit === 'record' ? {} : { on_limit: onLimit }),
+    ...(hide.length === 0 ? {} : { hide: [...hide] }),
     ...(Object.keys(limits).length === 0 ? {} : { limits }),
   }
   return Object.keys(ceiling).length === 0 ? undefined : ceiling

@@ -234,7 +234,7 @@ export function resolveContract(input: ContractInput): Contract {
   }
   const boundary = narrowerBoundary(level, ceiling)
   const capabilities = capabilitiesOf(boundary, config)
-  const roots = unique(spec?.roots ?? input.roots)
+  const roots = unique((spec?.roots ?? input.roots).map((root) => resolve(root)))
   const rootModes = rootModesOf(spec, roots)
   const first = roots.find((root) => rootModes?.[resolve(root)] !== 'hidden')
   const phaseFiles = phase === null ? [] : config.sandboxPhaseFiles[phase]

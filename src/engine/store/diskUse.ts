@@ -1,4 +1,4 @@
-import { lstat, readdir } from 'node:fs/promises'
+import { lstat, readdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DispatchDiskUse } from '../../shared/disk.ts'
 import { isDispatchId } from '../../shared/ids.ts'
@@ -118,6 +118,7 @@ export async function diskUseOfAll(
   packs: PackOwners = new Map(),
 ): Promise<{ readonly dispatches: readonly DispatchDiskUse[]; readonly shared: SharedUse }> {
   const count = new DiskCount(packs)
-  await count.add(Buffer.from(dataDir), [])
+  // Named by a link it is counted where it lies.
+  await count.add(Buffer.from(await realpath(dataDir).catch(() => dataDir)), [])
   return { dispatches: [...count.dispatches.values()], shared: count.shared }
 }

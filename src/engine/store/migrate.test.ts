@@ -25,6 +25,22 @@ async function lay(fixture: 'v2' | 'v17', more = ''): Promise<void> {
   database.exec(more)
 }
 
+/** What another program made under our name, as of version 17. */
+async function layOther(statements: string): Promise<void> {
+  using database = disposable(new Sqlite(path))
+  database.exec(statements)
+  database.exec('CREATE VIEW broken AS SELECT * FROM nowhere')
+  database.pragma('user_version = 17')
+}
+
+function schemaNow(): unknown[] {
+  using database = disposable(new Sqlite(path, { readonly: true }))
+  return [
+    database.pragma('user_version', { simple: true }),
+    ...database.prepare('SELECT * FROM sqlite_schema').all(),
+  ]
+}
+
 function disposable(database: Database): Database & Disposable {
   return Object.assign(database, { [Symbol.dispose]: () => void database.close() })
 }
@@ -195,6 +211,48 @@ describe('guards hold in a database that came from elsewhere', () => {
     await using store = await openStore(dataDir)
     store.database.sqlite.exec(`INSERT OR REPLACE INTO ${row}`)
     expect(store.dispatches.list({ limit: 9 })).toHaveLength(4)
+  })
+
+  test('a replacing statement pushes nobody out by a constraint in the table of another program', async () => {
+    const table = `CREATE TABLE dispatches (id TEXT PRIMARY KEY, agent TEXT,
+      status TEXT NOT NULL, created_at TEXT NOT NULL, name TEXT UNIQUE, tag TEXT, UNIQUE (agent, tag));
+      INSERT INTO dispatches VALUES ('a', 'x', 'completed', 'y', 'n', 't'), ('b', 'x', 'completed', 'y', 'm', 'u')`
+    await layOther(table)
+    await using store = await openStore(dataDir)
+    const { sqlite } = store.database
+    const all = () => sqlite.prepare('SELECT id, name, tag FROM dispatches ORDER BY id').all()
+    const before = all()
+    for (const statement of [
+      `INSERT OR REPLACE INTO dispatches (id, status, created_at, name) VALUES ('z', 'starting', 'y', 'n')`,
+      `INSERT OR REPLACE INTO dispatches (id, agent, status, created_at, tag) VALUES ('z', 'x', 'starting', 'y', 't')`,
+      `UPDATE OR REPLACE dispatches SET tag = 't' WHERE id = 'b'`,
+    ]) {
+      expect(() => sqlite.exec(statement), statement).toThrow(/never replaced/)
+    }
+    expect(all()).toEqual(before)
+    // The control: a value that nobody has is nobody's loss.
+    sqlite.exec(`UPDATE dispatches SET tag = 'v' WHERE id = 'b'`)
+    store.dispatches.create(aDispatch())
+    expect(all()).toHaveLength(3)
+  })
+
+  test.each([
+    ['a view', 'CREATE VIEW dispatches AS SELECT 1 AS id'],
+    [
+      'a table without row numbers',
+      'CREATE TABLE dispatches (id TEXT PRIMARY KEY, status TEXT) WITHOUT ROWID',
+    ],
+    ['a table whose ids are numbers', 'CREATE TABLE dispatches (id INTEGER PRIMARY KEY, status TEXT)'],
+    [
+      'a table with a column that we cannot fill',
+      'CREATE TABLE dispatches (id TEXT PRIMARY KEY, status TEXT, place TEXT NOT NULL)',
+    ],
+  ])('%s under our name is refused untouched, before a backup', async (_, statement) => {
+    await layOther(statement)
+    const before = schemaNow()
+    await expect(openStore(dataDir)).rejects.toMatchObject({ code: 'store.name_taken', kind: 'refused' })
+    expect(schemaNow()).toEqual(before)
+    expect((await readdir(dataDir)).filter((name) => name.endsWith('.bak'))).toEqual([])
   })
 
   test('a row with number -1 is in nobody’s way', async () => {

@@ -44,6 +44,7 @@ export async function migrate(
       refuseNewer(path, version, steps)
       const due = steps.filter((step) => step.version > version)
       refuseTaken(database, path, version)
+      if (due.length > 0) refuseUnusable(database, path)
       if (!hasTables(database)) {
         for (const step of due) take(database, step)
       } else if (due[0] !== undefined) {
@@ -61,14 +62,15 @@ export async function migrate(
 
 type Tables = ReadonlyMap<string, readonly string[]>
 
-/** Names in SQLite are the same in any case. */
-function tablesOf(database: Database): Tables {
+/** Names in SQLite are the same in any case. Of others' views not even the columns are asked for: one may be broken. */
+function tablesOf(database: Database, among: readonly string[] | null = null): Tables {
   const rows = database
     .prepare(
       `SELECT lower(s.name) AS name, lower(c.name) AS "column" FROM sqlite_schema s, pragma_table_xinfo(s.name) c
-       WHERE s.type IN ('table', 'view')`,
+       WHERE s.type IN ('table', 'view')
+         AND (@among IS NULL OR lower(s.name) IN (SELECT value FROM json_each(@among)))`,
     )
-    .all() as { name: string; column: string }[]
+    .all({ among: among === null ? null : JSON.stringify(among) }) as { name: string; column: string }[]
   const tables = new Map<string, string[]>()
   for (const { name, column } of rows) tables.set(name, [...(tables.get(name) ?? []), column])
   return tables
@@ -100,10 +102,9 @@ function findOwnTables(): OwnTables {
  * work on it. `dispatches` itself is brought to what we need, whatever it has.
  */
 function refuseTaken(database: Database, path: string, version: number): void {
-  const present = tablesOf(database)
-  if (present.size === 0) return
+  if (!hasTables(database)) return
   ownTables ??= findOwnTables()
-  for (const [name, found] of present) {
+  for (const [name, found] of tablesOf(database, [...ownTables.keys()])) {
     const own = ownTables.get(name)
     if (own === undefined || own.since <= version || name === 'dispatches') continue
     if (own.columns.every((column) => found.includes(column))) continue
@@ -112,6 +113,39 @@ function refuseTaken(database: Database, path: string, version: number): void {
       hint: 'Nothing was changed. Rename it, or name another data folder with ORANGERY_DATA_DIR.',
     })
   }
+}
+
+/** A `dispatches` that nothing of ours could be written to: better told before it is changed than at every run. */
+function refuseUnusable(database: Database, path: string): void {
+  const table = database.prepare(`SELECT type, wr FROM pragma_table_list('dispatches') WHERE schema = 'main'`)
+  const found = table.get() as { type: string; wr: number } | undefined
+  if (found === undefined) return
+  const why = found.type === 'table' ? whyUnusable(database, found.wr === 1) : `it is a ${found.type}`
+  if (why === null) return
+  throw new OrangeryError('store.name_taken', `${path}: its "dispatches" is another program's: ${why}`, {
+    kind: 'refused',
+    hint: 'Nothing was changed. Rename it, or name another data folder with ORANGERY_DATA_DIR.',
+  })
+}
+
+function whyUnusable(database: Database, hasNoRowNumbers: boolean): string | null {
+  if (hasNoRowNumbers) return 'its rows have no numbers'
+  const columns = database.prepare(`SELECT * FROM pragma_table_xinfo('dispatches')`).all() as {
+    name: string
+    type: string
+    notnull: number
+    dflt_value: string | null
+    pk: number
+  }[]
+  if (columns.some(({ name, type, pk }) => name.toLowerCase() === 'id' && pk > 0 && /^integer$/i.test(type)))
+    return 'its ids are numbers'
+  ownTables ??= findOwnTables()
+  const own = ownTables.get('dispatches')?.columns ?? []
+  const foreign = columns.find(
+    ({ name, notnull, dflt_value: usual, pk }) =>
+      notnull === 1 && usual === null && pk === 0 && !own.includes(name.toLowerCase()),
+  )
+  return foreign === undefined ? null : `its column "${foreign.name}" may not be left empty`
 }
 
 function take(database: Database, step: Migration): void {

@@ -10,6 +10,7 @@ import { turnsMigration } from './025-turns.ts'
 import { oneWayMigration } from './026-one-way.ts'
 import { exactGuardsMigration } from './027-exact-guards.ts'
 import { takenHostsMigration } from './028-taken-hosts.ts'
+import { valuesOnceMigration } from './029-values-once.ts'
 import type { Migration } from './migration.ts'
 
 /** Every step there is, in order. Numbers without a file never were a version of their own. */
@@ -26,6 +27,7 @@ export const migrations: readonly Migration[] = [
   oneWayMigration,
   exactGuardsMigration,
   takenHostsMigration,
+  valuesOnceMigration,
 ]
 
 export const schemaVersion = Math.max(...migrations.map((migration) => migration.version))
