@@ -410,6 +410,6 @@ test('an abandoned changeset can be restored, and a state that does not fit is r
     code: 'changeset.wrong_state',
   })
   await bench.changesets.restore(id, 'anna')
-  expect((await bench.changesets.escalate(id, 'please look')).escalated).toBe('please look')
+  expect((await bench.changesets.escalate(id, 'please look', 'anna')).escalated).toBe('please look')
   expect((await bench.changesets.apply(id, all, 'anna')).state).toBe('applied')
 })

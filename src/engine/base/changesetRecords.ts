@@ -99,7 +99,8 @@ export interface ChangesetRecords {
   turns(id: DispatchId): readonly TurnRecord[]
   /** The changeset a dispatch works on: its own, or the one it went on with. */
   changesetOf(dispatch: DispatchId): DispatchId
-  escalate(id: DispatchId, why: string | null): void
+  /** Flags it, or takes the flag back; both stay on record beside the transitions, from a state to itself. */
+  escalate(id: DispatchId, why: string | null, by: string): void
   decisions(id: DispatchId): readonly DecisionRecord[]
   /** Verdict null takes the decision back. */
   decide(

@@ -121,7 +121,7 @@ export interface Changesets {
   /** The comments of a review as the agent's next prompt; null when nothing was said. */
   reworkPrompt(id: DispatchId, last?: string): Promise<string | null>
   /** Flags it to a human, or takes the flag back. */
-  escalate(id: DispatchId, why: string | null): Promise<Changeset>
+  escalate(id: DispatchId, why: string | null, by: string): Promise<Changeset>
   /** Nothing of it is held in memory beyond a piece, be it as large as it may. */
   export(id: DispatchId, options: ExportOptions): Promise<Exported>
   /** Says what becomes of a path that a crash left neither old nor new, and brings the apply to its end. */
@@ -362,16 +362,16 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     },
     endTurn: (id, why) => void records.transition(id, ['active'], 'review', 'agent', why),
 
-    async escalate(id, why) {
+    async escalate(id, why, by) {
       find(id)
-      records.escalate(id, why)
+      records.escalate(id, why, by)
       return reader.get(id)
     },
 
     async settle(id, place, choice) {
       await using _lock = await lockOf(find(id))
       await settlePath(context, find(id), place, choice)
-      records.escalate(id, null)
+      records.escalate(id, null, 'orangery')
       return { id, state: find(id).state }
     },
 
@@ -388,7 +388,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
           await forgetApplying(context, record.id)
         } catch (error) {
           // It needs a person; the others do not have to wait for him.
-          records.escalate(record.id, error instanceof Error ? error.message : String(error))
+          records.escalate(record.id, error instanceof Error ? error.message : String(error), 'orangery')
         }
       }
       if (noted === null) await keepApplying(context)

@@ -125,3 +125,15 @@ test('a file approved as a whole that gains a hunk is reopened, and the inter-di
   await bench.changesets.decide(id, { path: 'f', verdict: 'approve' }, 'me')
   expect((await bench.changesets.get(id)).files[0]!.reopened).toBe(false)
 })
+
+test('who escalated a changeset and who took it back is on record, and is no turn', async () => {
+  await using bench = await Bench.make()
+  const { id } = await bench.dispatch('echo a > a')
+  await bench.changesets.escalate(id, 'touches the licence', 'anna')
+  const { transitions, turn, escalated } = await bench.changesets.escalate(id, null, 'bert')
+  expect(transitions.slice(-2)).toMatchObject([
+    { from: 'review', to: 'review', by: 'anna', why: 'escalated: touches the licence' },
+    { from: 'review', to: 'review', by: 'bert', why: 'not escalated any more: touches the licence' },
+  ])
+  expect([turn, escalated]).toEqual([1, null])
+})

@@ -15,7 +15,7 @@ export async function expireAbandoned(
 ): Promise<readonly DispatchId[]> {
   const { layout, records } = context
   const isDue = (id: DispatchId) => {
-    const last = records.transitions(id).at(-1)
+    const last = records.transitions(id).findLast(({ from, to }) => from !== to)
     return last?.to === 'abandoned' && Date.parse(last.at) + keptDays * dayMs <= now
   }
   const expired: DispatchId[] = []

@@ -36,6 +36,8 @@ export type DiffOptions = GivenPlace & {
   /** Only files that were decided on and changed since, each against what it was then. */
   readonly inter?: boolean | undefined
   readonly maxBytes?: number | undefined
+  /** Without what can never land. */
+  readonly landable?: boolean | undefined
 }
 const largestDiff = 64 * 1024 * 1024
 const largestPatch = 256 * 1024 * 1024
@@ -125,7 +127,10 @@ export class ChangesetReader {
     const { stat = false, include_ignored = false, scope = 'all', maxBytes = largestDiff } = options
     const chosen = isGiven(options)
       ? chooseFiles(current, options)
-      : current.files.filter((file) => include_ignored || !file.entry.ignored)
+      : current.files.filter(
+          ({ entry }) =>
+            (include_ignored || !entry.ignored) && (options.landable !== true || entry.refused === null),
+        )
     const entries = chosen.flatMap(({ entry, from }) => (from === null ? [entry] : [from, entry]))
     const earlier = scope === 'all' ? null : this.#earlier(record, scope, by)
     let shown: readonly DiffPair[] = entries
@@ -190,12 +195,18 @@ export class ChangesetReader {
     const record = this.find(id)
     if (format === 'tar') return { name: `${id}.tar`, chunks: this.#tar(record, include_ignored) }
     const changeset = await this.get(id)
-    const diff = await this.diff(id, { include_ignored, maxBytes: largestPatch }, '')
+    const diff = await this.diff(
+      id,
+      { include_ignored, maxBytes: largestPatch, landable: format === 'patch' },
+      '',
+    )
     if (diff.truncated) throw tooLarge(id, largestPatch)
     const bytes = diff.text_b64 === undefined ? Buffer.from(diff.text) : Buffer.from(diff.text_b64, 'base64')
     const leftOut = diff.left_out === undefined ? {} : { left_out: diff.left_out }
     if (format === 'patch') {
-      const files = changeset.files.filter(({ ignored }) => include_ignored || !ignored)
+      const files = changeset.files.filter(
+        ({ ignored, refused }) => refused === null && (include_ignored || !ignored),
+      )
       return { name: `${id}.patch`, ...leftOut, chunks: inPieces(asMail(changeset, files, bytes)) }
     }
     const document = {
@@ -329,7 +340,7 @@ export class ChangesetReader {
 }
 
 export function turnOf(transitions: readonly { from: string | null; to: string }[]): number {
-  return 1 + transitions.filter((each) => each.from !== null && each.to === 'active').length
+  return 1 + transitions.filter(({ from, to }) => from !== null && from !== to && to === 'active').length
 }
 
 /** One file by its path, or all that lie in a folder. */

@@ -28,8 +28,9 @@ export function reworkPrompt(
   id: string,
   { view, decisions, comments, transitions, last }: Review,
 ): string | null {
-  const lastTurn = transitions.findLast((each) => each.from !== null && each.to === 'active')?.at ?? ''
-  const rejection = transitions.findLast((each) => each.to === 'rejected' && each.at >= lastTurn)
+  const moves = transitions.filter(({ from, to }) => from !== to)
+  const lastTurn = moves.findLast((each) => each.from !== null && each.to === 'active')?.at ?? ''
+  const rejection = moves.findLast((each) => each.to === 'rejected' && each.at >= lastTurn)
   const parts: string[] = []
   const spokenOf = new Set<string>()
   for (const comment of comments.filter(({ at }) => at >= lastTurn)) {

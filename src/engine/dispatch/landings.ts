@@ -95,7 +95,7 @@ async function landOne(parts: Parts, id: DispatchId): Promise<void> {
     store.landings.fail(id, why)
     const isUndo = requestSchema.safeParse(waiting.request).data?.kind === 'undo'
     const text = `it was to ${isUndo ? 'be taken back' : 'land'} when nobody worked on its folders: ${why}`
-    await changesets.escalate(id, text).catch(() => {})
+    await changesets.escalate(id, text, 'orangery').catch(() => {})
   }
 }
 

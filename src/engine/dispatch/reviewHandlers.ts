@@ -39,7 +39,7 @@ export function reviewHandlers(
       const id = find(reference)
       return whileLanding(parts, id, () => changesets.settle(id, place, choice))
     },
-    'changeset.escalate': ({ id, why }) => changesets.escalate(find(id), why),
+    'changeset.escalate': ({ id, why }, { by }) => changesets.escalate(find(id), why, by),
     'changeset.restore': ({ id }, { by }) => restoreChangeset(parts, find(id), by),
     'changeset.export': async function* ({ id, ...wanted }) {
       const { name, chunks, left_out: leftOut } = await changesets.export(find(id), wanted)

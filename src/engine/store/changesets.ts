@@ -167,8 +167,14 @@ export class StoredChangesets implements ChangesetRecords {
     }))
   }
 
-  escalate(id: DispatchId, why: string | null): void {
-    this.#write(id, () => this.#sql('UPDATE changesets SET escalated = ? WHERE id = ?').run(why, id))
+  escalate(id: DispatchId, why: string | null, by: string): void {
+    this.#write(id, () => {
+      const known = this.find(id)
+      if (known === null || known.escalated === why) return
+      this.#sql('UPDATE changesets SET escalated = ? WHERE id = ?').run(why, id)
+      const said = why === null ? `not escalated any more: ${known.escalated ?? ''}` : `escalated: ${why}`
+      this.#addTransition(id, known.state, known.state, by, said, new Date().toISOString())
+    })
   }
 
   decisions(id: DispatchId): readonly DecisionRecord[] {
