@@ -2,7 +2,8 @@ import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { sandboxEffectiveSchema } from './effective.ts'
 import { sandboxSpecSchema } from './spec.ts'
-import { compareSandbox, comparisonLines, type ComparedField } from './compare.ts'
+import { compareSandbox, type ComparedField } from './compare.ts'
+import { comparisonLines } from './comparisonLines.ts'
 
 function compare(
   spec: unknown,

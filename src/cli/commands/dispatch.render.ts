@@ -1,4 +1,5 @@
-import { compareSandbox, comparisonLines, type ComparedField } from '../../shared/compare.ts'
+import { compareSandbox, type ComparedField } from '../../shared/compare.ts'
+import { comparisonLines } from '../../shared/comparisonLines.ts'
 import type { DispatchDetail, DispatchRow } from '../../shared/dispatch.ts'
 import type { EventBody, LoggedEvent } from '../../shared/events.ts'
 import { levelNames } from '../../shared/level.ts'
