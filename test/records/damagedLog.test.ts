@@ -68,15 +68,17 @@ test('an end that somebody wrote into the log is not believed, and stays there t
 
 test('what somebody changed in the log does not get into the record, nor anything after it', async () => {
   await using bench = await Bench.create()
+  let before = 0
   const { dispatch, proof } = await recovered(bench, async (path) => {
     const text = await readFile(path, 'utf8')
-    expect(text).toContain('"driver":"bubblewrap')
+    before = text.split('\n').findIndex((line) => line.includes('"driver":"bubblewrap'))
+    expect(before).toBeGreaterThan(0)
     await writeFile(path, text.replaceAll(/"driver":"bubblewrap[^"]*"/g, '"driver":"forged 1.0"'))
   })
   expect(dispatch.status).toBe('interrupted')
-  expect(dispatch.error).toMatch(/the event log is damaged: line 3/)
+  expect(dispatch.error).toContain(`the event log is damaged: line ${before + 1} `)
   expect(dispatch.sandbox_effective).toMatchObject({ driver: 'none', declared_equals_actual: { ok: false } })
-  expect(await proof()).toMatchObject({ ok: false, events: 2 })
+  expect(await proof()).toMatchObject({ ok: false, events: before })
 })
 
 test('what the log proves of a run whose end nobody recorded is on record, its exit code included', async () => {
