@@ -238,6 +238,8 @@ export class DispatchRecords {
 
   /** A commit that leaves it to a later one, or to `sync`, to be on the disk. */
   #unsynced<T>(write: () => T): T {
+    // Within a transaction it is that one's commit which counts.
+    if (this.#sqlite.inTransaction) return write()
     this.#sqlite.pragma('synchronous = NORMAL')
     try {
       return write()
