@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { denyAll } from '../../src/engine/egress/index.ts'
 import { makeCell, type Cell } from './harness.ts'
 
 // Programs that know no proxy ask for names. The oracle: the resolver of the machine, which must never be asked.
@@ -90,15 +91,7 @@ test('without its relay, or without its broker, a sandbox reaches less and never
   expect((await reach('a.example')).stdout).toBe('from outside\n')
   expect((await reach('two.wild.example')).code).toBe(6)
   expect((await reach('other.example')).code).toBe(6)
-  cell.broker.setPolicy({
-    mode: 'none',
-    readOnly: false,
-    allow: [],
-    deny: [],
-    pins: [],
-    taken: [],
-    returned: [],
-  })
+  cell.broker.setPolicy(denyAll)
   const before = heard.length
   for (const host of ['a.example', 'one.wild.example']) expect((await reach(host)).code).not.toBe(0)
   await cell.broker.close()

@@ -1,7 +1,7 @@
 import { access, cp, link, mkdir, readFile, readdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { makeGround, runIn, startOn } from '../../src/engine/sandbox/fixture.ts'
+import { makeGround, runIn, startOn, type Ground } from '../../src/engine/sandbox/fixture.ts'
 import { detectHost, type HostFacts } from '../../src/engine/sandbox/host.ts'
 
 let host: HostFacts
@@ -10,6 +10,25 @@ beforeAll(async () => {
   host = await detectHost(ground.dataDir)
 })
 
+/** Narrowed once the script has a file open; it has ended when `finish` answers. */
+async function narrowed(ground: Ground, script: string) {
+  const { sandbox, finish } = await startOn(ground, ground.request(['sh', '-c', script]), host)
+  await using scope = new AsyncDisposableStack()
+  scope.use(sandbox)
+  sandbox.release()
+  await ground.waitForHome('open')
+  const { note } = await sandbox.setFiles('ro')
+  await ground.writeHome('narrow')
+  const held = scope.move()
+  return {
+    note,
+    finish: async () => {
+      await using _ = held
+      return await finish()
+    },
+  }
+}
+
 describe('narrowing while a file is open for writing', () => {
   test('waits for a writer that lets go, and says so', async () => {
     await using ground = await makeGround()
@@ -17,12 +36,7 @@ describe('narrowing while a file is open for writing', () => {
       // Let go when it is let run again: it was stopped before, so the file was in the way.
       `sh -c "exec 3>held; trap 'on=1' CONT; touch ~/open; while [ -z \\$on ]; do sleep 0.01; done; echo last words >&3; exec 3>&-; sleep 5" & ` +
       'while [ ! -e ~/narrow ]; do sleep 0.01; done; touch late 2>/dev/null || echo refused; kill $!'
-    const { sandbox, finish } = await startOn(ground, ground.request(['sh', '-c', script]), host)
-    await using _ = sandbox
-    sandbox.release()
-    await ground.waitForHome('open')
-    const { note } = await sandbox.setFiles('ro')
-    await ground.writeHome('narrow')
+    const { note, finish } = await narrowed(ground, script)
     expect(note).toMatch(/^waited for .*sh \(\d+\) with .*held/)
     expect(await finish()).toMatchObject({ exitCode: 0, stdout: 'refused\n' })
     expect(await readFile(join(ground.upper, 'held'), 'utf8')).toBe('last words\n')
@@ -33,12 +47,7 @@ describe('narrowing while a file is open for writing', () => {
     const script =
       'sh -c "exec 3>held; touch ~/open; while :; do sleep 0.01; done" & ' +
       'while [ ! -e ~/narrow ]; do sleep 0.01; done; touch late 2>/dev/null || echo refused; wait $!; echo $?'
-    const { sandbox, finish } = await startOn(ground, ground.request(['sh', '-c', script]), host)
-    await using _ = sandbox
-    sandbox.release()
-    await ground.waitForHome('open')
-    const { note } = await sandbox.setFiles('ro')
-    await ground.writeHome('narrow')
+    const { note, finish } = await narrowed(ground, script)
     expect(note).toMatch(/^ended .*sh \(\d+\) with .*held.*, which did not let go$/)
     expect((await finish()).stdout).toMatch(/refused\n137\n/)
   })
@@ -94,12 +103,7 @@ libc.syscall(60 if platform.machine() == "x86_64" else 93, 0)`,
     await writeFile(join(ground.home, 'hold.py'), `${hold}\nopen("/home/agent/open", "w")\ntime.sleep(60)\n`)
     const script =
       'python3 ~/hold.py & while [ ! -e ~/narrow ]; do sleep 0.01; done; touch late 2>/dev/null || echo refused'
-    const { sandbox, finish } = await startOn(ground, ground.request(['sh', '-c', script]), host)
-    await using _sandbox = sandbox
-    sandbox.release()
-    await ground.waitForHome('open')
-    const { note } = await sandbox.setFiles('ro')
-    await ground.writeHome('narrow')
+    const { note, finish } = await narrowed(ground, script)
     expect(note).toMatch(
       /^ended python3 \(\d+\) with .*(held|a message of a socket).*, which did not let go$/,
     )

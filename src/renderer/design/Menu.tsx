@@ -57,3 +57,5 @@ export function MenuItem({
     </DropdownMenu.Item>
   )
 }
+
+export const MenuLine = () => <DropdownMenu.Separator className="my-1 h-px bg-line" />

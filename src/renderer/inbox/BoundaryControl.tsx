@@ -3,7 +3,7 @@ import { useState } from 'react'
 import { boundaryLevels, boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import type { DispatchRow } from '../../shared/dispatch.ts'
 import { useAct, useAnswer } from '../client/queries.ts'
-import { Menu, MenuItem } from '../design/Menu.tsx'
+import { Menu, MenuItem, MenuLine } from '../design/Menu.tsx'
 import { showToast } from '../design/toasts.ts'
 import { BoundaryBadge, BoundaryIcon } from '../dispatches/Badges.tsx'
 import { boundaryWords } from '../dispatches/words.ts'
@@ -61,6 +61,7 @@ export function BoundaryControl({ row, boundary }: { row: DispatchRow; boundary:
             </span>
           </MenuItem>
         ))}
+        {takable.length > 0 && <MenuLine />}
         {takable.map((host) => (
           <MenuItem key={host} icon={<Undo2 size={14} />} onSelect={() => takeBack(host)}>
             <Plain>{`Take back ${host}`}</Plain>

@@ -164,14 +164,14 @@ test("where a repository lies and what ssh calls a host count, as they do for th
   skip,
 }) => {
   if ((await execute('ssh', ['-V']).catch(() => null)) === null) return skip('no ssh on this machine')
-  const root = join(home, 'work', 'repo')
+  const root = join(home, 'company', 'repo')
   await execute('git', ['init', '-q', root])
   await execute('git', ['-C', root, 'remote', 'add', 'origin', 'https://public.test/x.git'])
   await execute('git', ['-C', root, 'remote', 'add', 'short', 'git@corp:x.git'])
   await execute('git', ['-C', root, 'remote', 'add', 'other', 'ssh://git@corp:2200/x.git'])
-  await writeFile(join(home, '.gitconfig'), `[includeIf "gitdir:${home}/work/"]\n path = work.inc\n`)
+  await writeFile(join(home, '.gitconfig'), `[includeIf "gitdir:${home}/company/"]\n path = company.inc\n`)
   await writeFile(
-    join(home, 'work.inc'),
+    join(home, 'company.inc'),
     '[url "https://mirror.corp.test/"]\n insteadOf = https://public.test/\n',
   )
   await mkdir(join(home, '.ssh'))
