@@ -154,7 +154,8 @@ export type Glimpse = z.infer<typeof glimpseSchema>
 
 const landingPathSchema = z.object(placedPath)
 const skippedPathSchema = z.object({ ...namedPath, why: z.string() })
-const madeCommitSchema = z.object({ root: z.string(), branch: z.string(), oid: z.string() })
+export const madeCommitSchema = z.object({ root: z.string(), branch: z.string(), oid: z.string() })
+export type MadeCommit = z.infer<typeof madeCommitSchema>
 export const applyResultSchema = z.object({
   id: dispatchIdSchema,
   state: changesetStateSchema,

@@ -66,7 +66,10 @@ test("a commit holds the reviewed change alone, woven into the branch's own line
     'M\ta\nA\td\nD\td/f\nD\te\nA\te/in\nM\tw',
   )
   expect(await gitIn(root, 'cat-file', 'blob', 'side:w')).toBe('1\n2\n3')
-  await bench.changesets.undo(id, 'anna')
+  const short = commit!.oid.slice(0, 12)
+  expect((await bench.changesets.undo(id, 'anna')).notes).toEqual([
+    expect.stringMatching(`the commit ${short} stays on side: .* revert ${short}`),
+  ])
   await bench.changesets.apply(id, to('main', { hooks: true }), 'anna')
   expect(await gitIn(root, 'diff', '-U0', 'main~1', 'main', '--', 'a')).toMatch(/@@\n-2\n\+two$/)
   expect(await gitIn(root, 'status', '--porcelain')).toBe('M a\nA  r')

@@ -71,7 +71,7 @@ export async function applyChangeset(
     id: record.id,
     state: outcome,
     applied: filesOf(plan.landed),
-    skipped: [...plan.skipped],
+    skipped: [...plan.skipped, ...keptOf(plan.landed)],
     ...merged,
   }
   return { result, landed: plan.landed }
@@ -93,10 +93,17 @@ function landsCommitsAlone({ state }: ChangesetRecord, { manifest, files }: View
   )
 }
 
+/** Said yes to, and yet not landed, as the user chose. */
+export function keptOf(landed: readonly Landed[]): ApplyResult['skipped'] {
+  return landed
+    .filter(({ target, kept }) => target.file !== null && kept === true)
+    .map(({ target }) => ({ ...namedPath(target.entry.path), why: 'you kept your own' }))
+}
+
 /** What landed as a reviewer knows it: folders and former names come along unnamed. */
 export function filesOf(landed: readonly Landed[]): ApplyResult['applied'] {
   return landed
-    .filter(({ target }) => target.file !== null)
+    .filter(({ target, kept }) => target.file !== null && kept !== true)
     .map(({ target }) => ({ root: target.entry.root, ...namedPath(target.entry.path) }))
 }
 

@@ -16,7 +16,7 @@ import type { Layout } from '../base/paths.ts'
 import type { ThroughHolder } from '../base/throughHolder.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { findUserLinks, type UserLinks } from './aliases.ts'
-import { applyChangeset, filesOf } from './apply.ts'
+import { applyChangeset, filesOf, keptOf } from './apply.ts'
 import { forgetApplying, keepApplying, listApplying } from './applying.ts'
 import { writeBases } from './bases.ts'
 import { captureWorkspace, type CaptureOptions } from './capture.ts'
@@ -169,7 +169,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       })),
       merged: [...plan.merged],
       lands: filesOf(plan.landed),
-      skipped: [...plan.skipped],
+      skipped: [...plan.skipped, ...keptOf(plan.landed)],
     }
   }
 

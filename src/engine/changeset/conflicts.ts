@@ -147,9 +147,16 @@ export async function settle(
   if (wanted.kind !== base.kind)
     return conflict(`the agent made it a ${wanted.kind}, you changed it`, ['mine', 'theirs'])
   const merged = await mergeFiles(null)
-  return merged === null
-    ? conflict('you changed the same lines meanwhile', await textChoices())
-    : step(merged, true)
+  return merged === null ? contradiction(await textChoices()) : step(merged, true)
+
+  function contradiction(choices: Conflict['choices']): Outcome {
+    if (modesOf(base, now, wanted) === null) return conflict('you changed its mode meanwhile', choices)
+    const isText = choices.includes('edit')
+    const why = isText
+      ? 'you changed the same lines meanwhile'
+      : 'you changed it meanwhile, and it is no text'
+    return conflict(why, choices)
+  }
 
   function settleFolder(): Outcome {
     if (now !== null && now.kind !== 'directory') {
@@ -228,6 +235,13 @@ export async function settle(
 
 function isFolder(side: Side | null, orNothing: boolean): boolean {
   return side === null ? orNothing : side.kind === 'directory'
+}
+
+/** Null where both sides changed a file's mode, each in a way of its own. */
+function modesOf(base: Side | null, mine: Side | null, theirs: Side | null): number | null {
+  return mine?.kind === 'file' && theirs?.kind === 'file'
+    ? mergeModes(base?.kind === 'file' ? base.mode : null, mine.mode, theirs.mode)
+    : 0
 }
 
 function mergeModes(base: number | null, mine: number, theirs: number): number | null {

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { changesetStateSchema } from '../../shared/changeset.ts'
+import { changesetStateSchema, madeCommitSchema, type MadeCommit } from '../../shared/changeset.ts'
 import { dispatchIdSchema } from '../../shared/ids.ts'
 import { replaceFile, syncFolder, unlessMissing, type Disk } from './disk.ts'
 import { manifestSchema } from './manifest.ts'
@@ -35,6 +35,8 @@ export const journalSchema = z.object({
   why: z.string(),
   /** Roots in which a mode says nothing. */
   modeless: z.array(z.string()).optional(),
+  /** Commits that were made of it for the user; an undo leaves them alone and says so. */
+  commits: z.array(madeCommitSchema).optional(),
   /** The path it stopped at, being neither old nor new: nothing goes on before a person has settled it. */
   stopped: z.object({ root: z.string(), path: z.string(), path_b64: z.string().optional() }).optional(),
 })
@@ -82,6 +84,13 @@ export class Journals {
 
   readDone(transaction: string): Promise<Journal> {
     return this.read(`${transaction}.done`)
+  }
+
+  /** What followed the files once they were there. */
+  async noteCommits(transaction: string, commits: MadeCommit[]): Promise<void> {
+    const done = `${transaction}.done`
+    const journal = { ...(await this.read(done)), commits }
+    await replaceFile(this.#disk, this.#path(done), JSON.stringify(journal))
   }
 
   /** Nothing is left to do; undo may still read it. */

@@ -15,6 +15,7 @@ import {
   type ChangedItem,
   type PathChange,
 } from './commitTree.ts'
+import { Journals } from './journal.ts'
 import type { Manifest } from './manifest.ts'
 import { BlobReader } from './objects.ts'
 import { planTakeOver, type CommitPlan, type Made, type RootPlace } from './ownCommits.ts'
@@ -195,10 +196,21 @@ export async function landCommit(
     }
   }
   const [commit] = made
+  if (commit !== undefined) await noteCommits(context, record, made)
   return {
     ...result,
     ...(commit === undefined ? {} : { commit }),
     ...(made.length > 1 ? { commits: made } : {}),
     ...(notes.length === 0 ? {} : { notes }),
   }
+}
+
+async function noteCommits(
+  { layout, records, disk }: ApplyContext,
+  { id, repoId }: ChangesetRecord,
+  made: Made[],
+) {
+  const last = records.applies(id).findLast(({ kind }) => kind === 'apply')
+  if (last !== undefined)
+    await new Journals(layout.changeset(repoId, id), disk).noteCommits(last.transaction, made)
 }

@@ -1,4 +1,4 @@
-import type { ApplyResult } from '../../shared/changeset.ts'
+import type { ApplyResult, MadeCommit } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import type { Base } from './bases.ts'
@@ -66,7 +66,14 @@ export async function undoChangeset(
         [entry, ...(from === null ? [] : [from])].find((each) => touched.has(entryKey(each))) ?? [],
     )
     .map(({ root, path }) => ({ root, ...namedPath(path) }))
-  return { id: record.id, state: 'review', applied, skipped: [] }
+  const notes = (done.commits ?? []).map(staysBehind)
+  return { id: record.id, state: 'review', applied, skipped: [], ...(notes.length === 0 ? {} : { notes }) }
+}
+
+/** A branch is the user's, and others may have built on it. */
+function staysBehind({ root, branch, oid }: MadeCommit): string {
+  const short = oid.slice(0, 12)
+  return `the files are as they were; the commit ${short} stays on ${branch}: \`git -C ${root} revert ${short}\` takes it back there`
 }
 
 /** The way back, provided that everything still is as the apply left it. */

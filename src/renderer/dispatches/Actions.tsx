@@ -74,7 +74,7 @@ export function Actions({ row, changeset, worktree, commits, inGit }: ActionsPro
       setStopped(at)
       return at !== null
     },
-    onDone: ({ applied, waits_for: waits }) => {
+    onDone: ({ applied, notes = [], waits_for: waits }) => {
       if (waits !== undefined)
         return showToast({
           tone: 'plain',
@@ -84,6 +84,7 @@ export function Actions({ row, changeset, worktree, commits, inGit }: ActionsPro
       showToast({
         tone: 'good',
         title: `Undone. ${applied.length} ${applied.length === 1 ? 'file is' : 'files are'} as before.`,
+        ...(notes.length === 0 ? {} : { detail: notes.join(' ') }),
       })
     },
   })
