@@ -155,3 +155,15 @@ export async function pack(dir: string, name: string, files: Record<string, stri
   } else await execute('tar', ['-czf', out, ...Object.keys(files)], { cwd: folder })
   return readFile(out)
 }
+
+/** Skips a test whose program this machine does not have, and says so. */
+export const has = async (program: string, skip: (note: string) => void) => {
+  if (program !== process.execPath && (await findProgram(program)) === null)
+    skip(`no ${program} on this machine`)
+}
+
+/** Where rustup keeps its toolchains, which a private home hides. */
+export const rustHomes = (): Record<string, string> => {
+  const home = process.env['HOME'] ?? '/root'
+  return { RUSTUP_HOME: process.env['RUSTUP_HOME'] ?? join(home, '.rustup') }
+}
