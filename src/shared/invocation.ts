@@ -120,6 +120,8 @@ export const agentCommitSchema = z.object({
   author: z.string(),
   date: z.string(),
   subject: z.string(),
+  /** Left behind on a HEAD that was detached, on a branch that is gone or by an amend; kept all the same. */
+  on_no_branch: z.boolean().optional(),
 })
 export type AgentCommit = z.infer<typeof agentCommitSchema>
 

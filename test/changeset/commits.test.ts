@@ -261,3 +261,39 @@ test('commits in a repository below the root land in that repository, and alone 
   )
   expect(landed).toBe('alone')
 })
+
+test('commits that the agent left on no branch, in a stash or on a detached HEAD are kept and told', async () => {
+  await using bench = await Bench.make()
+  await bench.user(
+    `${setUp}; echo a > a; git add .; git commit -qm first; git commit -qm second --allow-empty; git tag old HEAD~1`,
+  )
+  const commit = (name: string) => `echo ${name} > ${name}; git add .; git commit -qm ${name}`
+  const { id } = await bench.dispatch(`${asAgent}
+    git switch -q --detach; ${commit('lost')}; git switch -q main; git switch -qc gone; ${commit('deleted')}
+    git switch -q main; git branch -qD gone; echo b > a; git stash -q; git checkout -q old; git switch -q main
+    echo '[[[' >> .git/config`)
+  const { commits = [], files } = await bench.changesets.get(id)
+  expect(files).toEqual([])
+  const gitDir = bench.layout.objects((await bench.workspace()).repoId)
+  const env = { GIT_ALTERNATE_OBJECT_DIRECTORIES: join(bench.root, '.git/objects') }
+  const subject = async (oid: string) =>
+    (await run('git', ['--git-dir', gitDir, 'log', '-1', '--format=%s', oid], { env })).stdout
+      .toString()
+      .trim()
+  const told = await Promise.all(commits.map(async ({ ref, oid }) => [ref.split('/')[0], await subject(oid)]))
+  expect(told.toSorted()).toEqual([
+    ['left', 'deleted'],
+    ['left', 'lost'],
+    ['refs', expect.stringContaining('WIP on main')],
+  ])
+  const { id: looked } = await bench.dispatch('git checkout -q old; git switch -q main')
+  expect(bench.store.changesets.find(looked)).toBeNull()
+  const damaged = await bench.dispatch(
+    `${asAgent}; ${commit('x')}; rm x .git/objects/$(git rev-parse HEAD^{tree} | sed 's|^..|&/|')`,
+  )
+  expect((await bench.changesets.get(damaged.id)).dropped).toContainEqual({
+    root: bench.root,
+    path: '.git/refs/heads/main',
+    why: 'its commits are incomplete and were not imported',
+  })
+})

@@ -105,7 +105,7 @@ test('the control: the same attacks do change a repository that the agent may wr
   }
 })
 
-test('commits come out of a repository in which the agent planted everything it could', async () => {
+test('commits come out of a repository in which the agent planted everything it could and broke the rest', async () => {
   const plant = Object.entries(attacks)
     .filter(([name]) =>
       [
@@ -120,9 +120,12 @@ test('commits come out of a repository in which the agent planted everything it 
     .map(([, script]) => script)
     .join('; ')
   const { id, before, after } = await startAndRun(
-    `echo two > a.txt; git commit -qam "Honest work"; ${plant}; git config core.alternateRefsCommand "touch ${canary()}"; git config uploadpack.packObjectsHook "touch ${canary()}"`,
+    `git switch -q --detach; echo two > a.txt; git commit -qam "Honest work"; ${plant}; git config core.alternateRefsCommand "touch ${canary()}"; git config uploadpack.packObjectsHook "touch ${canary()}"; echo '[[[' >> $GIT/config`,
   )
   expect(after).toBe(before)
+  // On no branch, and git inside answers nothing any more.
+  const { commits: told } = await bench.client.call('changeset.get', { id })
+  expect(told?.map(({ ref }) => ref)).toEqual(['HEAD'])
   const { commits } = await bench.client.call('agent.get', { id })
   expect(commits.map(({ subject }) => subject)).toEqual(['Honest work'])
   const { text } = await bench.client.call('agent.commit', { id, commit: commits[0]!.commit })

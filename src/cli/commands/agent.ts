@@ -97,8 +97,11 @@ async function show(id: string, options: Json & { commit?: string }) {
     if (meta.outcome !== null) fields.push(['outcome', meta.outcome])
     if (meta.archive !== null) fields.push(['archive', showAll(meta.archive)])
   }
-  for (const { commit, subject } of entry.commits)
-    fields.push(['commit', `${commit.slice(0, 12)} ${showAll(subject)}`])
+  for (const { commit, subject, on_no_branch: isLeft } of entry.commits)
+    fields.push([
+      'commit',
+      `${commit.slice(0, 12)} ${showAll(subject)}${isLeft === true ? ' (on no branch)' : ''}`,
+    ])
   print(renderFields(fields))
 }
 

@@ -84,17 +84,21 @@ export function renderChangeset(changeset: Changeset): string {
   return [...parts, ...renderConcerns(changeset)].join('\n')
 }
 
+type Tip = NonNullable<Changeset['commits']>[number]
+
 /** What a reviewer should know besides: who is asked, where an apply stopped, what changed again, who else is at it. */
 function renderConcerns({ id, escalated, stopped, overlaps, files, commits }: Changeset): string[] {
   const lines: string[] = []
-  for (const { ref, oid, folder, submodule } of commits ?? []) {
-    const where = [folder, submodule]
-      .map((each) => (each === undefined ? '' : ` in ${showAll(each)}`))
-      .join('')
-    lines.push(
-      `the agent made commits: ${showAll(ref.replace('refs/heads/', ''))}${where} is at ${oid.slice(0, 12)}`,
-    )
+  const whereOf = ({ folder, submodule }: Tip) =>
+    [folder, submodule].map((each) => (each === undefined ? '' : ` in ${showAll(each)}`)).join('')
+  const isLeft = ({ ref }: Tip) => ref.startsWith('left/')
+  for (const tip of (commits ?? []).filter((each) => !isLeft(each))) {
+    const name = tip.ref === 'HEAD' ? 'a detached HEAD' : showAll(tip.ref.replace(/^refs\/(heads\/)?/, ''))
+    lines.push(`the agent made commits: ${name}${whereOf(tip)} is at ${tip.oid.slice(0, 12)}`)
   }
+  const left = (commits ?? []).filter(isLeft).map((tip) => `${tip.oid.slice(0, 12)}${whereOf(tip)}`)
+  if (left.length > 0)
+    lines.push(`the agent left commits on no branch, and they are kept: ${left.join(', ')}`)
   if (escalated != null) lines.push(paint('red', `a person is asked to look: ${showAll(escalated)}`))
   if (stopped != null)
     lines.push(`  settle it: orangery changeset settle ${id} mine|theirs --path ${showAll(stopped.path)}`)

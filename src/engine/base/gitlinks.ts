@@ -19,9 +19,13 @@ export async function movedSubmodules(
 }
 const gitlink = '160000'
 
-/** Which commit of a submodule a project uses is for its user to say. */
-export function submoduleStays(to: string | null): string {
-  return to === null
-    ? "the agent's commits remove this submodule; it stays as it is until you do so yourself"
-    : `the agent's commits point this submodule at ${to.slice(0, 12)}; it stays where it is until you move it: git checkout there, then git add`
+/** Which commit of a submodule a project uses is for its user to say: nobody has reviewed what is in another one. */
+export function submoduleStays(to: string | null, how: 'committed' | 'staged' = 'committed'): string {
+  const who = how === 'staged' ? 'the agent staged' : "the agent's commits"
+  if (to === null) {
+    const what = how === 'staged' ? `${who} the removal of` : `${who} remove`
+    return `${what} this submodule; it stays as it is until you do so yourself: git rm`
+  }
+  const what = how === 'staged' ? `${who} this submodule at` : `${who} point this submodule at`
+  return `${what} ${to.slice(0, 12)}; it stays where it is until you move it: git checkout there, then git add`
 }

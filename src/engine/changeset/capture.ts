@@ -39,11 +39,22 @@ export type CaptureOptions = {
   /** The sign of the last look: where nothing differs from it there is nothing to do. */
   readonly lastSign?: string | undefined
 }
+export type Captured = {
+  readonly revision: string
+  readonly files: number
+  readonly insertions: number
+  readonly deletions: number
+  /** What the agent committed; known at the end of its turn. */
+  readonly commits?: Manifest['commits']
+}
+
 export type WorkspaceCapture = {
   readonly manifest: Manifest
   readonly bases: Bases
   /** Names what was seen; null where it cannot be relied on. */
   readonly sign: string | null
+  /** False: something the agent committed is only in its own layer. */
+  readonly isWhole: boolean
   readonly writtenMs: (entry: { root: string; path: string }) => number
 }
 type Dropped = Manifest['dropped'][number]
@@ -111,12 +122,14 @@ export async function captureWorkspace(
     dropped,
     commits: [],
   }
+  let isWhole = true
   if (options.final) {
-    const { commits, problems } = await captureCommits(workspace, gitDir, disk, scans.flatMap(nestedIn))
-    manifest.commits.push(...commits)
-    manifest.dropped.push(...problems)
+    const history = await captureCommits(workspace, gitDir, disk, scans.flatMap(nestedIn))
+    manifest.commits.push(...history.commits)
+    manifest.dropped.push(...history.problems)
+    isWhole = history.isWhole
   }
-  return { manifest, bases, sign, writtenMs: (entry) => writtenMs(bases, entry) }
+  return { manifest, bases, sign, isWhole, writtenMs: (entry) => writtenMs(bases, entry) }
 }
 
 /**

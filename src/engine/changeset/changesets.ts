@@ -19,7 +19,7 @@ import { findUserLinks, type UserLinks } from './aliases.ts'
 import { applyChangeset, filesOf, keptOf } from './apply.ts'
 import { forgetApplying, keepApplying, listApplying } from './applying.ts'
 import { writeBases } from './bases.ts'
-import { captureWorkspace, type CaptureOptions } from './capture.ts'
+import { captureWorkspace, type Captured, type CaptureOptions } from './capture.ts'
 import { homesOf } from './classifyEntries.ts'
 import { conflictTexts, findConflict, type EditableTexts } from './conflictTexts.ts'
 import { carryToNewNames, renewPlaces } from './carryDecisions.ts'
@@ -52,12 +52,6 @@ export type ChangesetsOptions = {
   readonly protectedPaths?: (roots: readonly string[]) => Promise<readonly string[]>
   /** For the fault suite. */
   readonly disk?: Disk
-}
-export type Captured = {
-  readonly revision: string
-  readonly files: number
-  readonly insertions: number
-  readonly deletions: number
 }
 type Ended = { id: DispatchId; state: ChangesetState }
 
@@ -216,7 +210,8 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       return found
     }
     const known = records.find(id)
-    const isEmpty = manifest.entries.length === 0 && manifest.commits.length === 0
+    // Commits that could not be read are somebody's work, and a person has to hear of it.
+    const isEmpty = manifest.entries.length === 0 && manifest.commits.length === 0 && captured.isWhole
     if (isEmpty && records.applies(id).length === 0) {
       // Everything was put back: there is nothing to review and nothing to lose.
       if (final) {
@@ -256,7 +251,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     const lastOfTurns = new Map(records.captures(id).map((each) => [each.turn, each.revision]))
     await saved.keepOnly(new Set([revision, ...lastOfTurns.values(), ...records.reviewedRevisions(id)]))
     if (final) records.transition(id, ['active'], 'review', 'agent', 'the agent ended')
-    return remember(counts)
+    return remember({ ...counts, commits: manifest.commits })
   }
 
   return {

@@ -6,30 +6,25 @@ import { git, tryGit } from '../base/git.ts'
 import { movedSubmodules, submoduleStays } from '../base/gitlinks.ts'
 import { withoutMarkers } from '../base/markers.ts'
 import type { Workspace } from '../base/workspace.ts'
-import { fromBytes, fromText, joinPath, type BytePath } from './bytePath.ts'
-import { contentOf } from './content.ts'
+import {
+  changedTips,
+  leftCommits,
+  leftPrefix,
+  linkedFolder,
+  readBytes,
+  type AgentRepository,
+} from './agentRefs.ts'
+import { fromBytes, fromText, joinPath } from './bytePath.ts'
 import { unlessMissing, type Disk } from './disk.ts'
 import type { Manifest } from './manifest.ts'
 import { PackWriter, type ObjectType } from './packWriter.ts'
 import { sidesOf } from './scan.ts'
+import { stagedSubmodules } from './stagedLinks.ts'
 import { Tree } from './tree.ts'
 
 type Commit = Manifest['commits'][number]
 /** A folder below a root with a repository of its own. */
 export type Nested = { readonly root: string; readonly folder: string }
-type Repository = {
-  readonly root: string
-  /** Where below the root it lies; absent for the root's own. */
-  readonly folder?: string
-  /** Path of a submodule's repository below `modules`, or of a linked worktree's below `.git`; absent for the repository itself. */
-  readonly submodule?: string
-  readonly agentGit: string
-  /** What it started from. */
-  readonly realGit: string
-  /** The user's own, which gets its commits when they land. */
-  readonly landsIn: string
-}
-
 const inflated = promisify(inflate)
 const largestLoose = 128 * 1024 * 1024
 const largestPack = 2 * 1024 ** 3
@@ -39,8 +34,8 @@ const deepestSubmodule = 8
 const mostNested = 500
 
 /** The repositories of a workspace that the agent may have committed to, ours and its side by side. */
-async function repositoriesOf(workspace: Workspace, nested: readonly Nested[]): Promise<Repository[]> {
-  const found: Repository[] = []
+async function repositoriesOf(workspace: Workspace, nested: readonly Nested[]): Promise<AgentRepository[]> {
+  const found: AgentRepository[] = []
   const common = workspace.roots.find((root) => root.role === 'git')?.path
   for (const root of workspace.roots) {
     const { result, base } = sidesOf(root)
@@ -62,9 +57,9 @@ async function repositoriesOf(workspace: Workspace, nested: readonly Nested[]): 
 }
 
 /** A repository, and those of its submodules. */
-async function repositoriesAt(root: string, agentGit: string, realGit: string): Promise<Repository[]> {
+async function repositoriesAt(root: string, agentGit: string, realGit: string): Promise<AgentRepository[]> {
   const [theirs, ours] = [join(agentGit, 'modules'), join(realGit, 'modules')]
-  const found: Repository[] = [{ root, agentGit, realGit, landsIn: realGit }]
+  const found: AgentRepository[] = [{ root, agentGit, realGit, landsIn: realGit }]
   if (await isFolder(theirs)) found.push(...(await submodulesIn(root, theirs, ours, ours)))
   return [...found, ...(await submodulesOfLinked(root, agentGit, realGit))]
 }
@@ -76,8 +71,12 @@ async function isFolderIn(root: string, path: string): Promise<boolean> {
 }
 
 /** A linked worktree of the user keeps the repositories of its submodules in its own part of the common folder. */
-async function submodulesOfLinked(root: string, agentGit: string, realGit: string): Promise<Repository[]> {
-  const found: Repository[] = []
+async function submodulesOfLinked(
+  root: string,
+  agentGit: string,
+  realGit: string,
+): Promise<AgentRepository[]> {
+  const found: AgentRepository[] = []
   const [theirs, ours] = [join(agentGit, linkedFolder), join(realGit, linkedFolder)]
   for (const name of (await isFolder(theirs)) ? await readdir(theirs) : []) {
     const [agent, real] = [join(theirs, name, 'modules'), join(ours, name, 'modules')]
@@ -88,7 +87,6 @@ async function submodulesOfLinked(root: string, agentGit: string, realGit: strin
   }
   return found
 }
-const linkedFolder = 'worktrees'
 
 /** Submodules' repositories that are on both sides. Looked up step by step: a link in between would lead elsewhere. */
 async function submodulesIn(
@@ -97,8 +95,8 @@ async function submodulesIn(
   real: string,
   user: string,
   above = '',
-): Promise<Repository[]> {
-  const found: Repository[] = []
+): Promise<AgentRepository[]> {
+  const found: AgentRepository[] = []
   if (above.split('/').length > deepestSubmodule) return found
   for (const name of await readdir(agent).catch(() => [])) {
     if (found.length >= mostSubmodules) break
@@ -121,7 +119,7 @@ const isFolder = (path: string) =>
 
 /**
  * Brings the commits an agent made into our own repository. Nothing of its repository is run or believed: no
- * configuration, hook, index or alternate is read. Loose objects are unpacked here and named anew by their
+ * configuration, hook or alternate is read, and of its index only where submodules point. Loose objects are unpacked here and named anew by their
  * content, packs go through `index-pack` as from a hostile remote, and tips count only if all they need is there.
  */
 export async function captureCommits(
@@ -129,114 +127,85 @@ export async function captureCommits(
   gitDir: string,
   disk: Disk,
   nested: readonly Nested[],
-): Promise<{ commits: Commit[]; problems: { root: string; path: string; why: string }[] }> {
-  const commits: Commit[] = []
-  const problems: { root: string; path: string; why: string }[] = []
+): Promise<History> {
+  const history: History = { commits: [], problems: [], isWhole: true }
+  const miss = (root: string, path: string, why: string) => {
+    history.problems.push({ root, path, why })
+    history.isWhole = false
+  }
   for (const { root, folder } of nested.slice(mostNested))
-    problems.push({
-      root,
-      path: `${folder}/.git`,
-      why: 'too many repositories: its commits were not imported',
-    })
+    miss(root, `${folder}/.git`, 'too many repositories: its commits were not imported')
+  const checkouts = workspace.roots.flatMap((each) => [each.path, sidesOf(each).base])
   for (const repository of await repositoriesOf(workspace, nested.slice(0, mostNested))) {
-    const { tips, foreign } = await changedTips(repository, disk)
-    for (const ref of foreign)
-      problems.push({
-        root: repository.root,
-        path: `${gitPath(repository)}/${ref}`,
-        why: 'its commits are named by SHA-256 and were not imported',
-      })
-    if (tips.length === 0) continue
+    const { root } = repository
+    const place = gitPath(repository)
+    const moved = new Map<string, string | null>()
     try {
-      const env = { GIT_ALTERNATE_OBJECT_DIRECTORIES: join(repository.realGit, 'objects') }
-      await takeObjects(repository, gitDir, disk, env)
-      for (const tip of tips) {
-        const not = tip.base === null ? [] : [`^${tip.base}`]
-        const walk = await tryGit(['rev-list', '--objects', '--quiet', tip.oid, ...not, '--'], {
-          gitDir,
-          env,
-        })
-        const isCommit = await tryGit(['cat-file', '-e', `${tip.oid}^{commit}`], { gitDir, env })
-        if (walk.code === 0 && isCommit.code === 0) {
-          const known = tip.base === null ? [] : [tip.base]
-          const oid = (await withoutMarkers([tip.oid], known, { gitDir, env })).get(tip.oid) ?? tip.oid
-          commits.push({ ...tip, oid })
-          for (const [path, to] of await movedSubmodules(tip.base, oid, { gitDir, env }))
-            problems.push({ root: tip.root, path, why: submoduleStays(to) })
-        } else
-          problems.push({
-            root: tip.root,
-            path: `${gitPath(repository)}/${tip.ref}`,
-            why: 'its commits are incomplete and were not imported',
-          })
+      const found = await changedTips(repository, checkouts, disk)
+      for (const ref of found.foreign)
+        miss(root, `${place}/${ref}`, 'its commits are named by SHA-256 and were not imported')
+      if (found.tips.length > 0 || found.passed.length > 0) {
+        const env = { GIT_ALTERNATE_OBJECT_DIRECTORIES: join(repository.realGit, 'objects') }
+        await takeObjects(repository, gitDir, disk, env)
+        const left = await leftCommits(found, repository, { gitDir, env })
+        if (left.more > 0)
+          miss(root, place, `${left.more} more commits are on no branch and were not imported`)
+        for (const tip of [...found.tips, ...left.tips]) {
+          const oid = await wholeCommit(tip, { gitDir, env })
+          if (oid === null) {
+            miss(root, `${place}/${tip.ref}`, 'its commits are incomplete and were not imported')
+            continue
+          }
+          const isLeft = tip.ref.startsWith(leftPrefix)
+          history.commits.push({ ...tip, oid, ...(isLeft ? { ref: `${leftPrefix}${oid}` } : {}) })
+          const isBranch = tip.head === true || tip.ref.startsWith('refs/heads/')
+          const points = isBranch ? await movedSubmodules(tip.base, oid, { gitDir, env }) : []
+          for (const [path, to] of points) {
+            moved.set(path, to)
+            history.problems.push({ root, path, why: submoduleStays(to) })
+          }
+        }
       }
+      for (const [path, to] of await stagedSubmodules(repository, checkouts, disk))
+        if (moved.get(path) !== to) history.problems.push({ root, path, why: submoduleStays(to, 'staged') })
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error)
-      const path = gitPath(repository)
-      problems.push({ root: repository.root, path, why: `its commits could not be imported: ${why}` })
+      miss(root, place, `its commits could not be imported: ${why}`)
     }
   }
-  return { commits, problems }
+  return history
 }
 
-function gitPath({ folder, submodule }: Repository): string {
+/** What came out of an agent's repositories, and what a person must know of it. */
+type History = {
+  readonly commits: Commit[]
+  readonly problems: { root: string; path: string; why: string }[]
+  /** False: something the agent committed is only in its own layer. */
+  isWhole: boolean
+}
+
+/** The commit a tip stands on, without our markers; null where something of it is missing. */
+async function wholeCommit(
+  tip: Commit,
+  where: { readonly gitDir: string; readonly env: Record<string, string> },
+): Promise<string | null> {
+  const not = tip.base === null ? [] : [`^${tip.base}`]
+  const walk = await tryGit(['rev-list', '--objects', '--quiet', tip.oid, ...not, '--'], where)
+  const peeled = await tryGit(['rev-parse', '--verify', '-q', `${tip.oid}^{commit}`], where)
+  if (walk.code !== 0 || peeled.code !== 0) return null
+  const oid = peeled.stdout.toString().trim()
+  const known = tip.base === null ? [] : [tip.base]
+  return (await withoutMarkers([oid], known, where)).get(oid) ?? oid
+}
+
+function gitPath({ folder, submodule }: AgentRepository): string {
   const own = folder === undefined ? '.git' : `${folder}/.git`
   if (submodule === undefined) return own
   return submodule.startsWith(`${linkedFolder}/`) ? `${own}/${submodule}` : `${own}/modules/${submodule}`
 }
 
-/** Branches (and a detached HEAD) that point elsewhere than in the user's repository. */
-async function changedTips(
-  { root, folder, submodule, agentGit, realGit }: Repository,
-  disk: Disk,
-): Promise<{ tips: Commit[]; foreign: string[] }> {
-  await using tree = new Tree(agentGit, disk)
-  const tips = new Map<string, string>()
-  for (const line of ((await readSmall(tree, fromText('packed-refs'))) ?? '').split('\n')) {
-    const match = /^([0-9a-f]{40,64}) (refs\/heads\/.+)$/.exec(line)
-    if (match?.[1] !== undefined && match[2] !== undefined) tips.set(match[2], match[1])
-  }
-  for (const path of await filesBelow(tree, fromText('refs/heads'), 6)) {
-    const value = (await readSmall(tree, path))?.trim() ?? ''
-    if (isOid.test(value)) tips.set(path, value)
-  }
-  const head = (await readSmall(tree, fromText('HEAD')))?.trim() ?? ''
-  if (isOid.test(head)) tips.set('HEAD', head)
-  // The layer of the agent has it only if it switched branches.
-  await using real = new Tree(realGit, disk)
-  const checkedOut = head === '' ? ((await readSmall(real, fromText('HEAD')))?.trim() ?? '') : head
-  const changed: Commit[] = []
-  const foreign: string[] = []
-  for (const [ref, oid] of tips) {
-    const isSafe = ref === 'HEAD' || (await tryGit(['check-ref-format', ref])).code === 0
-    if (!isSafe || !/^[\x21-\x7e]+$/.test(ref)) continue
-    const known = await tryGit(['rev-parse', '--verify', '--quiet', '--end-of-options', ref], {
-      gitDir: realGit,
-    })
-    const base = known.code === 0 ? known.stdout.toString().trim() : await headOf(realGit)
-    if (base !== oid && oid.length > 40) foreign.push(ref)
-    else if (base !== oid)
-      changed.push({
-        root,
-        ref,
-        oid,
-        base,
-        ...(folder === undefined ? {} : { folder }),
-        ...(submodule === undefined ? {} : { submodule }),
-        ...(ref === 'HEAD' || checkedOut === `ref: ${ref}` ? { head: true } : {}),
-      })
-  }
-  return { tips: changed, foreign }
-}
-const isOid = /^([0-9a-f]{40}|[0-9a-f]{64})$/
-
-async function headOf(realGit: string): Promise<string | null> {
-  const head = await tryGit(['rev-parse', '--verify', '--quiet', 'HEAD'], { gitDir: realGit })
-  return head.code === 0 ? head.stdout.toString().trim() : null
-}
-
 async function takeObjects(
-  repository: Repository,
+  repository: AgentRepository,
   gitDir: string,
   disk: Disk,
   env: Record<string, string>,
@@ -275,27 +244,6 @@ async function takeObjects(
       input: pack,
     })
   }
-}
-
-async function readSmall(tree: Tree, path: BytePath): Promise<string | null> {
-  return (await readBytes(tree, path, 4 * 1024 * 1024))?.toString('latin1') ?? null
-}
-async function readBytes(tree: Tree, path: BytePath, limit: number): Promise<Buffer | null> {
-  const stat = await tree.lstat(path)
-  if (stat === null || !stat.isFile() || stat.size > limit) return null
-  const chunks: Buffer[] = []
-  for await (const chunk of contentOf(tree, path)) chunks.push(chunk)
-  return Buffer.concat(chunks)
-}
-async function filesBelow(tree: Tree, path: BytePath, depth: number): Promise<BytePath[]> {
-  const found: BytePath[] = []
-  for (const name of (await unlessMissing(tree.list(path))) ?? []) {
-    const at = joinPath(path, fromBytes(name))
-    const stat = await tree.lstat(at)
-    if (stat?.isFile() === true) found.push(at)
-    else if (stat?.isDirectory() === true && depth > 0) found.push(...(await filesBelow(tree, at, depth - 1)))
-  }
-  return found
 }
 
 /** Hands the agent's commits over to the user's repository, under `refs/orangery/<id>/`, and nothing else with them. */

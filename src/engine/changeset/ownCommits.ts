@@ -69,7 +69,8 @@ export async function planTakeOver(
 /** Of each repository the branch that the agent ended on. */
 function lastCommits(manifest: Manifest): Commit[] {
   const own = manifest.commits.filter(
-    ({ folder, submodule }) => folder === undefined && submodule === undefined,
+    ({ ref, folder, submodule }) =>
+      (ref === 'HEAD' || ref.startsWith('refs/heads/')) && folder === undefined && submodule === undefined,
   )
   if (own.length === 0) throw refusal('no_commits', 'the agent made no commits')
   return [...Map.groupBy(own, ({ root }) => root).values()].map((commits) => {

@@ -2,8 +2,15 @@ import { mkdir, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SandboxRequest } from '../base/sandbox.ts'
 import type { Workspace } from '../base/workspace.ts'
+import type { Captured } from '../changeset/index.ts'
 import { planSandbox, startSandbox } from '../sandbox/index.ts'
-import { collectCommits, leftGitObjects, type CollectedRef, type InsideRunner } from '../workspace/index.ts'
+import {
+  adoptCommits,
+  collectCommits,
+  leftGitObjects,
+  type CollectedRef,
+  type InsideRunner,
+} from '../workspace/index.ts'
 import type { Parts } from './parts.ts'
 
 const timeLimitS = 120
@@ -102,17 +109,43 @@ export async function noteAgentCommits(
   parts: Parts,
   commonDir: string | null,
   workspace: Workspace,
+  /** What the review has of them, read without the agent's git. */
+  captured: NonNullable<Captured['commits']>,
   note: (text: string) => void,
 ): Promise<boolean> {
+  const say = (reason: unknown) => note(reason instanceof Error ? reason.message : String(reason))
+  const collected: CollectedRef[] = []
+  let refused: { readonly reason: unknown } | null = null
   try {
-    const collected = await collectAgentCommits(parts, commonDir, workspace)
-    if (collected.length > 0)
-      note(`commits of the agent are kept: ${collected.map(({ ref }) => ref).join(', ')}`)
-    if (collected.some(({ was }) => was !== undefined))
-      note('commits of the agent held a marker of Orangery; they were written anew without it')
-    return collected.length > 0
+    collected.push(...(await collectAgentCommits(parts, commonDir, workspace)))
   } catch (reason) {
-    note(reason instanceof Error ? reason.message : String(reason))
-    return true
+    refused = { reason }
   }
+  try {
+    const adopted = commonDir === null ? [] : await adopt(parts, commonDir, workspace, captured)
+    collected.push(...adopted)
+    // What its own git did not hand out was read without it.
+    if (adopted.length === 0 && refused !== null) say(refused.reason)
+  } catch (reason) {
+    say(reason)
+    refused = { reason }
+  }
+  if (collected.length > 0)
+    note(`commits of the agent are kept: ${collected.map(({ ref }) => ref).join(', ')}`)
+  if (collected.some(({ was }) => was !== undefined))
+    note('commits of the agent held a marker of Orangery; they were written anew without it')
+  return collected.length > 0 || refused !== null
+}
+
+function adopt(
+  { layout }: Parts,
+  commonDir: string,
+  { id, repoId }: Workspace,
+  captured: NonNullable<Captured['commits']>,
+): Promise<CollectedRef[]> {
+  const tips = captured.filter(
+    ({ root, folder, submodule }) =>
+      folder === undefined && submodule === undefined && [root, join(root, '.git')].includes(commonDir),
+  )
+  return adoptCommits({ layout, repoId, id, commonDir, from: layout.objects(repoId), tips })
 }

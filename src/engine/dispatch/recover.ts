@@ -163,7 +163,8 @@ async function captureInto(
     const capture = await parts.changesets.capture(workspace, { final: true })
     if (capture) append({ type: 'ChangesetCaptured', revision: capture.revision, files: capture.files })
     const meta = await readInvocationMeta(parts.layout, workspace.repoId, workspace.id)
-    await noteAgentCommits(parts, meta.common_dir, workspace, (text) => append({ type: 'Note', text }))
+    const note = (text: string) => append({ type: 'Note', text })
+    await noteAgentCommits(parts, meta.common_dir, workspace, capture?.commits ?? [], note)
     return error
   } catch (reason) {
     return notCaptured(error, reason)

@@ -1,5 +1,6 @@
 import type { BoundaryLevel } from '../../shared/boundary.ts'
 import type { EventBody } from '../../shared/events.ts'
+import type { Captured } from '../changeset/index.ts'
 import { ensurePrivateDir, syncDir } from '../base/files.ts'
 import type { RunningSandbox, SandboxEnd } from '../base/sandbox.ts'
 import type { Workspace } from '../base/workspace.ts'
@@ -343,10 +344,12 @@ async function finish(
   const { id, project } = job
   let error = outcome.error
   let changed = false
+  let commits: NonNullable<Captured['commits']> = []
   if (workspace !== undefined && workspace.strategy !== 'none') {
     try {
       const capture = await changesets.capture(workspace, { final: true })
       changed = capture !== null
+      commits = capture?.commits ?? []
       if (capture)
         log?.append({ type: 'ChangesetCaptured', revision: capture.revision, files: capture.files })
     } catch (reason) {
@@ -357,7 +360,7 @@ async function finish(
   }
   if (workspace !== undefined) {
     const note = (text: string) => log?.append({ type: 'Note', text })
-    if (await noteAgentCommits(parts, project.commonDir, workspace, note)) changed = true
+    if (await noteAgentCommits(parts, project.commonDir, workspace, commits, note)) changed = true
   }
   if (job.continues !== null) changesets.endTurn(job.continues, error ?? 'the agent ended')
   log?.append({ type: 'DispatchEnded', status: outcome.status, error })

@@ -2,9 +2,9 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
-import type { AgentCommit } from '../../shared/invocation.ts'
 import { git, tryGit } from '../base/git.ts'
 import { createRepoLock } from '../base/lock.ts'
+import type { InvocationMeta } from '../base/invocation.ts'
 import { withoutMarkers } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
 import type { RunResult } from '../base/process.ts'
@@ -108,6 +108,49 @@ export async function collectCommits(options: CollectOptions): Promise<Collected
   return collected
 }
 
+/**
+ * Takes in what the review has of an agent's commits and its own git did not hand out: a HEAD that was detached,
+ * commits on no branch, and everything where the agent broke its configuration. Checked object by object too.
+ */
+export async function adoptCommits(
+  options: Pick<CollectOptions, 'layout' | 'repoId' | 'id' | 'commonDir'> & {
+    /** The repository that has them, and what they are called in the agent's. */
+    readonly from: string
+    readonly tips: readonly { readonly ref: string; readonly oid: string }[]
+  },
+): Promise<CollectedRef[]> {
+  const { layout, repoId, id, commonDir, from } = options
+  const held = new Set((await listCollected(layout, repoId, id)).map(({ ref, commit }) => `${ref} ${commit}`))
+  const tips = options.tips
+    .map(({ ref, oid }) => ({ ref: `${collectedPrefix(id)}${ref.replace(/^refs\//, '')}`, commit: oid }))
+    .filter(({ ref, commit }) => isPlainRef(ref) && !held.has(`${ref} ${commit}`))
+  if (tips.length === 0) return []
+  const into = await openCommits(layout, repoId, commonDir)
+  const known = new Set((await allRefs(commonDir)).map(({ commit }) => commit))
+  const revisions = [...new Set(tips.map(({ commit }) => commit)), ...without(known)].join('\n')
+  const pack = await git(['pack-objects', '--revs', '--thin', '--stdout', '--quiet'], {
+    gitDir: from,
+    env: { GIT_ALTERNATE_OBJECT_DIRECTORIES: join(commonDir, 'objects') },
+    input: `${revisions}\n`,
+  })
+  await takePack(into, pack, defaultMaxBytes)
+  await using _lock = await createRepoLock(layout).acquire(`commits-${repoId}`)
+  for (const { ref, commit } of tips) {
+    await assertConnected(into, commit, known)
+    await git(['update-ref', ref, commit], { gitDir: into })
+  }
+  return tips
+}
+
+/** The commit an agent ended on: of a HEAD that is on no branch, or else of its own branch. */
+export function lastCommit(
+  collected: readonly CollectedRef[],
+  { invocation_id: id, sandbox_branch: branch }: Pick<InvocationMeta, 'invocation_id' | 'sandbox_branch'>,
+): CollectedRef | undefined {
+  const named = (name: string) => collected.find(({ ref }) => ref === `${collectedPrefix(id)}${name}`)
+  return named('HEAD') ?? named(`heads/${branch}`)
+}
+
 /** Whether an agent wrote refs or objects at all: an overlay of the repository shows it at a glance. */
 export async function leftGitObjects(workspace: Workspace, commonDir: string): Promise<boolean> {
   for (const { mount, path } of workspace.roots) {
@@ -180,7 +223,7 @@ async function assertConnected(into: string, commit: string, known: ReadonlySet<
   if (walked.code !== 0) throw refuse(`${commit} is not complete (${lastLine(walked.stderr)})`)
 }
 
-const without = (commits: Iterable<string>): string[] => [...commits].map((commit) => `^${commit}`)
+export const without = (commits: Iterable<string>): string[] => [...commits].map((commit) => `^${commit}`)
 
 function refuse(why: string): OrangeryError {
   return new OrangeryError('workspace.commits_refused', `commits of the agent: ${why}`, {
@@ -204,84 +247,6 @@ export async function listCollected(layout: Layout, repoId: RepoId, id: Dispatch
 export async function forgetCollected(layout: Layout, repoId: RepoId, id: DispatchId): Promise<void> {
   for (const { ref, commit } of await listCollected(layout, repoId, id))
     await tryGit(['update-ref', '-d', ref, commit], { gitDir: commitsDir(layout, repoId) })
-}
-
-/** The commits of an agent, oldest first: what a reviewer reads one by one. */
-export async function listCommits(
-  layout: Layout,
-  repoId: RepoId,
-  id: DispatchId,
-  base: string | null,
-): Promise<AgentCommit[]> {
-  const tips = (await listCollected(layout, repoId, id)).map(({ commit }) => commit)
-  if (tips.length === 0) return []
-  const format = ['%H', '%P', '%an <%ae>', '%aI', '%s'].join('%x00')
-  const text = await git(
-    [
-      'log',
-      '--reverse',
-      '--topo-order',
-      `--format=${format}%x01`,
-      '--end-of-options',
-      ...tips,
-      ...(base === null ? [] : [`^${base}`]),
-    ],
-    { gitDir: commitsDir(layout, repoId) },
-  )
-  return text
-    .toString()
-    .split('\u0001\n')
-    .filter((entry) => entry !== '')
-    .map((entry) => {
-      const [commit = '', parents = '', author = '', date = '', subject = ''] = entry.split('\0')
-      return { commit, parents: parents.split(' ').filter(Boolean), author, date, subject }
-    })
-}
-
-/** One commit as a patch. */
-export async function showCommit(
-  layout: Layout,
-  repoId: RepoId,
-  id: DispatchId,
-  commit: string,
-): Promise<string> {
-  const gitDir = commitsDir(layout, repoId)
-  const tips = (await listCollected(layout, repoId, id)).map((ref) => ref.commit)
-  const [found, ...others] = await commitsLike(gitDir, commit, tips)
-  if (found === undefined || others.length > 0) {
-    const why = found === undefined ? `${id} made no such commit` : `${id} made more than one that starts so`
-    throw new OrangeryError('workspace.no_commit', `commit ${commit}: ${why}`, { kind: 'not_found' })
-  }
-  const format = ['-p', '-M', '--root', '--no-ext-diff', '--no-textconv', '--no-commit-id', '--binary']
-  const patch = async (...what: string[]) =>
-    (await git(['diff-tree', ...format, ...what], { gitDir })).toString()
-  const parents = (await git(['rev-list', '--parents', '-n1', found], { gitDir }))
-    .toString()
-    .trim()
-    .split(' ')
-  if (parents.length <= 2) return patch(found)
-  // Git shows nothing of a merge by itself, and a merge can bring content that none of its parents has.
-  const texts: string[] = []
-  for (const parent of parents.slice(1))
-    texts.push(`Merge, compared with its parent ${parent}\n${await patch(parent, found)}`)
-  return texts.join('\n')
-}
-
-/** Which commits of an agent an id or the start of one stands for. */
-async function commitsLike(gitDir: string, start: string, tips: readonly string[]): Promise<string[]> {
-  if (!/^[0-9a-f]{4,64}$/.test(start) || tips.length === 0) return []
-  const listed = await tryGit(['rev-parse', `--disambiguate=${start}`], { gitDir })
-  const found: string[] = []
-  for (const object of listed.stdout.toString().split('\n').filter(Boolean))
-    if (await isReachable(gitDir, object, tips)) found.push(object)
-  return found
-}
-
-async function isReachable(gitDir: string, commit: string, tips: readonly string[]): Promise<boolean> {
-  for (const tip of tips) {
-    if ((await tryGit(['merge-base', '--is-ancestor', commit, tip], { gitDir })).code === 0) return true
-  }
-  return false
 }
 
 /** Copies the agent's commits into the user's repository under `refs/orangery/<id>/`, at a landing. */

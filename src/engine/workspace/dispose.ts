@@ -7,7 +7,7 @@ import { layout as layoutAt, type Layout } from '../base/paths.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { putAway, type PutAway } from './archive.ts'
 import { asideOf, deleteBranch, removeWorktree, snapshotCommit, treeHead } from './checkout.ts'
-import { publishCommits } from './commits.ts'
+import { lastCommit, publishCommits } from './commits.ts'
 import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
 import { removeTree } from './removeTree.ts'
 import { openRepository } from './repository.ts'
@@ -132,7 +132,7 @@ async function keepBranch(
   const tip = standing ?? (tree === null ? null : await treeHead(repository, tree))
   const collected = await publishCommits(layout, repoId, meta.invocation_id, meta.common_dir)
   const published = collected.flatMap(({ ref, commit, isNew }) => (isNew === true ? [{ ref, commit }] : []))
-  const own = collected.find(({ ref }) => ref.endsWith(`/heads/${meta.sandbox_branch}`))
+  const own = lastCommit(collected, meta)
   const isStanding = tip !== null && tree !== null
   const theirs = isStanding ? await snapshotCommit(repository, tree, tip) : tip
   const aside = isStanding ? await asideOf(repository, tree, tip) : {}

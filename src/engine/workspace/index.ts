@@ -19,14 +19,14 @@ export {
   type ClaimOptions,
 } from './claim.ts'
 export {
+  adoptCommits,
   collectCommits,
   leftGitObjects,
-  listCommits,
   publishCommits,
-  showCommit,
   type CollectedRef,
   type InsideRunner,
 } from './commits.ts'
+export { listCommits, showCommit } from './readCommits.ts'
 export { canClone } from './clone.ts'
 export { continueInvocation } from './continueInvocation.ts'
 export { disposeWorkspace, hasWork, type DisposeOptions } from './dispose.ts'

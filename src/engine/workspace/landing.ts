@@ -10,7 +10,7 @@ import { createRepoLock } from '../base/lock.ts'
 import { integrationMarker } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
 import { run } from '../base/process.ts'
-import { commitsDir, listCollected, publishCommits } from './commits.ts'
+import { commitsDir, lastCommit, listCollected, publishCommits } from './commits.ts'
 import { readInvocationMeta } from './invocation.ts'
 import { hasMarker, putBack } from './marker.ts'
 import { changedPaths, someOf } from './notes.ts'
@@ -105,9 +105,7 @@ async function splitBySubmodule(
 }
 
 async function stayingSubmodules(layout: Layout, repoId: RepoId, meta: InvocationMeta): Promise<string[]> {
-  const own = (await listCollected(layout, repoId, meta.invocation_id)).find(({ ref }) =>
-    ref.endsWith(`/heads/${meta.sandbox_branch}`),
-  )
+  const own = lastCommit(await listCollected(layout, repoId, meta.invocation_id), meta)
   if (own === undefined) return []
   const where = { gitDir: commitsDir(layout, repoId) }
   const moved = await movedSubmodules(meta.base_commit, own.commit, where)
@@ -270,7 +268,7 @@ function missingOrUnseen(error: NodeJS.ErrnoException): null | undefined {
   return error.code === 'ENOENT' || error.code === 'ENOTDIR' ? null : undefined
 }
 
-/** The agent's last commit on its sandbox branch, in the user's repository by now; null if it made none. */
+/** The agent's last commit, in the user's repository by now; null if it made none. */
 async function agentTip(
   layout: Layout,
   repoId: RepoId,
@@ -280,7 +278,7 @@ async function agentTip(
 ): Promise<string | null> {
   const { commonDir } = repository
   const published = await publishCommits(layout, repoId, meta.invocation_id, commonDir)
-  const own = published.find(({ ref }) => ref.endsWith(`/heads/${meta.sandbox_branch}`))
+  const own = lastCommit(published, meta)
   if (own === undefined) return null
   // Nothing was committed, or a landing that was cut off has merged it already.
   const isThere = await repository.try(['merge-base', '--is-ancestor', own.commit, head])

@@ -145,7 +145,7 @@ function Page({ row, requests, tab }: PageProps) {
             row={row}
             changeset={changeset.data}
             worktree={worktree}
-            commits={commits.length}
+            commits={commits.filter((each) => each.on_no_branch !== true).length}
             inGit={inGit}
           />
         </div>

@@ -1,0 +1,98 @@
+import { OrangeryError } from '../../shared/errors.ts'
+import type { DispatchId, RepoId } from '../../shared/ids.ts'
+import type { AgentCommit } from '../../shared/invocation.ts'
+import { git, tryGit } from '../base/git.ts'
+import type { Layout } from '../base/paths.ts'
+import { collectedPrefix, commitsDir, listCollected, without } from './commits.ts'
+
+/** The commits of an agent, oldest first: what a reviewer reads one by one. */
+export async function listCommits(
+  layout: Layout,
+  repoId: RepoId,
+  id: DispatchId,
+  base: string | null,
+): Promise<AgentCommit[]> {
+  const refs = await listCollected(layout, repoId, id)
+  const tips = refs.map(({ commit }) => commit)
+  if (tips.length === 0) return []
+  const left = refs.filter(({ ref }) => ref.startsWith(`${collectedPrefix(id)}left/`))
+  const onRefs = without(refs.filter((each) => !left.includes(each)).map(({ commit }) => commit))
+  const onNone =
+    left.length === 0
+      ? new Set<string>()
+      : await walk(layout, repoId, [...left.map(({ commit }) => commit), ...onRefs])
+  const format = ['%H', '%P', '%an <%ae>', '%aI', '%s'].join('%x00')
+  const text = await git(
+    [
+      'log',
+      '--reverse',
+      '--topo-order',
+      `--format=${format}%x01`,
+      '--end-of-options',
+      ...tips,
+      ...(base === null ? [] : [`^${base}`]),
+    ],
+    { gitDir: commitsDir(layout, repoId) },
+  )
+  return text
+    .toString()
+    .split('\u0001\n')
+    .filter((entry) => entry !== '')
+    .map((entry) => {
+      const [commit = '', parents = '', author = '', date = '', subject = ''] = entry.split('\0')
+      const found = { commit, parents: parents.split(' ').filter(Boolean), author, date, subject }
+      return onNone.has(commit) ? { ...found, on_no_branch: true } : found
+    })
+}
+
+async function walk(layout: Layout, repoId: RepoId, revisions: readonly string[]): Promise<Set<string>> {
+  const input = `${revisions.join('\n')}\n`
+  const listed = await git(['rev-list', '--stdin'], { gitDir: commitsDir(layout, repoId), input })
+  return new Set(listed.toString().split('\n').filter(Boolean))
+}
+
+/** One commit as a patch. */
+export async function showCommit(
+  layout: Layout,
+  repoId: RepoId,
+  id: DispatchId,
+  commit: string,
+): Promise<string> {
+  const gitDir = commitsDir(layout, repoId)
+  const tips = (await listCollected(layout, repoId, id)).map((ref) => ref.commit)
+  const [found, ...others] = await commitsLike(gitDir, commit, tips)
+  if (found === undefined || others.length > 0) {
+    const why = found === undefined ? `${id} made no such commit` : `${id} made more than one that starts so`
+    throw new OrangeryError('workspace.no_commit', `commit ${commit}: ${why}`, { kind: 'not_found' })
+  }
+  const format = ['-p', '-M', '--root', '--no-ext-diff', '--no-textconv', '--no-commit-id', '--binary']
+  const patch = async (...what: string[]) =>
+    (await git(['diff-tree', ...format, ...what], { gitDir })).toString()
+  const parents = (await git(['rev-list', '--parents', '-n1', found], { gitDir }))
+    .toString()
+    .trim()
+    .split(' ')
+  if (parents.length <= 2) return patch(found)
+  // Git shows nothing of a merge by itself, and a merge can bring content that none of its parents has.
+  const texts: string[] = []
+  for (const parent of parents.slice(1))
+    texts.push(`Merge, compared with its parent ${parent}\n${await patch(parent, found)}`)
+  return texts.join('\n')
+}
+
+/** Which commits of an agent an id or the start of one stands for. */
+async function commitsLike(gitDir: string, start: string, tips: readonly string[]): Promise<string[]> {
+  if (!/^[0-9a-f]{4,64}$/.test(start) || tips.length === 0) return []
+  const listed = await tryGit(['rev-parse', `--disambiguate=${start}`], { gitDir })
+  const found: string[] = []
+  for (const object of listed.stdout.toString().split('\n').filter(Boolean))
+    if (await isReachable(gitDir, object, tips)) found.push(object)
+  return found
+}
+
+async function isReachable(gitDir: string, commit: string, tips: readonly string[]): Promise<boolean> {
+  for (const tip of tips) {
+    if ((await tryGit(['merge-base', '--is-ancestor', commit, tip], { gitDir })).code === 0) return true
+  }
+  return false
+}
