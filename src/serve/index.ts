@@ -81,7 +81,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   const token = await door.renew()
   const hosts = new Set([`127.0.0.1:${port}`, `localhost:${port}`])
 
-  // A page of another site whose name was pointed at 127.0.0.1 sends its own name here. (escape: dns-rebinding)
+  // A page of another site whose name was pointed at 127.0.0.1 sends its own name here. (escape: serve-rebinding)
   const rightHost = (request: IncomingMessage) => hosts.has(request.headers.host ?? '')
   const ownOrigin = (request: IncomingMessage) =>
     request.headers.origin === `http://${request.headers.host ?? ''}`

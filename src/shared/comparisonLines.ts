@@ -1,6 +1,6 @@
 import type { ComparedField } from './compare.ts'
 
-/** Control characters would let a tool's name redraw the reader's terminal. (escape: terminal-injection) */
+/** Control characters would let a tool's name redraw the reader's terminal. (escape: printed-control-characters) */
 const tame = (text: string): string => text.replaceAll(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, '�')
 
 /** The same as plain text, for a terminal: `≠` marks a difference, `!` a violation. */

@@ -2,7 +2,7 @@ import { z } from 'zod'
 
 /**
  * Host patterns of contracts, configs and approvals: `example.com`, `example.com:443`, `*.example.org`.
- * A wildcard stands for one or more whole labels, never for part of one. (escape: notexample.com)
+ * A wildcard stands for one or more whole labels, never for part of one. (escape: egress-lookalike)
  */
 export type HostPattern = {
   /** Lower case, without the trailing dot; with a leading `*.` for a wildcard. */

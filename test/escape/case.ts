@@ -31,6 +31,8 @@ export type Stage = {
   readonly tried?: (() => Promise<boolean> | boolean) | undefined
   /** The oracle looks while the probe waits, not after its end. */
   readonly live?: boolean
+  /** How long the probe may take, where that is longer than usual. */
+  readonly patienceMs?: number
   readonly request?: Partial<SandboxRequest>
   /** How the probe is run with the guard removed; on the host itself unless said otherwise. */
   readonly control?: 'host' | 'sandbox'

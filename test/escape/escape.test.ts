@@ -1,9 +1,9 @@
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { readdir, readFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import { expect, test } from 'vitest'
+import { proofs } from './proofs.ts'
 import { canRunAs, patienceMs, judgeSuiteAs, type Who } from './runAs.ts'
 import { suite } from './suite.ts'
-import { elsewhere } from './table.ts'
 
 async function tableVerdict(id: string, who: Who): Promise<string | undefined> {
   const table = await readFile(join(import.meta.dirname, '../../docs/escape-table.md'), 'utf8')
@@ -37,8 +37,49 @@ test('the page names every case, and for each attack that others make a test the
       ![...rows].some((row) => row.startsWith(`|\`${id}\`|${attack}|`) && row.endsWith(`|${guard}|`)),
   )
   expect(stale.map(({ id }) => `${id}: write the page again with node test/escape/write.ts`)).toEqual([])
-  for (const { file, test: name } of elsewhere) {
-    expect(page, file).toContain(`\`${file}\``)
+  for (const { ids, file, test: name } of proofs) {
+    for (const id of ids) expect(page, id).toContain(`\`${id}\``)
     expect(await readFile(join(folder, file), 'utf8'), file).toContain(name)
   }
+})
+
+/** Of every file below a folder: the attacks that its comments name, or for documents the table of rules. */
+async function namedIn(folder: string, pattern: RegExp): Promise<ReadonlyMap<string, string>> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+  const files = entries.filter(({ name }) => /\.(?:tsx?|md)$/.test(name) && !name.endsWith('.test.ts'))
+  const found = new Map<string, string>()
+  for (const { parentPath, name } of files.filter((entry) => entry.isFile())) {
+    const text = await readFile(join(parentPath, name), 'utf8')
+    for (const [, ids = ''] of text.matchAll(pattern)) for (const id of ids.split(/, */)) found.set(id, name)
+  }
+  return found
+}
+
+test('every attack that a comment of the source or a document names has a case, or a test that makes it', async () => {
+  const known = new Set([...suite.map(({ id }) => id), ...proofs.flatMap(({ ids }) => ids)])
+  const top = join(import.meta.dirname, '../..')
+  const comment = /\(escape: ([^)]+)\)/g
+  const named = [
+    ...(await namedIn(join(top, 'src'), comment)),
+    ...(await namedIn(join(top, 'docs'), comment)),
+  ]
+  expect(named.length).toBeGreaterThan(50)
+  expect(named.flatMap(([id, file]) => (known.has(id) ? [] : [`${file}: ${id}`]))).toEqual([])
+  const rules = await readFile(join(top, 'docs/sandbox.md'), 'utf8')
+  const table = rules.slice(rules.indexOf('| rule '), rules.indexOf('## The boundary while it runs'))
+  const proved = table
+    .split('\n')
+    .slice(2)
+    .flatMap(
+      (line) =>
+        line
+          .split(' | ')
+          .at(-1)
+          ?.match(/[\w-]+(?=`)|\w+\.test/g) ?? [],
+    )
+  const tests = await Promise.all(
+    ['src/engine/sandbox', 'test/sandbox'].map((place) => readdir(join(top, place), { recursive: true })),
+  )
+  const files = new Set(tests.flat().map((name) => basename(name, '.ts')))
+  expect(proved.filter((id) => !known.has(id) && !files.has(id))).toEqual([])
 })

@@ -53,7 +53,7 @@ async function attempt(
   const running = await start()
   const state = { hasEnded: false }
   const ended = running.ended.then(() => (state.hasEnded = true))
-  const late = setTimeout(() => void running.kill(), patienceMs)
+  const late = setTimeout(() => void running.kill(), stage.patienceMs ?? patienceMs)
   let escaped = false
   if (stage.live) {
     while (!state.hasEnded && !(await exists(join(home, 'now')))) await pause(5)

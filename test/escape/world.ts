@@ -42,7 +42,7 @@ async function findProcesses(mark: string): Promise<readonly number[]> {
       const command = await readFile(`/proc/${name}/cmdline`, 'utf8').catch(() => '')
       const words = command.split('\0')
       // The chain around the agent carries its command line too, and is no part of the probe.
-      return words.includes(mark) && ['perl', 'su'].includes(words[0] ?? '') ? [Number(name)] : []
+      return words.includes(mark) && ['perl', 'su', 'sudo'].includes(words[0] ?? '') ? [Number(name)] : []
     }),
   )
   return found.flat()

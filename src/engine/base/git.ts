@@ -3,7 +3,7 @@ import { minimalEnv, run, type RunOptions, type RunResult } from './process.ts'
 
 /**
  * Our git calls never run the user's or the agent's hooks, filters, fsmonitor or configuration: `git status`
- * in a repository an agent wrote ran its fsmonitor, `git diff` its external diff. (escape: git-config-*)
+ * in a repository an agent wrote ran its fsmonitor, `git diff` its external diff. (escape: git-configuration)
  */
 const hardening = [
   'core.hooksPath=/dev/null',

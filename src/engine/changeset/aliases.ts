@@ -79,7 +79,7 @@ async function linksBeside(
 /**
  * The names under which a path can be reached besides its own, as far as they matter. What a protected name
  * points to is as good as protected: the agent could change `AGENTS.md` by way of the plain file behind it.
- * (escape: protected name behind a link)
+ * (escape: protected-name-behind-a-link)
  */
 export class Aliases {
   readonly #byEnd = new Map<string, Place[]>()

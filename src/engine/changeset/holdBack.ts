@@ -23,7 +23,7 @@ export type Ground = {
 /**
  * Looks at what will be on disk when exactly these changes land beside what the user has now, and takes out those
  * that would not stand there. A capture judges the agent's whole tree; of that a reviewer may take a part, and the
- * user's folders may have become links meanwhile. (escape: link through a swap that does not land)
+ * user's folders may have become links meanwhile. (escape: link-through-a-swap)
  */
 export class Prospect {
   readonly #ground: Ground

@@ -14,7 +14,7 @@ type Look = (name: string) => Promise<Found>
 /**
  * Git takes any folder for a repository that looks like one, whatever its name, and runs what its `config` says.
  * An agent that lands the parts of a bare one would run code with the user's next `git status` in it. Either
- * side counts, so that no choice among the changes completes one. (escape: nested bare repository)
+ * side counts, so that no choice among the changes completes one. (escape: nested-bare-repository)
  */
 async function isRepository(look: Look): Promise<boolean> {
   if (!(await look('HEAD')).any) return false

@@ -11,7 +11,7 @@ export type Pipe = { readonly read: number; readonly write: number }
 /**
  * Real pipes. Node's own `stdio: 'pipe'` is a socket pair, on which `echo > /dev/stdout` fails; and handing
  * the caller's descriptors in would let the agent open the file behind them anew through /proc/self/fd, for
- * writing. (escape: inherited-descriptors)
+ * writing. (escape: reopened-descriptor)
  */
 export async function makePipes(directory: string, count: number): Promise<Pipe[]> {
   return process.platform === 'linux' ? makeNameless(count) : makeNamed(directory, count)

@@ -15,7 +15,7 @@ export const wishFields = {
   wait_s: z.number().int().min(0).max(3600),
 }
 
-/** It is read by a person, in a terminal too. (escape: terminal-injection) */
+/** It is read by a person, in a terminal too. (escape: printed-control-characters) */
 export const plainReason = (text: string): string =>
   text.replaceAll(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, ' ').trim()
 

@@ -86,7 +86,7 @@ export function ownInterfaces(): readonly Interface[] {
 /**
  * Why an address that a name resolved to must not be dialled, or null. Looks through mapped and NAT64 forms
  * and knows this machine's own addresses and on-link networks, which may well be public ones.
- * (escape: dns-rebinding, metadata-address, mapped-address, own-interface)
+ * (escape: egress-rebinding, egress-metadata-address, egress-mapped-address, own-interface)
  */
 export function refusedAddress(address: string, own: readonly Interface[] = ownInterfaces()): string | null {
   const family = isIP(address)

@@ -309,7 +309,7 @@ export class Gate {
       return [dial.address]
     }
     const found = isIP(target.host) === 0 ? await this.#resolve(decision, via, deadline) : [target.host]
-    // What was checked is what is dialled: a second lookup could answer differently. (escape: dns-rebinding)
+    // What was checked is what is dialled: a second lookup could answer differently. (escape: egress-rebinding)
     const refusals = found.map((address) => {
       if (dial.kind !== 'network') return denied(address) ?? refusedAddress(address)
       return (

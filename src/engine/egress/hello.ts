@@ -70,7 +70,7 @@ function peekOddTls(bytes: Buffer): Peeked | null {
 
 /**
  * Everything a lenient server could take for a request must come out as one, or as broken: spaces and empty lines
- * before it, invented methods, odd bytes in the path, odd spaces, no version. (escape: host-header)
+ * before it, invented methods, odd bytes in the path, odd spaces, no version. (escape: egress-host-header)
  */
 function peekHttp(bytes: Buffer): Peeked {
   let start = 0

@@ -52,7 +52,7 @@ export type HttpOptions = {
 
 /**
  * HTTP is read and written anew by Node's own parser, request by request, so that what we decided on is what
- * the server gets: no smuggled second request, no other Host. (escape: host-header, request-smuggling)
+ * the server gets: no smuggled second request, no other Host. (escape: egress-host-header, request-smuggling)
  */
 export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
   const { credentials, authority, handshakeMs, answerMs, tell } = options

@@ -30,7 +30,7 @@ const blockedText = (why: string): Answer => ({ code: 'no such name', why })
 /**
  * Answers programs that ask for a name instead of using the proxy. A name that may be reached leads to an address
  * of the sandbox's own, where the relay listens; any other does not exist, and the attempt is on record. Nothing
- * is ever asked outside: a name can carry what it likes, and nobody hears it. (escape: dns-exfiltration)
+ * is ever asked outside: a name can carry what it likes, and nobody hears it. (escape: egress-name-lookup)
  */
 export class Lookups {
   readonly #options: LookupOptions

@@ -5,7 +5,7 @@ const hostPattern = /^[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*$/
 /**
  * One spelling for every name, or null for what is no host name at all. Rules and targets both go through
  * here, so that case, a trailing dot, IDN, full-width digits, octal or hexadecimal IPv4 and mapped IPv6 cannot
- * tell the matcher one thing and the resolver another. (escape: numeric-host, trailing-dot, idn-host)
+ * tell the matcher one thing and the resolver another. (escape: egress-numeric-host, egress-spelling)
  */
 export function normaliseHost(text: string): string | null {
   if (text.length === 0 || text.length > 255) return null

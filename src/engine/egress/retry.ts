@@ -12,7 +12,7 @@ const headLength = randomAt + again.length
 /**
  * Watches TLS whose first hello was found good: a server may ask for a second one, which can name another host, and front ends
  * heed the last. So nothing of a handshake passes before the server has spoken, and a second hello only with the first
- * one's name. (escape: domain-fronting)
+ * one's name. (escape: second-hello)
  */
 export class HelloWatch {
   #state: 'first' | 'unanswered' | 'again' | 'open' = 'first'

@@ -1,8 +1,10 @@
+import { readlinkSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Peer } from '../base/sandbox.ts'
+import { childrenOf, readProcess } from './chain.ts'
 import { makeGround, startOn, type Ground } from './fixture.ts'
 import { detectHost } from './host.ts'
 import { inodeIn } from './peers.ts'
@@ -24,10 +26,12 @@ async function listenAsBroker(path: string): Promise<AsyncDisposable & { readonl
   }
 }
 
+const withDescendants = (pid: number): readonly number[] => [pid, ...childrenOf(pid).flatMap(withDescendants)]
+
 const ask = (host: string, port: number) =>
   `node -e 'require("net").connect(${port}, "${host}").on("data", (d) => process.stdout.write(d)).on("error", (e) => console.log(e.code))'`
 
-test('a running sandbox reaches nothing, then an allowed host through the relay, then nothing again', async () => {
+test('a running sandbox reaches nothing, then an allowed host, then nothing again; the relay sees nothing of what the agent sees', async () => {
   await using ground = await makeGround()
   const host = await detectHost(ground.dataDir)
   const socket = join(ground.folder, 'broker.sock')
@@ -42,6 +46,10 @@ test('a running sandbox reaches nothing, then an allowed host through the relay,
   sandbox.release()
   await ground.waitForHome('state', 'first\n')
   await sandbox.startRelay(socket, [{ host: 'example.test', address: '127.64.1.2', ports: [443] }])
+  const relays = withDescendants(process.pid).filter((pid) => readProcess(pid, 'cmdline').includes(socket))
+  const viewOf = (pid: number) => readlinkSync(`/proc/${pid}/ns/mnt`)
+  expect([...new Set(relays.map(viewOf))]).toEqual([viewOf(process.pid)])
+  expect(withDescendants(sandbox.pid).map(viewOf).at(-1)).not.toBe(viewOf(process.pid))
   await ground.writeHome('go')
   await ground.waitForHome('state', 'second\n')
   await sandbox.stopRelay()

@@ -35,7 +35,7 @@ export type ViewStep =
   | { readonly kind: 'terminal'; readonly target: string }
 
 const megabyte = 1024 * 1024
-// tmpfs is memory of the host: unbounded it would be a way to exhaust it. (escape: tmp-fill, shm-fill)
+// tmpfs is memory of the host: unbounded it would be a way to exhaust it. (escape: fill-tmp, fill-dev-shm)
 const privateBytes = { tmp: 2048 * megabyte, run: 64 * megabyte, shm: 512 * megabyte }
 
 export function isInside(path: string, folder: string): boolean {

@@ -59,7 +59,7 @@ function rethrow(error: unknown, args: readonly string[]): never {
 }
 
 // Attributes of a tree an agent wrote choose which of the user's filter, merge and diff programs run, and on
-// what: each that the repository's own configuration names is switched off. (escape: git-filter)
+// what: each that the repository's own configuration names is switched off. (escape: git-drivers)
 async function tamedSettings(places: readonly GitOptions[]): Promise<string[]> {
   const drivers = new Set<string>()
   for (const place of places) {

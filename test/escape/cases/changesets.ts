@@ -1,7 +1,7 @@
 import { access, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { run } from '../../../src/engine/base/process.ts'
-import type { EscapeCase } from '../case.ts'
+import type { EscapeCase, Stage } from '../case.ts'
 import { asUser, captureOurWay, landCarelessly, landOurWay } from '../landing.ts'
 import type { World } from '../world.ts'
 
@@ -225,10 +225,21 @@ type Scan = {
   /** A careless scan: a shell line in the agent's layer that must end in time, with this word. */
   readonly careless: string
   readonly finds: (files: number) => boolean
+  readonly request?: Stage['request']
+  readonly controlRequest?: Stage['request']
 }
 
 /** Against whoever looks at what the agent left: does the look end, and does it see everything? */
-const scanning = ({ id, attack, guard, probe, careless, finds }: Scan): EscapeCase => ({
+const scanning = ({
+  id,
+  attack,
+  guard,
+  probe,
+  careless,
+  finds,
+  request,
+  controlRequest,
+}: Scan): EscapeCase => ({
   id,
   group: 'Changesets',
   attack,
@@ -240,6 +251,8 @@ const scanning = ({ id, attack, guard, probe, careless, finds }: Scan): EscapeCa
     return {
       probe: `${probe}; echo harmless >harmless`,
       control: 'sandbox',
+      ...(request === undefined ? {} : { request, patienceMs: 120_000 }),
+      ...(controlRequest === undefined ? {} : { controlRequest }),
       afterwards: async (guarded) => {
         if (guarded) sound = finds(await captureOurWay(world, workspace))
         else {
@@ -255,6 +268,9 @@ const scanning = ({ id, attack, guard, probe, careless, finds }: Scan): EscapeCa
     }
   },
 })
+
+// Once is enough: whoever runs it, the scanner is the same, and the disk takes its time.
+const many = process.getuid?.() === 0 ? 100_000 : 5000
 
 const scans: readonly EscapeCase[] = [
   scanning({
@@ -291,11 +307,15 @@ const scans: readonly EscapeCase[] = [
   }),
   scanning({
     id: 'scan-many',
-    attack: 'leaves 5,000 files for a scanner that takes its time for each',
+    attack:
+      'leaves 100,000 tiny files (5,000 run by an ordinary user) for a scanner that takes its time for each',
     guard: 'no program is started for each of them',
-    probe: `perl -e 'mkdir "many"; chdir "many"; for (1..5000) { open(F, ">", $_); print F $_ }'`,
+    probe: `perl -e 'mkdir "many"; chdir "many"; for (1..$ENV{MANY}) { open(F, ">", $_); print F $_ }'`,
+    // So many keep the careless one busy for long enough.
+    request: { env: { MANY: String(many) } },
+    controlRequest: { env: { MANY: '5000' } },
     careless: 'for each in many/*; do sha256sum "$each" >/dev/null; done',
-    finds: (files) => files === 5001,
+    finds: (files) => files === many + 1,
   }),
 ]
 

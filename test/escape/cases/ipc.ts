@@ -132,6 +132,24 @@ export const ipc: readonly EscapeCase[] = [
     {},
     realFiles,
   ),
+  {
+    id: 'late-socket-in-real-files',
+    group: 'Local IPC',
+    attack: 'connects to a socket that a program of the host makes among the real files while the agent runs',
+    guard: 'what comes later is not covered: neither seccomp nor Landlock can look at the path of a connect',
+    claim: 'not claimed',
+    stage: async (world) => {
+      const path = join(world.ground.root, 'late')
+      let came = () => false
+      return {
+        probe: connectTo(path),
+        control: 'sandbox',
+        request: realFiles(world),
+        attach: async () => void ({ came } = await listen(world, { path })),
+        escaped: () => came(),
+      }
+    },
+  },
   pathname(
     'socket-in-grant',
     'connects to a socket in a folder that was granted for reading',

@@ -10,6 +10,7 @@ import {
 import { run } from '../../../src/engine/base/process.ts'
 import type { EscapeCase } from '../case.ts'
 import { staying, stays } from '../staying.ts'
+import { setUid } from './setUid.ts'
 import type { World } from '../world.ts'
 
 const architecture = arch() as Architecture
@@ -326,25 +327,7 @@ settled $$ | script -qc 'perl inject.pl' /dev/null`,
       }
     },
   },
-  {
-    id: 'set-uid-program',
-    group: 'Kernel',
-    attack: 'runs a set-uid program of the host to become root',
-    guard: 'no new privileges; mounts do not honour set-uid',
-    claim: 'blocked',
-    only: 'ordinary user',
-    stage: async (world) => ({
-      probe: `su -c : root ${world.mark} </dev/zero & passwd </dev/zero & sleep $pause; (sleep 30 | su -s /bin/sh root -c : ${world.mark}) & sleep $pause`,
-      live: true,
-      escaped: async () => {
-        for (const pid of await world.processes()) {
-          const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
-          if (/^Name:\s*su$/m.test(status) && /^Uid:\s*\d+\s+0\s/m.test(status)) return true
-        }
-        return false
-      },
-    }),
-  },
+  ...setUid,
   ...(architecture === 'x64' ? [foreignCalls()] : []),
 ]
 

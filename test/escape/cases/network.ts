@@ -1,8 +1,10 @@
 import { createSocket } from 'node:dgram'
+import { readFile } from 'node:fs/promises'
 import { networkInterfaces } from 'node:os'
 import type { AddressInfo } from 'node:net'
 import type { EscapeCase } from '../case.ts'
-import { staying } from '../staying.ts'
+import { staying, stays } from '../staying.ts'
+import type { World } from '../world.ts'
 import { listen } from './ipc.ts'
 
 const own = 'a network namespace of its own, in which there is only its own loopback'
@@ -29,13 +31,16 @@ function tcp(id: string, attack: string, script: (port: number) => string, where
   }
 }
 
+/** Whoever has no capabilities of his own may have them in a namespace of his own. */
+const orInNamespace = (world: World, code: string, before = ':') =>
+  `unshare -Urn sh -c '${before}; exec perl -e "$0" ${world.mark}' '${code}; ${stays}' & settled $!; ${staying(world, code)}`
+
 function socketKind(
   id: string,
   attack: string,
-  code: string,
   kind: string,
   guard: string,
-  only?: 'root',
+  probe: (world: World) => string,
 ): EscapeCase {
   return {
     id,
@@ -43,15 +48,26 @@ function socketKind(
     attack,
     guard,
     claim: 'blocked',
-    ...(only === undefined ? {} : { only }),
     stage: async (world) => ({
-      probe: staying(world, code),
+      probe: probe(world),
       live: true,
       escaped: async () => (await world.descriptors()).includes(`socket ${kind}`),
       tried: async () => (await world.processes()).length > 0,
     }),
   }
 }
+
+/** Echo requests that came to this machine. */
+async function echoesHeard(): Promise<number> {
+  const [names = [], values = []] = (await readFile('/proc/net/snmp', 'utf8'))
+    .split('\n')
+    .filter((line) => line.startsWith('Icmp: '))
+    .map((line) => line.split(' '))
+  return Number(values[names.indexOf('InEchos')])
+}
+
+// Type 8, code 0, its checksum, number 1, sequence 1.
+const ping = `$e = pack("CCnnn", 8, 0, 0xf7fd, 1, 1); for (2, 3) { socket(S, 2, $_, 1) && send(S, $e, 0, pack_sockaddr_in(0, inet_aton("127.0.0.1"))) }`
 
 const address = hostAddress()
 
@@ -101,28 +117,48 @@ export const network: readonly EscapeCase[] = [
       }
     },
   },
+  {
+    id: 'ping',
+    group: 'Network',
+    attack: 'sends echo requests (ICMP tunnels)',
+    guard: own,
+    claim: 'blocked',
+    only: 'root',
+    stage: async () => {
+      const before = await echoesHeard()
+      return {
+        probe: `perl -e 'use Socket; ${ping}'; sleep 0.1`,
+        escaped: async () => (await echoesHeard()) > before,
+      }
+    },
+  },
+  socketKind(
+    'ping-socket',
+    'opens a socket for echo requests, as ping does, also in a namespace of its own that allows it',
+    'PING',
+    'its network lets no group have them, and nested user namespaces are refused',
+    (world) => orInNamespace(world, 'socket(S, 2, 2, 1)', 'echo 0 0 >/proc/sys/net/ipv4/ping_group_range'),
+  ),
   socketKind(
     'raw-socket',
-    'opens a raw socket (ICMP tunnels, spoofing)',
-    'socket(S, 2, 3, 1)',
+    'opens a raw socket (ICMP tunnels, spoofing), also in a namespace of its own',
     'RAW',
-    'no capabilities',
-    'root',
+    'no capabilities, and nested user namespaces are refused',
+    (world) => orInNamespace(world, 'socket(S, 2, 3, 1)'),
   ),
   socketKind(
     'packet-socket',
-    'opens a packet socket to listen on interfaces',
-    'socket(S, 17, 3, 768)',
+    'opens a packet socket to listen on interfaces, also in a namespace of its own',
     'PACKET',
     'seccomp allows unix, internet and netlink sockets only',
-    'root',
+    (world) => orInNamespace(world, 'socket(S, 17, 3, 768)'),
   ),
   socketKind(
     'vsock',
     'opens a vsock, which reaches the hypervisor past any network namespace',
-    'socket(S, 40, 1, 0)',
     'AF_VSOCK',
     'seccomp allows unix, internet and netlink sockets only',
+    (world) => staying(world, 'socket(S, 40, 1, 0)'),
   ),
   {
     id: 'own-loopback',

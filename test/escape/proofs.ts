@@ -1,0 +1,383 @@
+/**
+ * Attacks that need a host of their own, a whole dispatch or no sandbox at all, and the test that makes them. A
+ * comment in the source names an attack by such an id, or by that of a case of the suite: `(escape: id)`.
+ */
+export type Proof = {
+  readonly ids: readonly string[]
+  readonly attack: string
+  readonly file: string
+  /** Words of the test's name. */
+  readonly test: string
+}
+
+const proof = (ids: string, attack: string, file: string, test: string): Proof => ({
+  ids: ids.split(' '),
+  attack,
+  file,
+  test,
+})
+
+const sandbox = [
+  proof(
+    'outlive-kill',
+    'outlives a kill of the supervisor, the holder or bubblewrap',
+    'test/sandbox/kill.test.ts',
+    'leaves no process and no mount behind',
+  ),
+  proof(
+    'beyond-limits',
+    'ignores the time limit, fills the disk, takes memory and processes',
+    'test/sandbox/limits.test.ts',
+    'is told apart as memory',
+  ),
+  proof(
+    'trash-everything',
+    'trashes everything it sees, for the next run of the project',
+    'test/sandbox/programs.test.ts',
+    'leaves the next run of the project clean',
+  ),
+  proof(
+    'system-socket system-pipe',
+    'talks to a socket or pipe of the host below /opt or /usr, however it is called',
+    'src/engine/sandbox/sockets.test.ts',
+    'takes nothing from inside',
+  ),
+  proof(
+    'pipe-in-real-files',
+    'writes to a pipe of the host among the real files',
+    'src/engine/sandbox/sockets.test.ts',
+    'a pipe among the real files takes nothing from inside',
+  ),
+  proof(
+    'narrow-hidden-descriptor',
+    'keeps files writable by a mapping, a thread of its own or a message, when the boundary is narrowed',
+    'test/sandbox/boundary.test.ts',
+    'keeps nothing writable',
+  ),
+  proof(
+    'disk-mapped',
+    'fills the disk with a file that has neither a name nor a descriptor',
+    'src/engine/sandbox/disk.test.ts',
+    'holds for a file without a name',
+  ),
+  proof(
+    'readonly-direct-root',
+    'writes the real files although it may only read',
+    'test/boundary/boundary.test.ts',
+    'an agent that may only read writes nothing with changeset %s',
+  ),
+  proof(
+    'grant-data-dir',
+    "has its card grant Orangery's own folders, or the whole home",
+    'src/engine/sandbox/grants.test.ts',
+    'shows our folders or the whole home',
+  ),
+  proof(
+    'etc-replaced',
+    'waits until a secret of /etc is replaced by a new file',
+    'src/engine/sandbox/sandbox.test.ts',
+    'a secret of /etc that is replaced while an agent of root runs stays hidden',
+  ),
+  proof(
+    'relay-preload',
+    'has the relay load a library of its own, with the capabilities of the holder',
+    'src/engine/sandbox/network.test.ts',
+    'the relay sees nothing of what the agent sees',
+  ),
+  proof(
+    'tell-flood',
+    'fills its tables of descriptors to keep us busy',
+    'src/engine/sandbox/network.test.ts',
+    'an agent that fills its tables of descriptors keeps nobody waiting',
+  ),
+  proof(
+    'stderr-swap',
+    'has us write where it cannot, in the place of its stderr',
+    'src/engine/sandbox/network.test.ts',
+    'nothing is written to that it could not write to',
+  ),
+  proof(
+    'reopened-descriptor',
+    'opens what the caller gave it as output anew, to write elsewhere in it',
+    'src/engine/sandbox/descriptors.test.ts',
+    'there is no file of the host to be opened again',
+  ),
+  proof(
+    'output-flood',
+    'prints without end',
+    'src/engine/dispatch/output.test.ts',
+    'a flood is counted but does not fill the disk',
+  ),
+]
+
+const changesets = [
+  proof(
+    'apply-parent-swap',
+    'swaps a folder for a link while a changeset is applied',
+    'test/changeset/swap.test.ts',
+    'leads nothing out of the root',
+  ),
+  proof(
+    'apply-fault',
+    'kill -9, a full disk or a lost permission in the middle of an apply',
+    'test/changeset/faults.test.ts',
+    'leaves all old or all new',
+  ),
+  proof(
+    'two-applies',
+    'two applies at once',
+    'test/changeset/twoApplies.test.ts',
+    'of two applies at once one lands',
+  ),
+  proof(
+    'link-through-a-swap',
+    'has a link landed whose way leads out once a part of the changeset is left behind',
+    'test/changeset/heldBack.test.ts',
+    'a link that leaves the root because a swap on its way does not land stays out',
+  ),
+  proof(
+    'protected-name-behind-a-link',
+    'changes a protected file by the name that a link leads to',
+    'src/engine/changeset/aliases.test.ts',
+    'what a protected name of the user leads to through links does not land',
+  ),
+  proof(
+    'nested-bare-repository',
+    'leaves a bare repository under another name, whose configuration git would run',
+    'src/engine/changeset/slippedIn.test.ts',
+    'a bare repository under another name does not land',
+  ),
+  proof(
+    'git-drivers',
+    "chooses by attributes which of the user's filter, merge and diff programs run",
+    'src/engine/workspace/agentCommits.test.ts',
+    'no hook, filter or merge driver of the repository runs while something lands',
+  ),
+  proof(
+    'worktree-gitdir',
+    'comes as a checkout whose .git file names another repository of the user',
+    'test/workspace/attacks.test.ts',
+    'a hostile checkout cannot make another repository of the user visible',
+  ),
+  proof(
+    'borrowed-objects',
+    'comes as a checkout that borrows objects of another repository of the user',
+    'src/engine/workspace/restore.test.ts',
+    'objects that a repository borrows from elsewhere are named',
+  ),
+  proof(
+    'layer-link',
+    'puts a link in the place of a folder of its layer that we go into',
+    'test/workspace/attacks.test.ts',
+    'a link in the place of its worktrees leads the host nowhere',
+  ),
+]
+
+const egress = [
+  proof(
+    'other-channel',
+    "speaks through another sandbox's channel",
+    'test/egress/chain.test.ts',
+    "another sandbox's channel is out of reach",
+  ),
+  proof(
+    'connection-flood',
+    'opens ten thousand connections, half of them mute; reads slowly or never',
+    'test/egress/attacks.test.ts',
+    'leave the broker serving',
+  ),
+  proof(
+    'domain-fronting',
+    'names one host to the proxy and another in TLS or in the request',
+    'src/engine/egress/disguises.test.ts',
+    'TLS for another name than the tunnel is for is cut',
+  ),
+  proof(
+    'second-hello',
+    'names another host in a second hello that the server asks for',
+    'src/engine/egress/retry.test.ts',
+    'passes with the name of the first, in whatever pieces, and with no other',
+  ),
+  proof(
+    'request-smuggling',
+    'hides a second request behind the first',
+    'src/engine/egress/disguises.test.ts',
+    'a second request hidden behind the first never reaches the server',
+  ),
+  proof(
+    'egress-spelling',
+    'spells a host otherwise: case, dots at the end, other alphabets, digits',
+    'src/engine/egress/policy.test.ts',
+    'a normalised name is stable, plain and never matches more than itself',
+  ),
+  proof(
+    'dotted-label',
+    'asks for a name with a dot inside a label',
+    'src/engine/egress/lookups.test.ts',
+    'names that spell something else are no names',
+  ),
+  proof(
+    'own-interface',
+    "lets a name resolve to one of this machine's own public addresses",
+    'src/engine/egress/addresses.test.ts',
+    "this machine's own public addresses and their networks are refused",
+  ),
+  proof(
+    'secret-echo',
+    'asks the server to send back the request, with the secret that was put in',
+    'src/engine/egress/credentials.test.ts',
+    'a secret is put in for its own hosts only',
+  ),
+  proof(
+    'authority-reach',
+    'uses a stolen key of the authority for another host',
+    'src/engine/egress/intercept.test.ts',
+    "an authority's word counts for its own hosts only",
+  ),
+  proof(
+    'planted-config',
+    'plants a configuration above the folder in which a tool is asked for its registries',
+    'src/engine/egress/presets/presets.test.ts',
+    'a tool is asked where nobody else can put a configuration above it',
+  ),
+]
+
+const policy = [
+  proof(
+    'child-granted-host child-always-hosts',
+    'has a child granted a host that its parent cannot reach',
+    'src/engine/policy/ancestors.test.ts',
+    'nobody grants a running child a host that its parent cannot reach',
+  ),
+  proof(
+    'child-pinned-host',
+    'has a child reach the host that its parent is led elsewhere for',
+    'src/engine/policy/contract.test.ts',
+    'a host its parent is led elsewhere for leads the child there too',
+  ),
+  proof(
+    'child-root-dots child-root-link',
+    'spawns a child whose root leads out of its own by dots or a link',
+    'test/records/seed0.test.ts',
+    'a link or dots in a root lead no child out of what its parent has',
+  ),
+  proof(
+    'child-root-hidden',
+    'spawns a child that sees what is hidden from itself',
+    'src/engine/dispatch/childRights.test.ts',
+    'never sees what is hidden from it',
+  ),
+  proof(
+    'widen-through-child',
+    'gets through a child what it would have to ask for itself',
+    'src/engine/policy/boundaries.test.ts',
+    'no child gets through a saved approval what its parent would have to ask for',
+  ),
+  proof(
+    'taken-host-by-child',
+    'reaches a host that was taken from it through a child started later',
+    'src/engine/policy/taken.test.ts',
+    'from its children, too: those that run, those that start later',
+  ),
+  proof(
+    'undo-after-narrowing',
+    'has a change that failed bring back what a person took meanwhile',
+    'src/engine/policy/taken.test.ts',
+    'a take that fails is undone, with what was denied because of it; one that was overtaken stays',
+  ),
+  proof(
+    'host-for-files',
+    'uses a yes to a host as one to its files',
+    'src/engine/policy/escalation.test.ts',
+    'a yes to a host, saved or for the task, changes no files and opens no other host',
+  ),
+  proof(
+    'one-host-for-all',
+    'gets every host of the contract back by a yes to one',
+    'src/engine/policy/escalation.test.ts',
+    'after a narrowing a yes to one host opens that host',
+  ),
+  proof(
+    'host-below-maximum',
+    'has a host opened below a maximum of network',
+    'src/engine/policy/maximum.test.ts',
+    'below a maximum of network no host is opened',
+  ),
+  proof(
+    'printed-denial',
+    'prints what looks like a denial, to be widened for it',
+    'test/boundary/boundary.test.ts',
+    'what an agent prints is never taken for a denial',
+  ),
+  proof(
+    'selected-level-zero',
+    'has a repository of its own switch the sandbox off, or select level 0',
+    'src/engine/policy/config/config.test.ts',
+    'file that is not trusted widens nothing at all',
+  ),
+  proof(
+    'lifted-narrowing',
+    'takes away, empties or shadows the file that narrows it, on the real files',
+    'src/engine/policy/config/held.test.ts',
+    'what narrowed an agent on the real files at its start holds on',
+  ),
+  proof(
+    'trust-after-write',
+    'overwrites a config while it is saved, to be trusted with it',
+    'src/engine/policy/config/edit.test.ts',
+    'a file that an agent overwrites while an approval is saved or revoked is not trusted with it',
+  ),
+  proof(
+    'config-fifo',
+    'puts a fifo, a link, a folder or a huge file in the place of the config',
+    'src/engine/policy/config/config.test.ts',
+    'in place of the config are refused without blocking',
+  ),
+  proof(
+    'unreadable-config',
+    'spoils the config, so that nothing can be taken from it',
+    'test/boundary/boundary.test.ts',
+    'a running agent that is narrowed cannot write any more, be its config spoilt meanwhile',
+  ),
+  proof(
+    'config-by-changeset',
+    "changes the user's own config by a changeset",
+    'test/boundary/boundary.test.ts',
+    'paths the user protects, and our own config, need a decision of their own',
+  ),
+]
+
+const reader = [
+  proof(
+    'printed-control-characters',
+    'redraws the terminal of who reads its words',
+    'src/engine/door/door.test.ts',
+    'a reason cannot redraw the terminal of who reads it',
+  ),
+  proof(
+    'osc-52 osc-8',
+    'reads the clipboard through the window, or hides an address behind a text',
+    'e2e/hostile.spec.ts',
+    'names, content and output written to deceive are shown as what they are',
+  ),
+  proof(
+    'serve-rebinding',
+    'points a name of a web site at this machine, to speak to the browser host',
+    'src/serve/serve.test.ts',
+    'a name that was pointed at this machine is not answered',
+  ),
+  proof(
+    'serve-path-traversal',
+    'asks the browser host for a file outside the built window',
+    'src/serve/serve.test.ts',
+    'nothing outside the built window can be read',
+  ),
+  proof(
+    'runtime-dir-squatting',
+    'makes the folder of our sockets first, as another user',
+    'src/engine/base/runtime.test.ts',
+    'a folder that others may enter, or a link to one, is not taken',
+  ),
+]
+
+export const proofs: readonly Proof[] = [...sandbox, ...changesets, ...egress, ...policy, ...reader]
