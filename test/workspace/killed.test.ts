@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { Ground, gitText } from '../../src/engine/workspace/fixture.ts'
@@ -11,6 +12,7 @@ import {
   restoreArchived,
   startAgent,
 } from '../../src/engine/workspace/index.ts'
+import { restoreSteps } from '../../src/engine/workspace/reattach.ts'
 import { creationSteps } from '../../src/engine/workspace/startAgent.ts'
 import type { DispatchId } from '../../src/shared/ids.ts'
 
@@ -83,4 +85,30 @@ test('kill -9 in the middle of a discard loses nothing, and the next attempt fin
   expect(await gitText(repo, 'rev-parse', `refs/orangery/archive/${id}`)).toBe(meta.base_commit)
   await restoreArchived(ground.layout, id as DispatchId)
   expect(await gitText(meta.sandbox_path, 'status', '--porcelain')).toBe('')
+})
+
+test('kill -9 of a restore after any of its steps is finished by a second restore, and nothing is lost', async () => {
+  const meta = await startAgent({ layout: ground.layout, worktree: 'feature' })
+  const { invocation_id: id, sandbox_path: tree, sandbox_branch: branch } = meta
+  const mount = meta.roots[0]?.mount
+  const written = join(mount?.kind === 'overlay' ? mount.upper : '', 'new.txt')
+  await mkdir(join(written, '..'), { recursive: true })
+  await writeFile(written, 'work')
+  await gitText(tree, 'commit', '-q', '--allow-empty', '-m', 'Mine')
+  const tip = await gitText(repo, 'rev-parse', branch!)
+  for (const step of restoreSteps) {
+    await discardAgent(ground.layout, id)
+    await dieDuring(
+      `await workspace.restoreArchived(layout, '${id}', (done) => done === '${step}' ? die() : undefined)`,
+    )
+    await restoreArchived(ground.layout, id)
+    expect(await readFile(written, 'utf8'), step).toBe('work')
+    expect(await gitText(repo, 'rev-parse', branch!), step).toBe(tip)
+    expect(await gitText(tree, 'status', '--porcelain', '-b'), step).toBe(`## ${branch}`)
+    expect(
+      (await listAgents(ground.layout)).map((entry) => entry.id),
+      step,
+    ).toEqual([id])
+    expect(await findOrphans(ground.layout), step).toEqual([])
+  }
 })

@@ -62,7 +62,7 @@ export function registerDisk(program: Command): void {
     .command('disk')
     .summary('what each dispatch costs on disk')
     .description(
-      'Says what each dispatch costs on disk. Nothing is deleted by itself but logs past a size you set: terminal output before event logs, the oldest first, never of a dispatch that runs or waits for review.',
+      'Says what each dispatch costs on disk. What waits for review is there twice: as the workspace, where the agent may go on, and as captures, which nobody changes any more. Nothing is deleted by itself but logs past a size you set: terminal output before event logs, the oldest first, never of a dispatch that runs or waits for review.',
     )
     .option('--keep-logs <size>', 'keep logs up to this size together: 500MB, 2GB or all')
     .option('--json', 'print JSON')

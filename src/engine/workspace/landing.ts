@@ -12,7 +12,7 @@ import type { Layout } from '../base/paths.ts'
 import { run } from '../base/process.ts'
 import { commitsDir, lastCommit, listCollected, publishCommits } from './commits.ts'
 import { readInvocationMeta } from './invocation.ts'
-import { hasMarker, putBack } from './marker.ts'
+import { hasMarker, hideMarkers, putBack, shownNotes } from './marker.ts'
 import { changedPaths, someOf } from './notes.ts'
 import { openRepository, type Repository } from './repository.ts'
 import { resolveWorktree } from './scan.ts'
@@ -60,6 +60,8 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
   if (how === 'apply') return { ...place, commit: null, ...(staying.length === 0 ? {} : { notes: staying }) }
   const repository = await openRepository(worktree.common_dir, worktree.tree_path)
   await using _lock = await createRepoLock(layout).acquire(repoId)
+  await hideMarkers(repository.commonDir)
+  staying.push(...(await shownNotes(repository, worktree.tree_path, integrationMarker)))
   await assertOnBranch(repository, worktree.tree_path, worktree.branch)
   const head = await repository.git(['rev-parse', `refs/heads/${worktree.branch}^{commit}`])
   const { own, foreign } = await splitBySubmodule(

@@ -64,7 +64,9 @@ export async function hideMarkers(commonDir: string): Promise<void> {
     if (error.code === 'ENOENT') return ''
     throw error
   })
-  const present = new Set(text.split('\n'))
+  const lines = text.split('\n')
+  // The last line that matches counts: one that takes something back may have come after ours.
+  const present = new Set(lines.slice(lines.findLastIndex((line) => line.startsWith('!')) + 1))
   const missing = markers.map((marker) => `/${marker}`).filter((line) => !present.has(line))
   if (missing.length === 0) return
   const start = text === '' || text.endsWith('\n') ? text : `${text}\n`
@@ -82,16 +84,26 @@ export async function hideMarkers(commonDir: string): Promise<void> {
 export async function assertHidden(repository: Repository, tree: string, marker: string): Promise<void> {
   const seen = await repository.git(['status', '--porcelain', '-uall', '--', marker], { cwd: tree })
   if (seen === '') return
+  const because = await showing(repository, tree, marker)
+  throw new OrangeryError('workspace.marker_shown', `${marker}: git would show it${because}`, {
+    kind: 'input',
+    hint: `${hideAgain(marker)} The overlay strategy needs no marker.`,
+  })
+}
+
+/** The same of a tree that stands already, whose ignore file is its user's own to change: told, never changed. */
+export async function shownNotes(repository: Repository, tree: string, marker: string): Promise<string[]> {
+  const asked = await repository.try(['check-ignore', '-q', '--no-index', '--', marker], { cwd: tree })
+  if (asked.code !== 1 || !(await hasMarker(tree, marker))) return []
+  const because = await showing(repository, tree, marker)
+  return [`git shows ${join(tree, marker)}${because}. ${hideAgain(marker)}`]
+}
+
+const hideAgain = (marker: string): string => `Add the line "${marker}" after it, or narrow it.`
+
+/** Which line of which ignore file does it. */
+async function showing(repository: Repository, tree: string, marker: string): Promise<string> {
   const told = await repository.try(['check-ignore', '--no-index', '-v', '--', marker], { cwd: tree })
   const [, source, pattern] = /^(.*?:\d+):(.*)\t/.exec(told.stdout.toString()) ?? []
-  throw new OrangeryError(
-    'workspace.marker_shown',
-    source === undefined
-      ? `${marker}: git would show it`
-      : `${marker}: git would show it, because of the line ${pattern} (${source})`,
-    {
-      kind: 'input',
-      hint: `Add the line "${marker}" after it, or narrow it. The overlay strategy needs no marker.`,
-    },
-  )
+  return source === undefined ? '' : `, because of the line ${pattern} (${source})`
 }

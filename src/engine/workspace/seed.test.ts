@@ -1,4 +1,4 @@
-import { chmod, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { appendFile, chmod, mkdir, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import type { DispatchId } from '../../shared/ids.ts'
@@ -283,6 +283,17 @@ test('a tracked ignore file that would show a marker is refused, by its line, an
   })
   expect(await gitText(repo, 'for-each-ref')).toBe(refs)
   expect(await gitText(repo, 'worktree', 'list', '--porcelain')).not.toContain('other')
+})
+
+test('an ignore line by which the user shows himself a marker is told, and one in info/exclude is overruled again', async () => {
+  const exclude = join(repo, '.git/info/exclude')
+  await appendFile(exclude, '!.agency/*\n')
+  const shown = () => gitText(worktree.tree_path, 'status', '--porcelain', '-uall')
+  expect(await shown()).toContain('MARKER')
+  expect((await start()).notes.join()).not.toContain('git shows')
+  expect(await shown()).toBe('')
+  await writeFile(join(worktree.tree_path, '.gitignore'), '!.agency/*\n')
+  expect((await start()).notes.join()).toContain('because of the line !.agency/* (.gitignore:1)')
 })
 
 test('the lock is held from the first folder to the commit point and at no other time', async () => {

@@ -12,7 +12,7 @@ import { addWorktree, refuseTrackedMarkers } from './checkout.ts'
 import { borrowedNotes } from './borrowed.ts'
 import { includeFiles } from './includeFiles.ts'
 import { ensureInvocationDir, writeInvocationMeta } from './invocation.ts'
-import { assertHidden, hasMarker, hideMarkers, putBack, writeMarker } from './marker.ts'
+import { assertHidden, hasMarker, hideMarkers, putBack, shownNotes, writeMarker } from './marker.ts'
 import { submoduleNotes, uncommittedNotes } from './notes.ts'
 import { assertSandboxPath } from './pathSafety.ts'
 import { identifyProject } from './project.ts'
@@ -83,6 +83,7 @@ export async function startAgent(options: StartAgentOptions): Promise<Invocation
   rollback.add('sandbox folder', () => removeTree(layout.sandbox(repoId, id)))
   await step('sandbox_dir')
   await hideMarkers(repository.commonDir)
+  notes.push(...(await shownNotes(repository, worktree.tree_path, integrationMarker)))
   const branch = `agency/sandbox-${id}`
   await addWorktree(repository, { tree, branch, commit: baseCommit, start: worktree.branch, rollback })
   await step('worktree_add')
