@@ -79,6 +79,12 @@ const sandbox = [
     'a secret of /etc that is replaced while an agent of root runs stays hidden',
   ),
   proof(
+    'closed-while-waiting',
+    'reads a file of /etc, /opt or /usr/local that was closed to others while its sandbox stood ready',
+    'src/engine/sandbox/hide.test.ts',
+    'where a file was closed to others while somebody waited for a dispatch',
+  ),
+  proof(
     'relay-preload',
     'has the relay load a library of its own, with the capabilities of the holder',
     'src/engine/sandbox/network.test.ts',

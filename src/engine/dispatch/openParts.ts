@@ -3,7 +3,7 @@ import { layout } from '../base/paths.ts'
 import { ensureRuntimeDir, leaveRuntimeDir } from '../base/runtime.ts'
 import { createChangesets } from '../changeset/index.ts'
 import { loadConfig } from '../policy/index.ts'
-import { currentHost, detectHost, type HostFacts } from '../sandbox/index.ts'
+import { currentHost, detectHost, SecretWatch, type HostFacts } from '../sandbox/index.ts'
 import { openStore } from '../store/index.ts'
 import type { Parts } from './parts.ts'
 
@@ -27,6 +27,13 @@ export async function openParts(places: {
   const runtime = await ensureRuntimeDir(dataDir)
   const paths = layout(dataDir)
   let host: Promise<HostFacts> | undefined
+  let watch: SecretWatch | undefined
+  const lookAgain = async (known: Promise<HostFacts>) => {
+    using watched = watch
+    watch = undefined
+    const [facts, isChanged] = await Promise.all([known, watched?.isChanged() ?? false])
+    return currentHost(facts, dataDir, isChanged)
+  }
   return {
     layout: paths,
     configDir,
@@ -38,8 +45,13 @@ export async function openParts(places: {
       protectedPaths: (roots) => protectedPaths(configDir, roots),
     }),
     host: () => (host ??= detectHost(dataDir)),
-    hostNow: () => (host = (host ?? detectHost(dataDir)).then((facts) => currentHost(facts, dataDir))),
+    hostNow: () => (host = lookAgain(host ?? detectHost(dataDir))),
+    async watchHost() {
+      watch ??= new SecretWatch()
+      await watch.start(await (host ??= detectHost(dataDir)))
+    },
     async [Symbol.asyncDispose]() {
+      watch?.[Symbol.dispose]()
       await store.close()
       await leaveRuntimeDir(dataDir, runtime)
     },

@@ -18,4 +18,6 @@ export type Parts = {
   readonly host: () => Promise<HostFacts>
   /** The same, with what is to be hidden of it by now. */
   readonly hostNow: () => Promise<HostFacts>
+  /** Notes from now on what may have to be hidden by then: for who waits for a dispatch. */
+  readonly watchHost: () => Promise<void>
 }

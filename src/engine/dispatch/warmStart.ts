@@ -49,6 +49,7 @@ export class WarmStart implements AsyncDisposable {
     // More than once: only what has run some times is compiled.
     for (let round = 0; round < 3 && !this.#isTaken; round++) await rehearse(parts)
     this.#spare?.rehearse()
+    if (!this.#isTaken) await parts.watchHost()
   }
 
   take(size: Size): { readonly io: AgentIo } & Spares {

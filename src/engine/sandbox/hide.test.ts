@@ -6,6 +6,7 @@ import { makeGround, runIn, type Ground } from './fixture.ts'
 import { withHidden } from './hide.ts'
 import { currentHost, detectHost, type HostFacts } from './host.ts'
 import { planSandbox } from './plan.ts'
+import { SecretWatch } from './secretWatch.ts'
 
 let host: HostFacts
 beforeAll(async () => {
@@ -116,4 +117,34 @@ test('what is secret in /etc is looked for anew once a name there came or went, 
   const current = await currentHost(facts, ground.dataDir)
   expect(current.secretPaths).toEqual(expect.arrayContaining(current.etcLayer?.hidden.slice() ?? []))
   expect(current.etcFolders.map(({ path }) => path)).toContain('/etc')
+})
+
+test('a secret is looked for anew where a file was closed to others while somebody waited for a dispatch', async () => {
+  await using ground = await makeGround()
+  const { root } = ground
+  await writeFile(join(root, 'plain'), '')
+  await writeFile(join(root, 'closed'), '')
+  const facts = {
+    ...host,
+    uid: 0,
+    etcFolders: [{ path: root, changed: 0 }],
+    searchedAtMs: Date.now() + 60_000,
+    secretPaths: [{ kind: 'file' as const, path: join(root, 'closed') }],
+  }
+  using watch = new SecretWatch()
+  await watch.start(facts, [])
+  await writeFile(join(root, 'plain'), 'more')
+  await chmod(join(root, 'closed'), 0o600)
+  expect(await watch.isChanged()).toBe(false)
+  await chmod(join(root, 'plain'), 0o600)
+  await expect.poll(() => watch.isChanged()).toBe(true)
+  // What came between the search and the watch.
+  using late = new SecretWatch()
+  await late.start({ ...facts, searchedAtMs: 0 }, [])
+  expect(await late.isChanged()).toBe(true)
+  // Names of software, where a folder says nothing to who asks for its time.
+  using software = new SecretWatch()
+  await software.start({ ...facts, etcFolders: [] }, [ground.home])
+  await mkdir(join(ground.home, 'new'))
+  await expect.poll(() => software.isChanged()).toBe(true)
 })

@@ -74,6 +74,7 @@ export type HostFacts = {
   readonly secretPaths: readonly SecretPath[]
   /** Where new ones would be, of /etc. */
   readonly etcFolders: Secrets['etcFolders']
+  readonly searchedAtMs: Secrets['searchedAtMs']
   /** Whether they could be looked for at all. */
   readonly secretSearch: Ability
   /** Covers those of /etc all at once; null where such a layer cannot be mounted. */
@@ -311,7 +312,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     detectEtcFiles(),
     detectSecrets(tools.find),
   ])
-  const { secretSearch, etcFolders } = secrets
+  const { secretSearch, etcFolders, searchedAtMs } = secrets
   const secretPaths = [...secrets.secretPaths, ...(await homeAmongSystem(system))]
   const fuseOverlay: Ability = overlay.ok
     ? { ok: false, why: 'not needed: the kernel overlay works', fix: '' }
@@ -345,6 +346,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     keyLists: detectKeyLists(),
     secretPaths,
     etcFolders,
+    searchedAtMs,
     secretSearch,
     etcLayer,
     systemLayers,
@@ -355,9 +357,9 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
  * The same host as it is now. Who waits for a dispatch has looked at it long before: what other users may not read
  * and came to /etc meanwhile is hidden too.
  */
-export async function currentHost(facts: HostFacts, dataDir: string): Promise<HostFacts> {
+export async function currentHost(facts: HostFacts, dataDir: string, isChanged = false): Promise<HostFacts> {
   const systemLayers = presentLayers(facts.systemLayers)
-  if (!isEtcChanged(facts)) {
+  if (!isChanged && !isEtcChanged(facts)) {
     return systemLayers === facts.systemLayers ? facts : { ...facts, systemLayers }
   }
   const [secrets, home, etcFiles] = await Promise.all([

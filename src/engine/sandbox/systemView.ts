@@ -78,8 +78,8 @@ export async function homeAmongSystem(
 }
 
 // Software may be there in any amount: what lies deeper, or is not found in time, is not hidden.
-const softwareFolders = ['/opt', '/usr/local']
-const softwareBounds = { depth: '6', timeoutMs: 3000 }
+export const softwareFolders: readonly string[] = ['/opt', '/usr/local']
+export const softwareBounds = { depth: '6', timeoutMs: 3000 }
 
 // What an ordinary user may not read of it, and what goes meanwhile.
 const usualComplaint = /^.*find: [‘'"].*[’'"]: (?:Permission denied|No such file or directory)$/gm
@@ -102,6 +102,8 @@ export type Secrets = {
   readonly secretPaths: readonly SecretPath[]
   readonly secretSearch: Ability
   readonly etcFolders: readonly EtcFolder[]
+  /** When the search began, in milliseconds. */
+  readonly searchedAtMs: number
 }
 
 /** Whether a name came to /etc, or went, since they were looked for. At once: an agent waits for this. */
@@ -114,12 +116,14 @@ export function isEtcChanged({ etcFolders }: Pick<Secrets, 'etcFolders'>): boole
 }
 
 export async function detectSecrets(find: string | null): Promise<Secrets> {
+  const searchedAtMs = Date.now()
   if (find === null) {
     const fix = 'sudo apt install findutils'
     return {
       secretPaths: [],
       secretSearch: { ok: false, why: 'find is not installed', fix },
       etcFolders: [],
+      searchedAtMs,
     }
   }
   const action = ['-readable', '-prune', '-printf', String.raw`%y%p\0`]
@@ -176,7 +180,7 @@ export async function detectSecrets(find: string | null): Promise<Secrets> {
       kind: line.startsWith('d') ? ('folder' as const) : ('file' as const),
       path: read(line.slice(1)),
     }))
-  return { secretPaths, secretSearch: judgeSearch(await etc), etcFolders }
+  return { secretPaths, secretSearch: judgeSearch(await etc), etcFolders, searchedAtMs }
 }
 
 const keyLists = ['/proc/keys', '/proc/key-users']
