@@ -235,6 +235,12 @@ const egress = [
     'a secret is put in for its own hosts only',
   ),
   proof(
+    'secret-file-in-view',
+    'reads the file of a secret that the broker holds, in a root, in /etc, by a link or a second name',
+    'src/engine/sandbox/unseen.test.ts',
+    'a file with a secret is refused wherever the agent would see it',
+  ),
+  proof(
     'authority-reach',
     'uses a stolen key of the authority for another host',
     'src/engine/egress/intercept.test.ts',

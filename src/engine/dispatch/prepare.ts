@@ -30,7 +30,13 @@ import {
   checkReachable,
   runChecks,
 } from '../preflight/index.ts'
-import { checkGrants, checkWritableFiles, describePlan, type HostFacts } from '../sandbox/index.ts'
+import {
+  checkGrants,
+  checkUnseen,
+  checkWritableFiles,
+  describePlan,
+  type HostFacts,
+} from '../sandbox/index.ts'
 import type { NewDispatch } from '../store/index.ts'
 import {
   canClone,
@@ -53,7 +59,7 @@ import { doorFolder } from './agentDoor.ts'
 import type { Job } from './job.ts'
 import { landingNotes } from './landings.ts'
 import type { Parts } from './parts.ts'
-import { readCredentials } from './credentials.ts'
+import { credentialFiles, readCredentials } from './credentials.ts'
 import { placeIn, placeOf, refuseOtherRoots } from './place.ts'
 import { presetChecks, withPresets } from './presets.ts'
 import { readProxies } from './proxies.ts'
@@ -120,7 +126,8 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
   const size = request.size ?? { columns: 120, rows: 40 }
   const entersInvocation = place.invocation !== null
   const { trusted } = place
-  const { grants, checks } = await readCredentials(config.sandboxCredentials, contract.outputs)
+  const env = cardEnvironment(card, process.env, request.env)
+  const { grants, checks } = await readCredentials(config.sandboxCredentials, contract, env)
   const { proxies, checks: proxyChecks } = readProxies(process.env, contract.outputs)
   const aboutConfig = configNotes(config)
   const missesGit = contract.level > 0 && contract.strategy !== 'worktree'
@@ -132,7 +139,7 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
     prompt: request.prompt ?? null,
     systemPrompt: request.system_prompt ?? null,
     contract,
-    env: cardEnvironment(card, process.env, request.env),
+    env,
     credentials: grants,
     proxies,
     size,
@@ -245,6 +252,7 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
       return [
         { ...available, detail: `${available.detail}; ${describeDriver(driver, contract.strategy)}` },
         ...(await checkGrants(trial)),
+        ...(await checkUnseen(trial, host, credentialFiles(job.config.sandboxCredentials))),
         ...(await checkWritableFiles(trial)),
       ]
     },

@@ -6,7 +6,8 @@ import { parseRule, ruleMatches, type Rule } from './policy.ts'
 export type Credential = {
   readonly hosts: readonly Rule[]
   readonly header: string
-  readonly value: string
+  /** Null where it could not be read: then nothing goes to its hosts that it belongs into. */
+  readonly value: string | null
   /** Plain HTTP from the sandbox goes out as TLS, so that the secret never travels in the clear. */
   readonly tls: boolean
   /** The user let us open the agent's own TLS to these hosts, to put the secret in there too. */
@@ -16,7 +17,7 @@ export type Credential = {
 export type CredentialGrant = {
   readonly hosts: readonly string[]
   readonly header: string
-  readonly value: string
+  readonly value: string | null
   readonly tls?: boolean
   readonly intercept?: boolean
 }

@@ -205,7 +205,11 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     if (secrets.length > 0 && request.method === 'TRACE')
       throw gate.deny(target, via, 'TRACE would show the secret of this host')
     const headers = passedOn(request.rawHeaders, ['expect', ...secrets.map(({ header }) => header)])
-    for (const { header, value } of secrets) headers.push(header, value)
+    for (const { header, value } of secrets) {
+      // Without it a request that is to be TLS would go out plain.
+      if (value === null) throw gate.deny(target, via, 'its secret could not be read when the agent started')
+      headers.push(header, value)
+    }
     return { target, via, path, headers, tls: opened || secrets.some(({ tls }) => tls) }
   }
 
