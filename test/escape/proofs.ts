@@ -300,13 +300,13 @@ const policy = [
   proof(
     'host-for-files',
     'uses a yes to a host as one to its files',
-    'src/engine/policy/escalation.test.ts',
+    'src/engine/policy/approvals.test.ts',
     'a yes to a host, saved or for the task, changes no files and opens no other host',
   ),
   proof(
     'one-host-for-all',
     'gets every host of the contract back by a yes to one',
-    'src/engine/policy/escalation.test.ts',
+    'src/engine/policy/approvals.test.ts',
     'after a narrowing a yes to one host opens that host',
   ),
   proof(
