@@ -111,6 +111,72 @@ libc.syscall(60 if platform.machine() == "x86_64" else 93, 0)`,
   })
 })
 
+describe('a file that is deleted but still open for reading', () => {
+  const holdDeleted = `import os, subprocess, time
+def sign(name): open("/home/agent/" + name, "w")
+def wait(name):
+  while not os.path.exists("/home/agent/" + name): time.sleep(0.01)
+def write(name):
+  try: open(name, "w").close(); print("written")
+  except OSError as error: print(error.strerror)
+def flags(): return [line.split()[5] for line in open("/proc/self/mountinfo") if line.split()[4] == os.getcwd()][0]
+def hold():
+  open("gone", "w").write("kept"); f = open("gone"); os.unlink("gone"); return f
+before = flags()
+`
+  // Whoever has one cannot be told from who writes by the kernel's answer, and is not in the way of anything.
+  test('keeps nothing writable, is read on, and nobody is ended, the agent holding it itself', async () => {
+    await using ground = await makeGround()
+    await writeFile(
+      join(ground.home, 'hold.py'),
+      `${holdDeleted}f = hold()
+child = subprocess.Popen(["sleep", "100"])
+sign("open"); wait("narrow")
+write("late"); print(f.read(), child.poll(), flags() == before.replace("rw", "ro"))
+sign("seen"); wait("wide")
+write("later"); print(flags() == before)
+child.kill()
+`,
+    )
+    const { sandbox, finish } = await startOn(
+      ground,
+      ground.request(['python3', '/home/agent/hold.py']),
+      host,
+    )
+    await using _ = sandbox
+    sandbox.release()
+    await ground.waitForHome('open')
+    expect((await sandbox.setFiles('ro')).note).toMatch(
+      /^python3 \(\d+\) with \S+\/gone, deleted but still open.*nobody had to be ended/,
+    )
+    await ground.writeHome('narrow')
+    await ground.waitForHome('seen')
+    expect((await sandbox.setFiles('rw')).note).toBeNull()
+    await ground.writeHome('wide')
+    const { stdout } = await finish()
+    expect(stdout).toBe('Read-only file system\nkept None True\nwritten\nTrue\n')
+  })
+
+  test('does not cost its readers their lives, and a writer beside them is ended alone', async () => {
+    await using ground = await makeGround()
+    await writeFile(
+      join(ground.home, 'hold.py'),
+      `${holdDeleted}import sys
+if sys.argv[1:] == ["reader"]: f = hold(); sign("read"); wait("never")
+if sys.argv[1:] == ["stands"]: os.mkdir("place"); os.chdir("place"); os.rmdir("../place"); sign("stood"); wait("never")
+if sys.argv[1:] == ["writer"]: f = open("held", "w"); sign("wrote"); wait("never")
+children = [subprocess.Popen(["python3", "/home/agent/hold.py", name]) for name in ["reader", "stands", "writer"]]
+wait("read"); wait("stood"); wait("wrote"); sign("open"); wait("narrow")
+write("late"); children[2].wait(); print([child.poll() for child in children])
+for child in children: child.kill()
+`,
+    )
+    const { note, finish } = await narrowed(ground, 'python3 ~/hold.py')
+    expect(note).toMatch(/^ended python3 \(\d+\) with \S+\/held, which did not let go$/)
+    expect((await finish()).stdout).toBe('Read-only file system\n[None, None, -9]\n')
+  })
+})
+
 test('a file named writable can be written in a read-only workspace, and nothing beside it', async () => {
   await using ground = await makeGround()
   await writeFile(join(ground.root, 'TODO.md'), 'plan\n')

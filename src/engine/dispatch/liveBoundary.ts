@@ -285,6 +285,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     this.#reach = null
     const policy = await this.#policyOf(state)
     const files = filesAt(level)
+    let choice: string | null = null
     // What is taken away goes first, what is given comes last.
     if (files === 'ro') await this.#setNetwork(policy)
     if (files !== filesAt(from)) {
@@ -293,6 +294,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
         this.#note({ type: 'BoundaryKept', level: from, wished: level, by, why: what })
         throw error
       })
+      choice = note
       if (note !== null) this.#note({ type: 'Note', text: note })
     }
     if (files === 'rw') await this.#setNetwork(policy)
@@ -300,7 +302,9 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     this.#reach = reach
     if (level !== from || reach !== this.#told) {
       const gone = taken.length === 0 ? {} : { taken: stillTaken(currentBoundary(state)) }
-      this.#note({ type: 'BoundaryEscalated', from, to: level, by, why, hosts: [...hosts], ...gone })
+      // What became of files that were open is part of why the boundary is what it is.
+      const story = [why, choice ?? ''].filter(Boolean).join('; ')
+      this.#note({ type: 'BoundaryEscalated', from, to: level, by, why: story, hosts: [...hosts], ...gone })
     }
     this.#told = reach
     if (this.#config !== undefined) this.#changed(level, this.#config)

@@ -19,7 +19,8 @@ import { WriteWatch } from './deniedWrites.ts'
 import { diskUse, watchDisk, type ClosedLister } from './disk.ts'
 import { agentHome } from './etc.ts'
 import type { Descriptors, SpareHolder } from './holderProcess.ts'
-import { narrowAgainstWriters } from './narrow.ts'
+import { InnerMounts } from './innerMounts.ts'
+import { describeNameless, narrowAgainstWriters } from './narrow.ts'
 import type { HeldRoot, SandboxPlan } from './plan.ts'
 import { judgeAnswers, judgeProcess } from './probe.ts'
 import { Relay } from './relay.ts'
@@ -71,6 +72,7 @@ export class LinuxSandbox implements RunningSandbox {
   /** We ended it ourselves, however roughly. */
   #isEnding = false
   #tree: ProcessTree | null = null
+  #mounts: InnerMounts | null = null
   #agentPid: number | null = null
   #counters: NetworkCounters | null = null
   #voice: ProgramVoice | null = null
@@ -172,6 +174,7 @@ export class LinuxSandbox implements RunningSandbox {
     if (gate === null || holder === null) throw this.#startError()
     this.#agentPid = gate
     this.#tree = new ProcessTree(holder, gate)
+    this.#mounts = new InnerMounts(this.#plan, holder, gate)
     if (this.#plan.request.network !== 'host') {
       this.#counters = new NetworkCounters(gate)
       this.#voice = new ProgramVoice(this.#tree, this.#given, borrowFrom(this.#plan, holder))
@@ -332,19 +335,29 @@ export class LinuxSandbox implements RunningSandbox {
     return { tookMs: performance.now() - start, note: notes.length === 0 ? null : notes.join('; ') }
   }
 
-  #remount(root: HeldRoot, files: 'ro' | 'rw'): Promise<void> {
-    return this.#chain.order(`remount ${files} ${root.slot}`)
+  async #remount(root: HeldRoot, files: 'ro' | 'rw'): Promise<void> {
+    if (files === 'rw') await this.#mounts?.widen(root.target)
+    await this.#chain.order(`remount ${files} ${root.slot}`)
   }
 
   async #flipRoot(root: HeldRoot, files: 'ro' | 'rw'): Promise<string | null> {
+    const tree = this.#tree
+    const mounts = this.#mounts
     try {
       await this.#remount(root, files)
       return null
     } catch (error) {
       const isBusy = error instanceof Error && /busy/i.test(error.message)
-      if (files === 'rw' || !isBusy || this.#tree === null) throw error
+      if (files === 'rw' || !isBusy || tree === null || mounts === null) throw error
     }
-    return narrowAgainstWriters(this.#chain, this.#tree, root.target, () => this.#remount(root, files))
+    const { target } = root
+    if (await mounts.narrow(target)) return describeNameless(tree, target)
+    return narrowAgainstWriters(this.#chain, tree, target, mounts, () =>
+      this.#remount(root, files).then(
+        () => true,
+        () => mounts.narrow(target),
+      ),
+    )
   }
 
   async startRelay(

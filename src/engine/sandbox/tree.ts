@@ -1,7 +1,7 @@
 import { readdir, readFile, readlink, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { unescapeMount } from './bytes.ts'
 import { readProcess } from './chain.ts'
+import { mountsOfRoot, type InnerMount } from './innerMounts.ts'
 import { isInside } from './view.ts'
 
 /** `tasks` are processes with their threads; `cpuMs` includes that of children that ended. */
@@ -19,6 +19,14 @@ async function inSlices<T, R>(items: readonly T[], work: (item: T) => Promise<R>
 }
 
 const pageBytes = 4096
+/** What the kernel adds to the path of a file that has none. */
+const deleted = ' (deleted)'
+
+/** Whether a descriptor, by its fdinfo, was opened through one of these mounts. */
+function isOf(info: string, mounts: readonly InnerMount[]): boolean {
+  const mount = /^mnt_id:\s*(\d+)/m.exec(info)?.[1]
+  return mounts.some(({ id }) => id === mount)
+}
 
 /** Of /proc/PID/stat what follows the name, which may hold anything. */
 export function parseUse(stat: string): TreeUse {
@@ -114,7 +122,7 @@ export class ProcessTree {
   /** Bytes on disk of files in these places that have no name any more but are held open, or mapped. */
   async unlinked(places: readonly string[]): Promise<number> {
     const isNameless = (name: string) =>
-      name.endsWith(' (deleted)') && places.some((place) => isInside(name, place))
+      name.endsWith(deleted) && places.some((place) => isInside(name, place))
     const files = new Map<string, number>()
     const guesses = new Map<string, number>()
     const count = async (path: string): Promise<boolean> => {
@@ -146,18 +154,11 @@ export class ProcessTree {
 
   /** Files of a root that a process holds open, or mapped, for writing. */
   async writtenBy(pid: number, target: string): Promise<readonly string[]> {
-    const mounts = (await this.#readAny(pid, 'mountinfo')).split('\n').flatMap((line) => {
-      const [id, , device, , point] = line.split(' ')
-      return point === undefined ? [] : [{ id, device, point: unescapeMount(point) }]
-    })
-    // A root named through a symlink is mounted at its real path too.
-    const devices = new Set(mounts.flatMap(({ point, device }) => (point === target ? [device] : [])))
-    const here = mounts.filter(({ device }) => devices.has(device))
+    const here = mountsOfRoot(await this.#readAny(pid, 'mountinfo'), target)
     if (here.length === 0) return []
     const open = await inSlices(await this.#descriptors(pid), async ({ info, link }) => {
       const flags = Number.parseInt(/^flags:\s*(\d+)/m.exec(info)?.[1] ?? '0', 8)
-      const mount = /^mnt_id:\s*(\d+)/m.exec(info)?.[1]
-      if ((flags & 0o3) === 0 || !here.some(({ id }) => id === mount)) return []
+      if ((flags & 0o3) === 0 || !isOf(info, here)) return []
       return [await readlink(link).catch(() => 'a file')]
     })
     const shared = (await this.#maps(pid)).filter(
@@ -168,6 +169,21 @@ export class ProcessTree {
     const kept = shared.length === 0 ? new Set() : writableRanges(await this.#readAny(pid, 'smaps'))
     const mapped = shared.flatMap(({ range, file }) => (kept.has(range) ? [file] : []))
     return [...new Set([...open.flat(), ...mapped])]
+  }
+
+  /** Files and folders of a root without a name that a process keeps, be it for reading: open, mapped, or as where it is. */
+  async namelessOf(pid: number, target: string): Promise<readonly string[]> {
+    const here = mountsOfRoot(await this.#readAny(pid, 'mountinfo'), target)
+    if (here.length === 0) return []
+    const isNameless = (name: string) =>
+      name.endsWith(deleted) && here.some(({ point }) => isInside(name, point))
+    const open = await inSlices(await this.#descriptors(pid), async ({ info, link }) =>
+      isOf(info, here) ? readlink(link).catch(() => '') : '',
+    )
+    const cwd = await readlink(this.pathOf(pid, 'cwd')).catch(() => '')
+    const mapped = (await this.#maps(pid)).map(({ file }) => file)
+    const names = [...open, cwd, ...mapped].filter(isNameless)
+    return [...new Set(names)].map((name) => name.slice(0, -deleted.length))
   }
 
   /** How many descriptors of whatever are on their way to a process, in messages it has not taken. */

@@ -1,0 +1,108 @@
+import { readFile } from 'node:fs/promises'
+import { OrangeryError } from '../../shared/errors.ts'
+import { minimalEnv, run } from '../base/process.ts'
+import { unescapeMount } from './bytes.ts'
+import type { SandboxPlan } from './plan.ts'
+
+export type InnerMount = {
+  readonly id: string
+  readonly point: string
+  readonly options: readonly string[]
+}
+
+/** Of a mountinfo, every mount of the file system at a root: one named through a symlink is at its real path too. */
+export function mountsOfRoot(mountinfo: string, target: string): readonly InnerMount[] {
+  const mounts = mountinfo.split('\n').flatMap((line) => {
+    const [id = '', , device = '', , point, options = ''] = line.split(' ')
+    return point === undefined
+      ? []
+      : [{ id, device, point: unescapeMount(point), options: options.split(',') }]
+  })
+  const devices = new Set(mounts.flatMap(({ point, device }) => (point === target ? [device] : [])))
+  return mounts.filter(({ device }) => devices.has(device))
+}
+
+const isWritable = ({ options }: InnerMount) => options.includes('rw')
+
+/**
+ * The second way to make a root read-only: not the file system but each of its mounts inside. The first is refused for as
+ * long as a file or folder without a name is open anywhere, be it for reading, since the end of it will be a change; this
+ * one only while somebody writes. Whoever does it stands in the agent's mount namespace with the host's root and the
+ * holder's rights: what it loads is none of the agent's. (escape: relay-preload)
+ */
+export class InnerMounts {
+  readonly #tools: SandboxPlan['tools']
+  readonly #mount: string
+  readonly #holder: number
+  readonly #agent: number
+  readonly #narrowed = new Map<string, readonly InnerMount[]>()
+
+  /** Both as the host numbers them. */
+  constructor({ tools, shell }: SandboxPlan, holder: number, agent: number) {
+    this.#tools = tools
+    this.#mount = shell.mount
+    this.#holder = holder
+    this.#agent = agent
+  }
+
+  get canNarrow(): boolean {
+    return this.#tools.nsenter !== null
+  }
+
+  async #list(target: string): Promise<readonly InnerMount[]> {
+    return mountsOfRoot(await readFile(`/proc/${this.#agent}/mountinfo`, 'utf8').catch(() => ''), target)
+  }
+
+  async #set({ point, options }: InnerMount, files: 'ro' | 'rw'): Promise<boolean> {
+    const { nsenter } = this.#tools
+    if (nsenter === null) return false
+    // All that is not said anew is dropped, nosuid too.
+    const flags = [...options.filter((option) => option !== 'ro' && option !== 'rw'), files]
+    const { code } = await run(
+      nsenter,
+      [
+        `--user=/proc/${this.#holder}/ns/user`,
+        `--mount=/proc/${this.#agent}/ns/mnt`,
+        '--root=/',
+        '--preserve-credentials',
+        '--',
+        this.#mount,
+        '-i',
+        '-c',
+        '-o',
+        ['remount', 'bind', ...flags].join(','),
+        `/proc/${this.#agent}/root${point}`,
+      ],
+      { env: minimalEnv, timeoutMs: 2000 },
+    )
+    return code === 0
+  }
+
+  /** Whether all of them are read-only now. Otherwise they are as they were. */
+  async narrow(target: string): Promise<boolean> {
+    const writable = (await this.#list(target)).filter(isWritable)
+    if (writable.length === 0) return false
+    this.#narrowed.set(target, writable)
+    for (const mount of writable) if (!(await this.#set(mount, 'ro'))) break
+    // The agent may have moved a folder above while a path was walked: what counts is what the kernel says of them now.
+    if (!(await this.#list(target)).some(isWritable)) return true
+    await this.widen(target).catch(() => {})
+    return false
+  }
+
+  async widen(target: string): Promise<void> {
+    const wished = new Set(this.#narrowed.get(target)?.map(({ id }) => id))
+    for (const mount of await this.#list(target)) {
+      if (!wished.has(mount.id) || isWritable(mount) || (await this.#set(mount, 'rw'))) continue
+      throw new OrangeryError(
+        'sandbox.files_fixed',
+        `files stay read-only: ${mount.point} cannot be remounted`,
+        {
+          kind: 'busy',
+          hint: 'Try again, or start the dispatch anew with the boundary it needs.',
+        },
+      )
+    }
+    this.#narrowed.delete(target)
+  }
+}
