@@ -1,5 +1,4 @@
 import { rm } from 'node:fs/promises'
-import { OrangeryError } from '../../shared/errors.ts'
 import type {
   ApplyResult,
   Changeset,
@@ -10,7 +9,7 @@ import type {
 } from '../../shared/changeset.ts'
 import type { ChangesetSummary } from '../../shared/dispatch.ts'
 import type { DispatchId } from '../../shared/ids.ts'
-import type { ChangesetRecords } from '../base/changesetRecords.ts'
+import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords.ts'
 import { createRepoLock } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
 import type { ThroughHolder } from '../base/throughHolder.ts'
@@ -19,9 +18,10 @@ import { findUserLinks, type UserLinks } from './aliases.ts'
 import { applyChangeset, filesOf, keptOf } from './apply.ts'
 import { forgetApplying, keepApplying, listApplying } from './applying.ts'
 import { writeBases } from './bases.ts'
+import { changesetLocks } from './changesetLocks.ts'
 import { captureWorkspace, type Captured, type CaptureOptions } from './capture.ts'
 import { homesOf } from './classifyEntries.ts'
-import { conflictTexts, findConflict, type EditableTexts } from './conflictTexts.ts'
+import { conflictTexts, findChoice, findConflict, type EditableTexts } from './conflictTexts.ts'
 import { carryToNewNames, renewPlaces } from './carryDecisions.ts'
 import { decideFiles, approveSelected } from './decide.ts'
 import { noteCopies } from './copies.ts'
@@ -32,6 +32,7 @@ import { givenText, toBytes, toText, type GivenPlace } from './bytePath.ts'
 import { landCommit, planCommit, type CommitRequest } from './landCommit.ts'
 import type { CommitPlan } from './ownCommits.ts'
 import { landedPaths, type LandedHash } from './landedPaths.ts'
+import { hasNewWork, type Manifest } from './manifest.ts'
 import { PackWriter } from './packWriter.ts'
 import { planApply } from './planApply.ts'
 import { peekWorkspace } from './peek.ts'
@@ -54,6 +55,7 @@ export type ChangesetsOptions = {
   readonly disk?: Disk
 }
 type Ended = { id: DispatchId; state: ChangesetState }
+const openAgain: readonly ChangesetState[] = ['review', 'applied', 'rejected']
 
 export interface Changesets {
   /** Records what the agent left so far; null when it changed nothing. `final` opens the review. */
@@ -133,17 +135,17 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
   const locks = createRepoLock(layout)
   const reader = new ChangesetReader(context)
   const find = (id: DispatchId) => reader.find(id)
-  const lockOf = (record: { repoId: string }) =>
-    locks.acquire(`apply-${record.repoId}`, { timeoutMs: 30_000 })
+  const locked = changesetLocks(locks)
 
-  function move(
+  async function move(
     id: DispatchId,
     from: readonly ChangesetState[],
     to: ChangesetState,
     by: string,
     why: string,
-  ): Ended {
+  ): Promise<Ended> {
     find(id)
+    await using _lock = await locked.one(id)
     if (!records.transition(id, from, to, by, why)) throw wrongState(find(id), to)
     return { id, state: to }
   }
@@ -187,7 +189,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     { final, through, signal }: Parameters<Changesets['capture']>[1],
   ): Promise<Captured | null> {
     if (workspace.strategy === 'none') return null
-    await using _lock = await locks.acquire(`capture-${workspace.id}`, { timeoutMs: 60_000 })
+    await using _lock = await locked.one(workspace.id)
     const { id, repoId } = workspace
     const folder = layout.changeset(repoId, id)
     const protectedPaths = (await options.protectedPaths?.(workspace.roots.map(({ path }) => path))) ?? []
@@ -241,6 +243,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     }
     const { insertions, deletions } = view
     const counts = { revision, files: view.files.length, insertions, deletions }
+    const goesOn = known !== null && known.state !== 'active' && hasNewWork(await before(known), manifest)
     const at = new Date().toISOString()
     const turn = turnOf(records.transitions(id))
     records.capture(
@@ -249,10 +252,22 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       'agent',
     )
     const lastOfTurns = new Map(records.captures(id).map((each) => [each.turn, each.revision]))
-    await saved.keepOnly(new Set([revision, ...lastOfTurns.values(), ...records.reviewedRevisions(id)]))
+    const landed = records.applies(id).map((each) => each.revision)
+    await saved.keepOnly(
+      new Set([revision, ...lastOfTurns.values(), ...landed, ...records.reviewedRevisions(id)]),
+    )
+    // Whatever was said of it was said of less: while its agent writes nothing of it lands, and none of it hides.
+    if (goesOn) records.transition(id, openAgain, 'active', 'agent', 'its agent went on writing')
     if (final) records.transition(id, ['active'], 'review', 'agent', 'the agent ended')
     return remember({ ...counts, commits: manifest.commits })
   }
+
+  /** A record of it that is lost or damaged tells nothing: then everything is new. */
+  const before = (record: ChangesetRecord): Promise<Manifest | null> =>
+    reader.view(record).then(
+      ({ manifest }) => manifest,
+      () => null,
+    )
 
   return {
     capture,
@@ -295,20 +310,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     async resolve(id, { choice, content_b64, ...place }, by) {
       const record = find(id)
       const view = await reader.view(record)
-      const { entry, open } = findConflict(view, (await conflicts(id)).conflicts, place)
-      if (entry === undefined || open === undefined || !open.choices.includes(choice)) {
-        throw new OrangeryError(
-          'changeset.no_such_choice',
-          `${givenText(place)}: there is no conflict to settle with "${choice}"`,
-          {
-            kind: 'input',
-            hint:
-              open === undefined
-                ? 'Look at the conflicts again.'
-                : `Choices are: ${open.choices.join(', ')}.`,
-          },
-        )
-      }
+      const { entry, open } = findChoice(view, (await conflicts(id)).conflicts, place, choice)
       let content: string | null = null
       if (choice === 'edit') {
         const writer = new PackWriter(layout.objects(record.repoId), disk)
@@ -322,7 +324,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     },
 
     async apply(id, { all, include_ignored, revision, commit }, by) {
-      await using _lock = await lockOf(find(id))
+      await using _lock = await locked.landing(find(id))
       await recoverChangeset(context, find(id))
       const record = find(id)
       if (record.state !== 'review' && record.state !== 'applied') throw wrongState(record, 'applied')
@@ -341,17 +343,20 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     },
 
     async undo(id, by) {
-      await using _lock = await lockOf(find(id))
+      await using _lock = await locked.landing(find(id))
       await recoverChangeset(context, find(id))
       const record = find(id)
+      // Its agent works on what landed: taken away under it, half of its turn would wait for review.
+      if (record.state === 'active') throw wrongState(record, 'review')
       return await undoChangeset(context, record, await reader.view(record), by)
     },
 
-    reject: async (id, comment, by) => move(id, ['review', 'active'], 'rejected', by, comment),
-    abandon: async (id, by) => move(id, ['review', 'active', 'rejected'], 'abandoned', by, 'abandoned'),
-    restore: async (id, by) => move(id, ['rejected', 'abandoned'], 'review', by, 'brought back'),
+    reject: (id, comment, by) => move(id, ['review'], 'rejected', by, comment),
+    abandon: (id, by) => move(id, ['review', 'active', 'rejected'], 'abandoned', by, 'abandoned'),
+    restore: (id, by) => move(id, ['rejected', 'abandoned'], 'review', by, 'brought back'),
     async reopen(id, dispatch, by) {
       find(id)
+      await using _lock = await locked.one(id)
       if (!records.startTurn(id, ['rejected'], dispatch, by, 'rework')) throw wrongState(find(id), 'active')
       return { id, state: 'active' }
     },
@@ -364,7 +369,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     },
 
     async settle(id, place, choice) {
-      await using _lock = await lockOf(find(id))
+      await using _lock = await locked.landing(find(id))
       await settlePath(context, find(id), place, choice)
       records.escalate(id, null, 'orangery')
       return { id, state: find(id).state }
@@ -377,7 +382,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       const suspects = noted === null ? records.list() : noted.flatMap((id) => records.find(id) ?? [])
       for (const record of suspects) {
         if (!(await hasOpenJournal(context, record))) continue
-        await using _lock = await lockOf(record)
+        await using _lock = await locked.landing(record)
         try {
           await recoverChangeset(context, record)
           await forgetApplying(context, record.id)

@@ -17,7 +17,7 @@ export async function conflictTexts(
   if (open?.texts === undefined) {
     throw new OrangeryError('changeset.no_such_choice', `${path}: there is no conflict to edit`, {
       kind: 'input',
-      hint: open === undefined ? 'Look at the conflicts again.' : `Choices are: ${open.choices.join(', ')}.`,
+      hint: choicesOf(open),
     })
   }
   await using blobs = new BlobReader(gitDir)
@@ -32,6 +32,24 @@ export async function conflictTexts(
     })
   return { mine, theirs, both }
 }
+
+/** The conflict that a choice is for, among those that may be chosen. */
+export function findChoice<Open extends Pick<Conflict, 'root' | 'path' | 'path_b64' | 'choices'>>(
+  view: View,
+  conflicts: readonly Open[],
+  place: GivenPlace,
+  choice: Conflict['choices'][number],
+): { readonly open: Open; readonly entry: Entry } {
+  const { entry, open } = findConflict(view, conflicts, place)
+  if (entry !== undefined && open?.choices.includes(choice) === true) return { entry, open }
+  throw new OrangeryError(
+    'changeset.no_such_choice',
+    `${givenText(place)}: there is no conflict to settle with "${choice}"`,
+    { kind: 'input', hint: choicesOf(open) },
+  )
+}
+const choicesOf = (open: Pick<Conflict, 'choices'> | undefined): string =>
+  open === undefined ? 'Look at the conflicts again.' : `Choices are: ${open.choices.join(', ')}.`
 
 /** The conflict a caller means: by the name it was told, which may be the old one of a renamed file, or by the file's. */
 export function findConflict<Open extends Pick<Conflict, 'root' | 'path' | 'path_b64'>>(

@@ -85,3 +85,15 @@ export function sameContent(a: Side | null, b: Side | null): boolean {
 export function entryKey(entry: { root: string; path: string }): string {
   return `${entry.root}\0${entry.path}`
 }
+
+/** Whether an agent has left anything since that is not what it had left then. */
+export function hasNewWork(before: Manifest | null, now: Manifest): boolean {
+  const known = new Map((before?.entries ?? []).map((entry) => [entryKey(entry), entry]))
+  const commits = new Set((before?.commits ?? []).map(({ oid }) => oid))
+  return (
+    now.entries.some((entry) => {
+      const same = known.get(entryKey(entry))
+      return same === undefined || !sameSide(same.result, entry.result)
+    }) || now.commits.some(({ oid }) => !commits.has(oid))
+  )
+}

@@ -5,6 +5,7 @@ import {
   type DiffScope,
   type ExportFormat,
   type ReviewComment,
+  type Transition,
 } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { loggedEventSchema, type LoggedEvent } from '../../shared/events.ts'
@@ -339,8 +340,12 @@ export class ChangesetReader {
   }
 }
 
-export function turnOf(transitions: readonly { from: string | null; to: string }[]): number {
-  return 1 + transitions.filter(({ from, to }) => from !== null && from !== to && to === 'active').length
+/** Each time somebody sent it back; an agent that goes on by itself is still in the same turn. */
+export function turnOf(transitions: readonly Pick<Transition, 'from' | 'to' | 'by'>[]): number {
+  const sentBack = transitions.filter(
+    ({ from, to, by }) => from !== null && from !== to && to === 'active' && by !== 'agent',
+  )
+  return 1 + sentBack.length
 }
 
 /** One file by its path, or all that lie in a folder. */

@@ -27,7 +27,7 @@ import { startJob } from './startJob.ts'
 import type { Supervisors } from './supervisors.ts'
 import { version } from './version.ts'
 import { whileLanding } from './whileLanding.ts'
-import { abandonChangeset, workspaceHandlers } from './workspaceHandlers.ts'
+import { abandonChangeset, rejectChangeset, workspaceHandlers } from './workspaceHandlers.ts'
 
 export type HostKind = 'desktop' | 'browser' | 'command-line'
 
@@ -146,12 +146,7 @@ export function createHandlers(
       if (when === 'now') return whileLanding(parts, id, () => changesets.undo(id, by))
       return (await landWhenIdle(parts, id, { kind: 'undo' }, by)) ?? waitingFor(id)
     },
-    'changeset.reject': async ({ id: reference, comment }, { by }) => {
-      const id = findChangeset(reference)
-      const rejected = await changesets.reject(id, comment, by)
-      store.landings.remove(id)
-      return rejected
-    },
+    'changeset.reject': ({ id, comment }, { by }) => rejectChangeset(parts, findChangeset(id), comment, by),
     'changeset.abandon': ({ id }, { by }) => abandonChangeset(parts, findChangeset(id), by),
 
     ...boundaryHandlers(parts, find),

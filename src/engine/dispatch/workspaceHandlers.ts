@@ -1,4 +1,5 @@
 import type { Handlers } from '../../shared/api.ts'
+import { OrangeryError } from '../../shared/errors.ts'
 import { isDispatchId, type DispatchId, type RepoId } from '../../shared/ids.ts'
 import type { Orphan } from '../../shared/invocation.ts'
 import {
@@ -160,6 +161,26 @@ export async function abandonChangeset(parts: Parts, id: DispatchId, by: string)
   await disposeWorkspace(workspace, { archive: true })
   await mirror(parts, workspace.repoId, id)
   return abandoned
+}
+
+/**
+ * Says no to a changeset. One whose agent still works is not there yet to be judged: brought back it would land
+ * half-written. Where the agent is gone and nobody has noticed yet, what it left is captured first.
+ */
+export async function rejectChangeset(parts: Parts, id: DispatchId, comment: string, by: string) {
+  const { layout, store, changesets } = parts
+  const record = store.changesets.find(id)
+  if (record?.state === 'active') {
+    await using claim = await claimWorkspace(layout, record.workspace, { timeoutMs: 0 }).catch(unlessInUse)
+    if (claim !== null) await changesets.capture(record.workspace, { final: true })
+  }
+  const rejected = await changesets.reject(id, comment, by)
+  store.landings.remove(id)
+  return rejected
+}
+function unlessInUse(error: unknown): null {
+  if (error instanceof OrangeryError && error.kind === 'busy') return null
+  throw error
 }
 
 /** Brings a changeset back to review, and its sandbox out of the archive. */
