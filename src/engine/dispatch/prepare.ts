@@ -131,7 +131,9 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
   const { proxies, checks: proxyChecks } = readProxies(process.env, contract.outputs)
   const aboutConfig = configNotes(config)
   const missesGit = contract.level > 0 && contract.strategy !== 'worktree'
-  const aboutGit = missesGit ? await identified.project.then(borrowedNotes).catch(() => []) : []
+  const aboutGit = missesGit
+    ? await identified.project.then((found) => borrowedNotes(found, contract.level)).catch(() => [])
+    : []
   const job = {
     name: request.name ?? null,
     card,
@@ -214,7 +216,9 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
         ...reachable,
         ...project.roots.map(({ path }) => checkNotGitFolder(path)),
         ...checkRoots(project, dataDir, mounts, { strategy: contract.strategy }),
-        ...(contract.strategy === 'worktree' && contract.level > 0 ? [checkBorrowed(project)] : []),
+        ...(contract.strategy === 'worktree' && contract.level > 0
+          ? [await checkBorrowed(project, contract.level)]
+          : []),
         ...(workingDir === null ? [] : [checkWorkingDir(workingDir, contract.roots)]),
       ]
     },

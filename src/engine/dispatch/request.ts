@@ -33,8 +33,10 @@ export function sandboxRequest(
   terminal: boolean,
   trust: Trust | null = null,
   door: SandboxRequest['door'] | null = null,
+  lent: NonNullable<SandboxRequest['shown']> = [],
 ): SandboxRequest {
   const { contract } = job
+  const shown = [...(trust?.shown ?? []), ...lent]
   return {
     id: job.id,
     level: contract.level,
@@ -56,7 +58,7 @@ export function sandboxRequest(
     grants: job.card.sandboxRequirements.read.map(fromHome),
     home: homeOf(parts, job, workspace.dir),
     hide: contract.hide,
-    ...(trust === null ? {} : { shown: trust.shown }),
+    ...(shown.length === 0 ? {} : { shown }),
     secretDirs: [parts.layout.dataDir, parts.runtime, parts.configDir],
     terminal,
     ...(door == null ? {} : { door: { folder: door.folder, guardsCommands: door.guardsCommands } }),

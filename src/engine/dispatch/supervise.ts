@@ -12,6 +12,7 @@ import {
   describeDriver,
   disposeWorkspace,
   expireArchive,
+  lendObjects,
   syncInvocation,
   updateInvocation,
 } from '../workspace/index.ts'
@@ -166,15 +167,16 @@ async function runAgent(
   recording.catch(() => {})
   const opening = OutputLog.create(layout.output(project.repoId, id))
   await using _output = endOf(opening)
-  const [door, host, trust] = await Promise.all([
+  const [door, host, trust, lent] = await Promise.all([
     doorFor(job, workspace, note, options.spares?.door),
     parts.hostNow(),
     prepareTrust(job, workspace.dir),
+    job.contract.level === 1 ? lendObjects(layout, project, (text) => note({ type: 'Note', text })) : [],
     ensurePrivateDir(homeOf(parts, job, workspace.dir)),
   ])
   await using _door = door
   const agent = resolveAgent(job.card, job.contract, host)
-  const request = sandboxRequest(parts, job, workspace, io.terminal, trust, door)
+  const request = sandboxRequest(parts, job, workspace, io.terminal, trust, door, lent)
   const plan = agent.plan(request)
   const begun = Promise.withResolvers<void>()
   const starting = agent.invoke(plan, io.sandbox, {

@@ -195,11 +195,16 @@ export function isPlainRef(ref: string): boolean {
 
 async function openCommits(layout: Layout, repoId: RepoId, commonDir: string): Promise<string> {
   const path = commitsDir(layout, repoId)
-  const format = (await git(['rev-parse', '--show-object-format'], { gitDir: commonDir })).toString().trim()
-  await git(['init', '-q', '--bare', `--object-format=${format}`, '--template=', path])
+  await initBare(path, commonDir)
   await mkdir(join(path, 'objects', 'info'), { recursive: true })
   await writeFile(join(path, 'objects', 'info', 'alternates'), `${quotePath(join(commonDir, 'objects'))}\n`)
   return path
+}
+
+/** A bare repository of ours that names objects as another one does. */
+export async function initBare(path: string, like: string): Promise<void> {
+  const format = (await git(['rev-parse', '--show-object-format'], { gitDir: like })).toString().trim()
+  await git(['init', '-q', '--bare', `--object-format=${format}`, '--template=', path])
 }
 
 /** Alternates are read line by line; a quoted path may hold anything. */

@@ -54,7 +54,7 @@ async function commonDirOf(gitDir: string): Promise<string> {
   return realpath(resolve(gitDir, named.replace(/\n+$/, ''))).catch(() => gitDir)
 }
 
-async function looksLikeGit(path: string): Promise<boolean> {
+export async function looksLikeGit(path: string): Promise<boolean> {
   const [head, objects, refs] = await Promise.all(
     ['HEAD', 'objects', 'refs'].map((name) => stat(join(path, name)).catch(() => null)),
   )

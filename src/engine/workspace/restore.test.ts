@@ -1,7 +1,7 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { git } from '../base/git.ts'
+import { git, tryGit } from '../base/git.ts'
 import { gitText, makeFeature, type Feature } from './fixture.ts'
 import {
   borrowedNotes,
@@ -10,6 +10,7 @@ import {
   expireArchive,
   findOrphans,
   identifyProject,
+  lendObjects,
   listAgents,
   listArchive,
   listWorktrees,
@@ -169,16 +170,34 @@ test("a worktree's own refs and a rebase in progress are at stake, outlive a gc 
   expect(await gitText(tree, 'log', '-2', '--format=%s', worktree.branch)).toBe('mine\ntheirs')
 })
 
-test('objects that a repository borrows from elsewhere are named, and no worktree agent runs without them', async () => {
-  const clone = ground.path('clone')
-  const far = ground.path('far')
+test('of objects that a repository borrows, a sandbox gets what its own refs reach and nothing else of the lender', async () => {
+  const [clone, far] = [ground.path('clone'), ground.path('far')]
   await git(['-c', 'protocol.allow=always', 'clone', '-q', '--shared', repo, clone])
   await git(['-c', 'protocol.allow=always', 'clone', '-q', '--shared', clone, far])
+  await git(['-C', repo, 'commit', '-q', '--allow-empty', '-m', 'Private'])
+  const [known, secret] = await Promise.all([
+    gitText(far, 'rev-parse', 'HEAD'),
+    gitText(repo, 'rev-parse', 'HEAD'),
+  ])
+  const project = await identifyProject([far])
   const both = [join(clone, '.git/objects'), join(repo, '.git/objects')]
-  const note = (await identifyProject([far]).then(borrowedNotes)).join()
+  const note = (await borrowedNotes(project)).join()
   for (const folder of both) expect(note).toContain(folder)
-  expect(checkBorrowed(await identifyProject([far]))).toMatchObject({ ok: false })
+  expect(await checkBorrowed(project, 1)).toMatchObject({ ok: true })
+  expect(await checkBorrowed(project, 2)).toMatchObject({ ok: false })
+  for (let again = 0; again < 2; again += 1) {
+    const lent = await lendObjects(ground.layout, project, expect.unreachable)
+    expect(lent.map(({ target }) => target)).toEqual(both)
+    const inCopy = (oid: string) => tryGit(['cat-file', '-e', oid], { gitDir: join(lent[0]!.source, '..') })
+    expect((await inCopy(`${known}^{tree}`)).code).toBe(0)
+    expect((await inCopy(secret)).code).not.toBe(0)
+  }
+  // Any other folder would have the copy laid over it.
+  await writeFile(join(clone, '.git/objects/info/alternates'), '/etc\n')
+  expect(await checkBorrowed(project, 1)).toMatchObject({ ok: false })
+  expect(await lendObjects(ground.layout, project, expect.unreachable)).toEqual([])
   // A root that is named is shown.
-  expect(await identifyProject([far, clone, repo]).then(borrowedNotes)).toEqual([])
-  expect(checkBorrowed(await identifyProject([worktree.tree_path]))).toMatchObject({ ok: true })
+  await writeFile(join(clone, '.git/objects/info/alternates'), `${join(repo, '.git/objects')}\n`)
+  expect(await borrowedNotes(await identifyProject([far, clone, repo]))).toEqual([])
+  expect(await checkBorrowed(await identifyProject([worktree.tree_path]), 1)).toMatchObject({ ok: true })
 })

@@ -67,7 +67,7 @@ export async function startAgent(options: StartAgentOptions): Promise<Invocation
   await assertSandboxPath(tree, worktree.tree_path)
   const repository = await openRepository(worktree.common_dir)
   const notes = await uncommittedNotes(repository, [worktree.tree_path, worktree.repo_path])
-  notes.push(...borrowedNotes(await identifyProject([worktree.tree_path])))
+  notes.push(...(await borrowedNotes(await identifyProject([worktree.tree_path]))))
   const step = async (done: CreationStep) => options.afterStep?.(done)
 
   await using _lock = await createRepoLock(layout).acquire(repoId)
