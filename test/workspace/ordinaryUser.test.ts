@@ -38,7 +38,7 @@ test('an ordinary user takes a worktree agent from its start to its landing', as
   const { stdout: id } = await orangery('agent', 'start', '--worktree', 'feature', '--name', 'arch')
   expect(id).toMatch(/^\d{14}-[0-9a-f]{4}$/)
   const script =
-    'echo two > a.txt; mkdir locked; echo kept > locked/f; git add a.txt; git -c user.name=a -c user.email=a@b commit -qm Inside; chmod 000 locked'
+    'echo two > a.txt; mkdir locked; echo kept > locked/f; git add a.txt; git -c user.name=a -c user.email=a@b commit -qm Inside; chmod 000 locked; echo closed > unreadable; chmod 000 unreadable'
   expect(await orangery('run', '--invocation', id, '--', 'sh', '-c', script)).toMatchObject({ code: 0 })
   const shown = JSON.parse((await orangery('agent', 'show', id, '--json')).stdout) as {
     commits: { subject: string }[]
@@ -48,8 +48,29 @@ test('an ordinary user takes a worktree agent from its start to its landing', as
   expect(landed).toMatchObject({ code: 0 })
   const { tree } = JSON.parse(landed.stdout) as { tree: string }
   expect((await as('git', ['log', '--format=%s', '-2'], tree)).stdout).toBe('Merge arch\nInside')
+  const committed = await as('git', ['show', 'HEAD:locked/f', 'HEAD:unreadable'], tree)
+  expect(committed.stdout).toBe('kept\nclosed')
   const list = JSON.parse((await orangery('agent', 'ls', '--json')).stdout) as unknown[]
   expect(list).toEqual([])
+})
+
+test('a worktree with files that nobody can open is removed into the archive with all of them', async () => {
+  const made = await orangery('worktree', 'create', '--repo', '.', '--name', 'closed', '--json')
+  const { worktree_id: id, tree_path: tree } = JSON.parse(made.stdout) as {
+    worktree_id: string
+    tree_path: string
+  }
+  const script = 'echo x > file; chmod 000 file; mkdir folder; echo y > folder/y; chmod 000 folder'
+  expect((await as('sh', ['-c', script], tree)).code).toBe(0)
+  const refused = await orangery('worktree', 'rm', 'closed')
+  expect(refused.code).toBe(77)
+  expect(refused.stderr).toContain('2 uncommitted files (file, folder/y)')
+  expect(await orangery('worktree', 'rm', 'closed', '--force')).toMatchObject({ code: 0 })
+  const kept = await as('git', [
+    'show',
+    ...['file', 'folder/y'].map((path) => `refs/orangery/archive/${id}:${path}`),
+  ])
+  expect(kept.stdout).toBe('x\ny')
 })
 
 test('the command line answers with the exit codes of the contract', async () => {

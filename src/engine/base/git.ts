@@ -1,5 +1,6 @@
 import { OrangeryError } from '../../shared/errors.ts'
 import { minimalEnv, run, type RunOptions, type RunResult } from './process.ts'
+import type { ThroughHolder } from './throughHolder.ts'
 
 /**
  * Our git calls never run the user's or the agent's hooks, filters, fsmonitor or configuration: `git status`
@@ -32,7 +33,11 @@ const hardenedEnv: Readonly<Record<string, string>> = {
   GIT_COMMITTER_EMAIL: 'orangery@localhost',
 }
 
-export type GitOptions = RunOptions & { readonly gitDir?: string }
+export type GitOptions = RunOptions & {
+  readonly gitDir?: string
+  /** Runs it where files can be read that their owner has closed to himself. */
+  readonly through?: ThroughHolder
+}
 
 /** The hardened call itself, for those who talk to git over pipes. */
 export function gitCommand(
@@ -46,7 +51,9 @@ export function gitCommand(
 /** Runs git hardened and gives back whatever happened. */
 export function tryGit(args: readonly string[], options: GitOptions = {}): Promise<RunResult> {
   const call = gitCommand(args, options)
-  return run(call.file, call.args, { ...options, env: call.env })
+  const words = [call.file, ...call.args] as const
+  const [file, ...rest] = options.through === undefined ? words : [...options.through.prefix, ...words]
+  return run(file, rest, { ...options, env: call.env })
 }
 
 /** Runs git hardened; a failure is an error that says which call failed and what git said. */

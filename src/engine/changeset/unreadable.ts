@@ -1,15 +1,12 @@
 import { spawn } from 'node:child_process'
 import { OrangeryError } from '../../shared/errors.ts'
 import { minimalEnv } from '../base/process.ts'
-import type { ThroughHolder } from '../base/throughHolder.ts'
+import { ownNamespace, type ThroughHolder } from '../base/throughHolder.ts'
 import { toBytes, toText, type BytePath } from './bytePath.ts'
-
-/** Root of a fresh user namespace may read whatever its one user owns, as the agent's own root could. */
-const ownNamespace: ThroughHolder = { prefix: ['unshare', '--user', '--map-root-user', '--'] }
 
 /** Names go over stdin: a command line can only carry text. */
 function startThrough(through: ThroughHolder, command: readonly string[], path: Buffer) {
-  const [file = 'xargs', ...args] = [...through.prefix, 'xargs', '-0', ...command]
+  const [file, ...args] = [...through.prefix, 'xargs', '-0', ...command]
   const child = spawn(file, args, { env: minimalEnv, stdio: ['pipe', 'pipe', 'ignore'] })
   child.stdin.on('error', () => {})
   child.stdin.end(Buffer.concat([path, Buffer.from([0])]))

@@ -65,11 +65,15 @@ export async function landInvocation(
   if (how !== 'apply') await refuseMixing(parts, id, meta)
   const { applied, skipped, isDone } = await landFiles(parts, id, options, by)
   // Also what an earlier landing left uncommitted because the rest was not decided yet.
-  const paths = store.changesets.find(id) === null ? [] : await parts.changesets.landedPaths(id)
+  const parcels = store.changesets.find(id) === null ? [] : await parts.changesets.landedPaths(id)
+  const paths = parcels.map(({ path }) => path)
+  const blobs = new Map(
+    parcels.flatMap(({ path, blob }) => (blob === null ? [] : [[path.toString('latin1'), blob] as const])),
+  )
   const rest = isDone ? { open: 0, ignored: 0 } : await countRest(parts, id)
   const open = !isDone && (rest.open > 0 || paths.length === 0)
   if (open && rest.open + rest.ignored === 0) throw allRejected(id)
-  const landed = await commitLanding({ layout, repoId, id, how: open ? 'apply' : how, paths, message })
+  const landed = await commitLanding({ layout, repoId, id, how: open ? 'apply' : how, paths, blobs, message })
   if (!open) await retireLanded(layout, repoId, id)
   await mirror(parts, repoId, id)
   const notes = [...(landed.notes ?? []), ...(!open && rest.ignored > 0 ? [ignoredStay(rest.ignored)] : [])]

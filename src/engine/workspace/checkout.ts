@@ -2,9 +2,13 @@ import { lstat, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
+import type { GitOptions } from '../base/git.ts'
 import { markers, withdrawal } from '../base/markers.ts'
+import type { RunResult } from '../base/process.ts'
+import { ownNamespace } from '../base/throughHolder.ts'
 import type { Aside } from './archive.ts'
 import { holderOf, stateCommit } from './gitSide.ts'
+import { changedPaths, someOf } from './notes.ts'
 import { removeTree } from './removeTree.ts'
 import type { Repository } from './repository.ts'
 import type { Rollback } from './rollback.ts'
@@ -103,22 +107,45 @@ export async function refuseTrackedMarkers(repository: Repository, commit: strin
   )
 }
 
-/** A commit of everything in a checkout, tracked or not, on top of `tip`; `tip` itself where nothing differs. */
-export async function snapshotCommit(repository: Repository, tree: string, tip: string): Promise<string> {
+export type Snapshot = { readonly commit: string; readonly notes: readonly string[] }
+
+/**
+ * A commit of everything in a checkout, tracked or not, on top of `tip`; `tip` itself where nothing differs. Some
+ * things git cannot hold, a repository without a commit for one: they go with the folder alone, and are named.
+ */
+export async function snapshotCommit(repository: Repository, tree: string, tip: string): Promise<Snapshot> {
   const folder = await mkdtemp(join(tmpdir(), 'orangery-index-'))
   try {
     const options = { cwd: tree, env: { GIT_INDEX_FILE: join(folder, 'index') } }
     await repository.git(['read-tree', tip], options)
-    await repository.git(['add', '-A', '--ignore-errors', '.'], options)
+    const add = ['add', '-A', '--ignore-errors', '.']
+    let added = await repository.try(add, options)
+    if (isShutOut(added)) added = await repository.try(add, { ...options, through: ownNamespace })
+    const isWhole = added.code === 0 && !isShutOut(added)
+    const notes = isWhole ? [] : [onlyInFolder(await leftOut(repository, options))]
     const input = withdrawal(tip.length)
     await repository.git(['update-index', '-z', '--index-info'], { ...options, input })
     const written = await repository.git(['write-tree'], options)
-    if (written === (await repository.git(['rev-parse', `${tip}^{tree}`]))) return tip
-    return await repository.git(['commit-tree', written, '-p', tip, '-m', 'Work that was not committed'])
+    if (written === (await repository.git(['rev-parse', `${tip}^{tree}`]))) return { commit: tip, notes }
+    const message = 'Work that was not committed'
+    return { commit: await repository.git(['commit-tree', written, '-p', tip, '-m', message]), notes }
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
 }
+
+/** Git says of a closed folder only that it was not looked into. */
+export const isShutOut = ({ stderr }: RunResult): boolean => stderr.includes('Permission denied')
+
+/** What of a checkout an index does not have as it is. */
+async function leftOut(repository: Repository, options: GitOptions): Promise<string[]> {
+  const status = ['status', '--porcelain', '-z', '-uall', '--no-renames']
+  const fields = (await repository.try(status, options)).stdout.toString().split('\0')
+  return changedPaths(fields.filter((field) => field !== '' && field[1] !== ' ').join('\0'))
+}
+
+const onlyInFolder = (paths: readonly string[]): string =>
+  `git could not hold ${paths.length === 0 ? 'all of the files' : someOf(paths)}: in the archive they are as files, not in its commit`
 
 /**
  * What of a checkout is on no branch: commits of a HEAD that was detached, and content that was staged. Both

@@ -88,10 +88,11 @@ export async function retireInvocation(
       : outcome !== 'landed' && !(await untouched()))
   let folder: string | null = null
   let stays: string | null = null
+  const notes: string[] = []
   if (keep) {
-    const { published = [], ...kept } = isWorktree
-      ? await keepBranch(layout, repoId, meta)
-      : { tip: null, commit: null }
+    const branch = isWorktree ? await keepBranch(layout, repoId, meta) : nothingKept
+    const { published = [], ...kept } = branch.kept
+    notes.push(...branch.notes)
     const record: PutAway = {
       id,
       repo_id: repoId,
@@ -112,19 +113,20 @@ export async function retireInvocation(
     if (isWorktree) stays = await withdraw(meta, meta.base_commit)
   }
   await updateInvocation(layout, repoId, id, { outcome, archive: folder })
-  return { archive: folder, notes: stays === null ? [] : [stays] }
+  return { archive: folder, notes: stays === null ? notes : [...notes, stays] }
+}
+
+type KeptBranch = {
+  readonly kept: Pick<PutAway, 'tip' | 'commit' | 'aside' | 'published'>
+  readonly notes: readonly string[]
 }
 
 /**
  * Where the sandbox branch stands, and the commit that holds all of its work: the agent's own last one. What
  * the user did in the tree meanwhile is kept beside it.
  */
-async function keepBranch(
-  layout: Layout,
-  repoId: RepoId,
-  meta: InvocationMeta,
-): Promise<Pick<PutAway, 'tip' | 'commit' | 'aside' | 'published'>> {
-  if (meta.common_dir === null || !(await isFolder(meta.common_dir))) return { tip: null, commit: null }
+async function keepBranch(layout: Layout, repoId: RepoId, meta: InvocationMeta): Promise<KeptBranch> {
+  if (meta.common_dir === null || !(await isFolder(meta.common_dir))) return nothingKept
   const repository = await openRepository(meta.common_dir)
   const tree = (await isFolder(meta.sandbox_path)) ? meta.sandbox_path : null
   const standing = await repository.commit(`refs/heads/${meta.sandbox_branch}`)
@@ -134,13 +136,17 @@ async function keepBranch(
   const published = collected.flatMap(({ ref, commit, isNew }) => (isNew === true ? [{ ref, commit }] : []))
   const own = lastCommit(collected, meta)
   const isStanding = tip !== null && tree !== null
-  const theirs = isStanding ? await snapshotCommit(repository, tree, tip) : tip
+  const { commit: theirs, notes } = isStanding
+    ? await snapshotCommit(repository, tree, tip)
+    : { commit: tip, notes: [] }
   const aside = isStanding ? await asideOf(repository, tree, tip) : {}
-  if (own === undefined) return { tip, commit: theirs, aside, published }
+  if (own === undefined) return { kept: { tip, commit: theirs, aside, published }, notes }
   const isHeld =
     theirs === null || (await repository.try(['merge-base', '--is-ancestor', theirs, own.commit])).code === 0
-  return { tip, commit: own.commit, aside: isHeld ? aside : { ...aside, branch: theirs }, published }
+  const all = isHeld ? aside : { ...aside, branch: theirs }
+  return { kept: { tip, commit: own.commit, aside: all, published }, notes }
 }
+const nothingKept: KeptBranch = { kept: { tip: null, commit: null }, notes: [] }
 
 /** Whether nothing was committed on the sandbox branch, from wherever. */
 async function standsAtBase({

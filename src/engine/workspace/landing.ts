@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
-import { lstat, mkdtemp, readFile, readlink, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { access, constants, lstat, readFile, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
@@ -10,8 +9,10 @@ import { createRepoLock } from '../base/lock.ts'
 import { integrationMarker } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
 import { run } from '../base/process.ts'
+import { ownNamespace } from '../base/throughHolder.ts'
 import { commitsDir, lastCommit, listCollected, publishCommits } from './commits.ts'
 import { readInvocationMeta } from './invocation.ts'
+import { landedTree, type LandedBlob } from './landedTree.ts'
 import { hasMarker, hideMarkers, putBack, shownNotes } from './marker.ts'
 import { changedPaths, someOf } from './notes.ts'
 import { openRepository, type Repository } from './repository.ts'
@@ -35,6 +36,8 @@ export type CommitLandingOptions = {
   readonly how: LandingKind
   /** Paths the reviewed changeset has written in the integration tree. */
   readonly paths: readonly (string | Buffer)[]
+  /** What it has written there, for files that nobody but root can open; by path, a byte a character. */
+  readonly blobs?: ReadonlyMap<string, LandedBlob>
   readonly message?: string | undefined
   readonly identity?: Identity
 }
@@ -71,7 +74,8 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
   )
   const notes = [...(foreign.length === 0 ? [] : [inSubmodules(foreign)]), ...staying]
   const landed = notes.length === 0 ? place : { ...place, notes }
-  const { tree, entries } = await landedTree(repository, worktree.tree_path, head, own)
+  const reviewed = { gitDir: layout.objects(repoId), blobs: options.blobs ?? new Map<string, LandedBlob>() }
+  const { tree, entries } = await landedTree(repository, worktree.tree_path, head, own, reviewed)
   const parent = how === 'merge' ? await agentTip(layout, repoId, meta, repository, head) : null
   if (parent === null && tree === (await repository.git(['rev-parse', `${head}^{tree}`]))) {
     return { ...landed, commit: null }
@@ -151,7 +155,7 @@ export async function refuseOwnWork(
       part !== undefined &&
       part.after === (await hashAt(join(tree, path))) &&
       part.before === (await committedHash(repository, tree, path))
-    if (!isReviewed) own.push(path)
+    if (!isReviewed && !(await isOnlyClosed(repository, tree, path))) own.push(path)
   }
   if (own.length === 0) return
   throw new OrangeryError(
@@ -171,13 +175,33 @@ async function committedHash(repository: Repository, cwd: string, path: string):
   return kept.code === 0 ? createHash('sha256').update(kept.stdout).digest('hex') : null
 }
 
+/** Git takes a file it cannot open for a changed one; as it was committed, it is nobody's work. */
+async function isOnlyClosed(repository: Repository, tree: string, path: string): Promise<boolean> {
+  const isOpen = await access(join(tree, path), constants.R_OK).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => error.code !== 'EACCES',
+  )
+  if (isOpen) return false
+  const now = await hashAt(join(tree, path))
+  return now !== null && now === (await committedHash(repository, tree, path))
+}
+
 async function hashAt(path: string): Promise<string | null> {
   const info = await lstat(path).catch(() => null)
-  if (info === null) return null
-  const content = info.isSymbolicLink()
-    ? await readlink(path, { encoding: 'buffer' })
-    : await readFile(path).catch(() => null)
+  const content =
+    info?.isSymbolicLink() === true
+      ? await readlink(path, { encoding: 'buffer' })
+      : await readFile(path).catch((error: NodeJS.ErrnoException) =>
+          error.code === 'EACCES' ? readClosed(path) : null,
+        )
   return content === null ? null : createHash('sha256').update(content).digest('hex')
+}
+
+/** What its owner has closed to himself, as an agent may have done before it landed. */
+async function readClosed(path: string): Promise<Buffer | null> {
+  const [file, ...prefix] = ownNamespace.prefix
+  const read = await run(file, [...prefix, 'cat', '--', path])
+  return read.code === 0 ? read.stdout : null
 }
 
 async function integrationOf(layout: Layout, meta: InvocationMeta) {
@@ -211,63 +235,6 @@ async function assertOnBranch(repository: Repository, tree: string, branch: stri
     kind: 'busy',
     hint: `Switch back: git -C ${tree} switch ${branch}`,
   })
-}
-
-/**
- * The tree of `head` with these paths as they lie in the checkout, line endings as its attributes say and
- * without any filter program; and what differs, as lines for `update-index -z --index-info`.
- */
-async function landedTree(
-  repository: Repository,
-  cwd: string,
-  head: string,
-  paths: readonly Buffer[],
-): Promise<{ tree: string; entries: Buffer }> {
-  const removed: Buffer[] = []
-  const kept: Buffer[] = []
-  for (const path of paths) {
-    const info = await lstat(Buffer.concat([Buffer.from(`${cwd}/`), path])).catch(missingOrUnseen)
-    if (info?.isFile() === true || info?.isSymbolicLink() === true) kept.push(path, Buffer.from([0]))
-    else if (info === null) removed.push(line('0', '0'.repeat(head.length), path))
-  }
-  const folder = await mkdtemp(join(tmpdir(), 'orangery-index-'))
-  try {
-    const options = { cwd, env: { GIT_INDEX_FILE: join(folder, 'index') } }
-    await repository.git(['read-tree', head], options)
-    // Removals first, so that a folder replaced by a file finds its place free.
-    const removals = { ...options, input: Buffer.concat(removed) }
-    await repository.git(['update-index', '-z', '--index-info'], removals)
-    const additions = { ...options, input: Buffer.concat(kept) }
-    const add = ['-c', 'core.safecrlf=false', 'update-index', '--add', '--replace', '-z', '--stdin']
-    await repository.git(add, additions)
-    const tree = await repository.git(['write-tree'], options)
-    const raw = await repository.raw(['diff-index', '--cached', '--raw', '-z', '--no-renames', head], options)
-    return { tree, entries: rawEntries(raw, head.length) }
-  } finally {
-    await rm(folder, { recursive: true, force: true })
-  }
-}
-
-/** What `diff-index --raw -z` found, removals first; paths are bytes. */
-function rawEntries(raw: Buffer, idLength: number): Buffer {
-  const fields = raw.toString('latin1').split('\0')
-  const removed: Buffer[] = []
-  const kept: Buffer[] = []
-  for (let index = 0; index + 1 < fields.length; index += 2) {
-    const [, mode = '', , blob = ''] = (fields[index] ?? '').split(' ')
-    const path = Buffer.from(fields[index + 1] ?? '', 'latin1')
-    if (mode === '000000') removed.push(line('0', '0'.repeat(idLength), path))
-    else kept.push(line(mode, blob, path))
-  }
-  return Buffer.concat([...removed, ...kept])
-}
-
-const line = (mode: string, blob: string, path: Buffer): Buffer =>
-  Buffer.concat([Buffer.from(`${mode} ${blob}\t`), path, Buffer.from([0])])
-
-/** Null: it is gone. Undefined: the agent closed its folder to us too, so it stays uncommitted. */
-function missingOrUnseen(error: NodeJS.ErrnoException): null | undefined {
-  return error.code === 'ENOENT' || error.code === 'ENOTDIR' ? null : undefined
 }
 
 /** The agent's last commit, in the user's repository by now; null if it made none. */

@@ -8,6 +8,7 @@ import type { WorktreeEntry, WorktreeMeta } from '../base/invocation.ts'
 import { createRepoLock } from '../base/lock.ts'
 import { integrationMarker } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
+import { ownNamespace } from '../base/throughHolder.ts'
 import { contentOf, putAway, type PutAway } from './archive.ts'
 import {
   addWorktree,
@@ -15,6 +16,7 @@ import {
   deleteBranch,
   refuseTrackedMarkers,
   removeWorktree,
+  isShutOut,
   snapshotCommit,
   treeHead,
 } from './checkout.ts'
@@ -186,8 +188,11 @@ async function makeFolder(layout: Layout, repoId: RepoId): Promise<DispatchId> {
 
 export async function stakesOf(meta: WorktreeMeta): Promise<Stakes> {
   const repository = await openRepository(meta.common_dir)
-  const status = await repository.git(['status', '--porcelain', '-z', '-uall'], { cwd: meta.tree_path })
-  const uncommitted = changedPaths(status)
+  const ask = ['status', '--porcelain', '-z', '-uall']
+  const where = { cwd: meta.tree_path }
+  const seen = await repository.try(ask, where)
+  const status = isShutOut(seen) ? await repository.try(ask, { ...where, through: ownNamespace }) : seen
+  const uncommitted = changedPaths((status.code === 0 ? status : seen).stdout.toString())
   const branch = await repository.commit(`refs/heads/${meta.branch}`)
   const head = await treeHead(repository, meta.tree_path)
   const own = await ownRefCommits(repository, meta.tree_path)
@@ -243,7 +248,7 @@ export async function removeIntegration(
   const tip =
     (await repository.commit(`refs/heads/${meta.branch}`)) ?? (await treeHead(repository, meta.tree_path))
   const aside = tip === null ? {} : await asideOf(repository, meta.tree_path, tip)
-  const commit = tip === null ? null : await snapshotCommit(repository, meta.tree_path, tip)
+  const snapshot = tip === null ? null : await snapshotCommit(repository, meta.tree_path, tip)
   const record: PutAway = {
     id,
     repo_id: repoId,
@@ -254,14 +259,15 @@ export async function removeIntegration(
     common_dir: meta.common_dir,
     branch: meta.branch,
     tip,
-    commit,
+    commit: snapshot?.commit ?? null,
     aside,
   }
   const archive = await putAway(layout, record, meta.tree_path)
   await removeWorktree(repository, meta.tree_path)
   const stays = tip === null ? null : await deleteBranch(repository, meta.branch, tip)
   await writeWorktreeMeta(layout, { ...meta, outcome: 'removed', archive })
-  return { id, archive, stakes, ...(stays === null ? {} : { notes: [stays] }) }
+  const notes = [...(snapshot?.notes ?? []), ...(stays === null ? [] : [stays])]
+  return { id, archive, stakes, ...(notes.length === 0 ? {} : { notes }) }
 }
 
 /** The repository is gone: nobody can say what of the tree is elsewhere, and there is no git to tidy. */

@@ -1,0 +1,37 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { git } from '../base/git.ts'
+import { contentOf } from './archive.ts'
+import { gitText, makeFeature, type Feature } from './fixture.ts'
+import { discardAgent, removeIntegration, restoreArchived } from './index.ts'
+
+let { ground, repo, worktree, start } = {} as Feature
+beforeEach(async () => {
+  ;({ ground, repo, worktree, start } = await makeFeature())
+})
+afterEach(() => ground[Symbol.asyncDispose]())
+
+/** What git can put into no commit, beside what it can. */
+async function plantEmptyRepository(tree: string): Promise<void> {
+  await git(['init', '-q', join(tree, 'nested')])
+  await writeFile(join(tree, 'nested', 'inside.txt'), 'inside')
+  await writeFile(join(tree, 'beside.txt'), 'beside')
+}
+
+test('a repository without a commit in the tree is put away as files, named, and holds nothing up', async () => {
+  const meta = await start()
+  await plantEmptyRepository(meta.sandbox_path)
+  const discarded = await discardAgent(ground.layout, meta.invocation_id)
+  expect(discarded.notes?.join()).toContain('nested/')
+  const kept = join(contentOf(ground.layout, meta.invocation_id), 'tree', 'nested')
+  expect(await readFile(join(kept, 'inside.txt'), 'utf8')).toBe('inside')
+  expect(await gitText(repo, 'show', `refs/orangery/archive/${meta.invocation_id}:beside.txt`)).toBe('beside')
+
+  await plantEmptyRepository(worktree.tree_path)
+  const id = worktree.worktree_id
+  const removed = await removeIntegration(ground.layout, id, { force: true })
+  expect(removed.notes?.join()).toContain('nested/')
+  await restoreArchived(ground.layout, id)
+  expect(await readFile(join(worktree.tree_path, 'nested', 'inside.txt'), 'utf8')).toBe('inside')
+})
