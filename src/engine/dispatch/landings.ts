@@ -92,10 +92,11 @@ async function landOne(parts: Parts, id: DispatchId): Promise<void> {
       return void store.landings.remove(id)
     }
     const why = error instanceof Error ? error.message : String(error)
-    store.landings.fail(id, why)
     const isUndo = requestSchema.safeParse(waiting.request).data?.kind === 'undo'
     const text = `it was to ${isUndo ? 'be taken back' : 'land'} when nobody worked on its folders: ${why}`
     await changesets.escalate(id, text, 'orangery').catch(() => {})
+    // Last: who sees that it has stopped finds a person asked.
+    store.landings.fail(id, why)
   }
 }
 
