@@ -124,6 +124,7 @@ export function boundaryDemo(
       hosts: grants.at(-1)?.hosts ?? [],
       taken: grants.at(-1)?.taken ?? [],
       running: isRunning,
+      enforced: of.level !== 0,
       history: grants,
       requests: isRunning || answered.has(of.id) ? [request(of)] : [],
     }

@@ -72,6 +72,8 @@ export const boundaryStateSchema = z.object({
   /** Hosts that a person took back and nobody has given again. */
   taken: z.array(z.string()),
   running: z.boolean(),
+  /** False at level 0, where nothing holds it to its boundary. */
+  enforced: z.boolean(),
   history: z.array(boundaryGrantSchema),
   requests: z.array(boundaryRequestSchema),
 })

@@ -352,6 +352,12 @@ const policy = [
     'a running agent that is narrowed cannot write any more, be its config spoilt meanwhile',
   ),
   proof(
+    'config-behind-a-link',
+    "changes the user's own config through what it is a link to",
+    'src/engine/preflight/preflight.test.ts',
+    'a folder that holds our own config, by whichever link',
+  ),
+  proof(
     'config-by-changeset',
     "changes the user's own config by a changeset",
     'test/boundary/boundary.test.ts',

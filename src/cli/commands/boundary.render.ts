@@ -25,6 +25,8 @@ export function renderState(state: BoundaryState): string {
   ]
   if (state.hosts.length > 0) fields.push(['hosts', state.hosts.map(showAll).join(' ')])
   if (state.taken.length > 0) fields.push(['taken back', state.taken.map(showAll).join(' ')])
+  if (!state.enforced)
+    fields.push(['enforced', paint('red', 'no: at level 0 every host and file of yours is in its reach')])
   if (!state.running) fields.push(['running', 'no'])
   const parts = [renderFields(fields)]
   if (state.history.length > 0) {

@@ -111,7 +111,9 @@ async function approve(id: string, options: ApproveOptions) {
     ...(roots === undefined ? {} : { roots }),
   }
   await withClient(async (client) => {
-    report(await client.call('boundary.approve', input), options)
+    const approved = await client.call('boundary.approve', input)
+    report(approved, options)
+    printNotes(approved.filter(({ to }) => to === 'full').map(whatFullGives))
     const left = (await client.call('boundary.show', { id })).requests.filter(
       ({ status }) => status === 'open',
     )
@@ -119,13 +121,12 @@ async function approve(id: string, options: ApproveOptions) {
   })
 }
 
-const whyLeft = ({ id, to, hosts }: BoundaryRequest): string => {
-  const why =
-    to === 'full'
-      ? `full is approved by name only, with --request ${id}`
-      : `nobody can grant it now; --request ${id} says why`
-  return `request ${id} (${[to, ...hosts].join(' ')}) stays open: ${why}`
-}
+/** Said aloud, since it may be among several that were answered at once. */
+const whatFullGives = ({ id }: BoundaryRequest): string =>
+  `request ${id} was for full: from now on it reaches any public host, unless its contract names its outputs`
+
+const whyLeft = ({ id, to, hosts }: BoundaryRequest): string =>
+  `request ${id} (${[to, ...hosts].join(' ')}) stays open: nobody can grant it now; --request ${id} says why`
 
 async function deny(id: string, options: AnswerOptions) {
   report(await withClient((client) => client.call('boundary.deny', answerInput(id, options))), options)
@@ -209,7 +210,7 @@ export function registerBoundary(program: Command): void {
     .command('approve <id>')
     .summary('say yes to what it asks for')
     .description(
-      'Approves all open requests of a dispatch but those for full, or the one that is named. The running agent goes on with what it got.',
+      'Approves all open requests of a dispatch, also those for full, or the one that is named. The running agent goes on with what it got.',
     )
     .option('--request <request>', 'only this one')
     .option('--save <where>', 'also next time: task, project or user (default: this run only)')

@@ -78,7 +78,8 @@ export async function classifyEntries(
       ...entry,
       refused,
       ignored: ignored.get(root)?.has(path) === true,
-      protected: hasScripts || aliases.isProtected(entry) || (isLink && leadsToProtected(root, path)),
+      protected:
+        hasScripts || aliases.isProtected(entry) || (isLink && leadsToProtected(root, path, protectedPaths)),
     })
   }
   return done

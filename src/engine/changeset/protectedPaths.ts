@@ -51,9 +51,10 @@ export function isProtectedPath(root: string, path: BytePath, added: readonly st
 }
 
 /** Whether a path is the upper part of a protected one: what `.github` points to holds the workflows. */
-export function leadsToProtected(root: string, path: BytePath): boolean {
+export function leadsToProtected(root: string, path: BytePath, added: readonly string[] = []): boolean {
   const framed = `${root.toLowerCase()}/${path.toLowerCase()}`
-  return leadingParts.some((part) => framed.endsWith(part))
+  if (leadingParts.some((part) => framed.endsWith(part))) return true
+  return added.some((pattern) => pattern.replace(/^\.?\//, '').startsWith(`${path}/`))
 }
 const leadingParts = protectedFolders.flatMap((folder) => {
   const names = folder.split('/')

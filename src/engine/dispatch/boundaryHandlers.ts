@@ -21,17 +21,34 @@ export function boundariesOf(parts: Parts): Boundaries {
   })
 }
 
+/** At level 0 nothing stands around the agent: nothing can be given to it, and nothing taken from it. */
+function refuseUnconfined(parts: Parts, id: DispatchId): void {
+  if (isConfined(parts, id)) return
+  throw new OrangeryError(
+    'boundary.no_sandbox',
+    `dispatch ${id}: at level 0 every host and file of yours is in its reach, whatever its boundary`,
+    {
+      kind: 'refused',
+      hint: 'End it with `orangery dispatch kill`, and start it at level 1 or above.',
+    },
+  )
+}
+
+const isConfined = (parts: Parts, id: DispatchId): boolean => parts.store.dispatches.get(id).level !== 0
+
 type BoundaryHandlers = Pick<Handlers, Extract<keyof Handlers, `boundary.${string}` | `config.${string}`>>
 
 export function boundaryHandlers(parts: Parts, find: (reference: string) => DispatchId): BoundaryHandlers {
   const boundaries = boundariesOf(parts)
   const userConfigDir = parts.configDir
   const absolute = (roots: readonly string[]) => roots.map((root) => resolve(root))
+  const show = (id: DispatchId) => ({ ...boundaries.show(id), enforced: isConfined(parts, id) })
   const only = (request: string | undefined) => (request === undefined ? null : [request])
   return {
-    'boundary.show': async ({ id }) => boundaries.show(find(id)),
+    'boundary.show': async ({ id }) => show(find(id)),
     'boundary.request': async ({ id, to, hosts, reason, source, wait_s: seconds }, { by }) => {
       const dispatch = find(id)
+      refuseUnconfined(parts, dispatch)
       const wanted = source === 'user' ? await hostsInFull(parts, dispatch, hosts) : hosts
       const filed = await boundaries.request(dispatch, { to, hosts: wanted, source, by, why: reason })
       if (filed.status === 'denied' && filed.answer?.way === 'policy') {
@@ -53,10 +70,11 @@ export function boundaryHandlers(parts: Parts, find: (reference: string) => Disp
     ],
     'boundary.narrow': async ({ id, to, hosts: named, reason }, { by }) => {
       const dispatch = find(id)
+      refuseUnconfined(parts, dispatch)
       const hosts = await takenInFull(parts, dispatch, named)
       const level = to === undefined ? {} : { to }
       await boundaries.narrow(dispatch, { ...level, hosts, by, why: reason, way: 'narrowed' })
-      return boundaries.show(dispatch)
+      return show(dispatch)
     },
     'boundary.inbox': async () => [...boundaries.inbox()],
     'boundary.approvals': async ({ roots }) => {

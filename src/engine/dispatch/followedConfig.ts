@@ -1,11 +1,18 @@
 import type { Contract } from '../base/contract.ts'
-import { loadConfig, watchConfig, type ConfigPlaces, type EffectiveConfig } from '../policy/index.ts'
+import {
+  directRoots,
+  loadConfig,
+  watchConfig,
+  type ConfigPlaces,
+  type EffectiveConfig,
+} from '../policy/index.ts'
 
 /** Where the config of a dispatch comes from. */
-export const configPlaces = (userConfigDir: string, { roots, projects }: Contract): ConfigPlaces => ({
+export const configPlaces = (userConfigDir: string, contract: Contract): ConfigPlaces => ({
   userConfigDir,
-  roots,
-  held: projects,
+  roots: contract.roots,
+  held: contract.projects,
+  direct: directRoots(contract),
 })
 
 type Changes = { happened: boolean; listener: (() => void) | undefined }

@@ -1,4 +1,4 @@
-import { isAbsolute, relative } from 'node:path'
+import { obeyedBelow } from '../base/obeyed.ts'
 import { layout } from '../base/paths.ts'
 import { ensureRuntimeDir, leaveRuntimeDir } from '../base/runtime.ts'
 import { createChangesets } from '../changeset/index.ts'
@@ -9,9 +9,7 @@ import type { Parts } from './parts.ts'
 
 /** What the user protects, and our own config, which would let an agent widen itself. (escape: config-by-changeset) */
 async function protectedPaths(configDir: string, roots: readonly string[]): Promise<readonly string[]> {
-  const own = roots
-    .map((root) => relative(root, configDir))
-    .filter((path) => path !== '' && !path.startsWith('..') && !isAbsolute(path))
+  const own = (await Promise.all(roots.map((root) => obeyedBelow(root, configDir)))).flat()
   const config = await loadConfig({ userConfigDir: configDir, roots }).catch(() => null)
   // A config that cannot be read may have protected anything.
   return config === null ? ['**'] : [...config.changesetProtectedPaths, ...own]

@@ -226,7 +226,7 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
       contract.strategy === 'none'
         ? [
             ...(await Promise.all(contract.roots.map(checkNoIntegrationMarker))),
-            ...contract.roots.map((root) => checkConfigApart(root, parts.configDir)),
+            ...(await Promise.all(contract.roots.map((root) => checkConfigApart(root, parts.configDir)))),
           ]
         : [],
     disk: () => checkDisk(parts.layout.dataDir, contract.limits.disk_mb),

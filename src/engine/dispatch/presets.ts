@@ -90,13 +90,7 @@ export async function takenInFull(
   id: DispatchId,
   rules: readonly string[],
 ): Promise<readonly string[]> {
-  const { agent, roots, level } = parts.store.dispatches.get(id)
-  if (level === 0 && rules.length > 0) {
-    throw new OrangeryError('boundary.no_sandbox', `dispatch ${id}: at level 0 every host is in its reach`, {
-      kind: 'refused',
-      hint: 'End it with `orangery dispatch kill`, and start it at level 1 or above.',
-    })
-  }
+  const { agent, roots } = parts.store.dispatches.get(id)
   const expansions = await expandRules(parts, { rules, agent, roots })
   return spelledOut(rules, expansions).map((rule) => rule.split('=', 1)[0] ?? rule)
 }

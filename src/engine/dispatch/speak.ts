@@ -30,7 +30,8 @@ export async function speakTo(parts: Parts, id: DispatchId, request: ControlRequ
     before = status
     await sleep(50)
   } while (Date.now() < deadline)
-  throw new OrangeryError('dispatch.not_running', `${id}: is ${store.dispatches.get(id).status}`, {
+  const code = before === 'starting' ? 'dispatch.not_started' : 'dispatch.not_running'
+  throw new OrangeryError(code, `${id}: is ${store.dispatches.get(id).status}`, {
     kind: 'busy',
     hint: 'Only a running dispatch can be spoken to.',
   })

@@ -76,7 +76,7 @@ export function approveRequests(
   assertRunning(state)
   const refusals = asked.map((request) => {
     const refusal = refusedByMaximum(request, config.sandboxMaximumBoundary)
-    return refusal ?? beyondAncestors(state, request, bounds) ?? unnamedFull(request, answering)
+    return refusal ?? beyondAncestors(state, request, bounds)
   })
   // One that nobody can grant holds up no other, unless it was named.
   const open = asked.filter((_, index) => refusals[index] === null)
@@ -109,15 +109,6 @@ export function approveRequests(
   const save: EscalationEffect[] =
     scope === 'project' || scope === 'user' ? [{ kind: 'save', scope, approvals: wishes, by }] : []
   return { ...step, effects: [...save, ...step.effects] }
-}
-
-/** Who says yes to whatever is open may not have seen what came a moment ago: everything is given by name only. */
-function unnamedFull({ id, to }: BoundaryRequest, { requests }: Answering): OrangeryError | null {
-  if (requests !== null || to !== 'full') return null
-  return new OrangeryError('boundary.full_unnamed', `request ${id}: it is for full, and was not named`, {
-    kind: 'refused',
-    hint: `Look at it with \`orangery boundary show\`, then approve it with --request ${id}.`,
-  })
 }
 
 function refusedByMaximum(request: BoundaryRequest, maximum: BoundaryLevel): OrangeryError | null {

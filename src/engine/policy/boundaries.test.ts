@@ -175,6 +175,17 @@ describe('the pipeline', () => {
     },
   )
 
+  test('a yes that took stays one when the run ends before it could say so', async () => {
+    const { boundaries, id, failNext } = await theatre.stage()
+    await boundaries.request(id, wish)
+    failNext('ended')
+    const answering = { requests: null, by: 'person', message: '', scope: 'once' as const }
+    expect(await boundaries.approve(id, answering)).toMatchObject([{ status: 'approved' }])
+    const { requests, history } = boundaries.show(id)
+    expect(requests).toMatchObject([{ status: 'approved' }])
+    expect(history.map(({ way }) => way)).toEqual(['once'])
+  })
+
   test('a widening that fails does not give back what a person took meanwhile', async () => {
     const { boundaries, id, live, failNext } = await theatre.stage('readwrite')
     await boundaries.request(id, wish)

@@ -11,7 +11,7 @@ import type { Contract } from '../base/contract.ts'
 import type { EscalationContext } from './approvals.ts'
 import type { Bound } from './ancestors.ts'
 import { revokeApproval, saveApprovals } from './config/edit.ts'
-import { loadConfig } from './config/load.ts'
+import { directRoots, loadConfig } from './config/load.ts'
 import { narrowerBoundary } from './config/narrow.ts'
 import {
   approveRequests,
@@ -203,7 +203,7 @@ export class Boundaries {
   async reconsider(id: DispatchId): Promise<void> {
     const context = await this.#context(id).catch(async (error: unknown) => {
       // A file that the agent may have spoilt does not keep the user's own maximum from holding.
-      const own = await this.#config([], await this.#heldBy(id), this.#now())
+      const own = await this.#config([], { projects: (await this.#contractOf(id))?.projects }, this.#now())
       await this.#holdTo(id, own.sandboxMaximumBoundary)
       throw error
     })
@@ -231,7 +231,7 @@ export class Boundaries {
     if (failures.length > 0) throw failures[0]
   }
 
-  show(id: DispatchId): BoundaryState {
+  show(id: DispatchId): Omit<BoundaryState, 'enforced'> {
     const state = settle(this.#parts.records.read(id), this.#now())
     const now = current(state)
     return {
@@ -292,7 +292,7 @@ export class Boundaries {
   async #context(id: DispatchId): Promise<EscalationContext> {
     const { roots, ancestors } = this.#parts.records.read(id)
     const at = this.#now()
-    const config = await this.#config(roots, await this.#heldBy(id), at)
+    const config = await this.#config(roots, await this.#contractOf(id), at)
     const real = await Promise.all(roots.map((root) => realpath(root).catch(() => root)))
     const bounds = await Promise.all(ancestors.map((ancestor) => this.#boundOf(ancestor, at)))
     return { at, config, roots: real, bounds: new Map(bounds.filter((bound) => bound !== null)) }
@@ -301,20 +301,25 @@ export class Boundaries {
   async #boundOf({ dispatch, roots }: Ancestor, at: Date): Promise<readonly [DispatchId, Bound] | null> {
     try {
       const contract = await this.#parts.contractOf(dispatch)
-      return [dispatch, { contract, config: await this.#config(roots, contract.projects, at) }]
+      return [dispatch, { contract, config: await this.#config(roots, contract, at) }]
     } catch {
       return null
     }
   }
 
-  #config(roots: readonly string[], held: Contract['projects'], at: Date): Promise<EffectiveConfig> {
-    return loadConfig({ userConfigDir: this.#parts.userConfigDir, roots, held }, at)
+  #config(
+    roots: readonly string[],
+    contract: (Pick<Contract, 'projects'> & Partial<Contract>) | null,
+    at: Date,
+  ): Promise<EffectiveConfig> {
+    const { userConfigDir } = this.#parts
+    const direct = contract === null ? [] : directRoots(contract)
+    return loadConfig({ userConfigDir, roots, held: contract?.projects, direct }, at)
   }
 
-  /** Without a contract it has not begun, and could not have changed anything. */
-  async #heldBy(id: DispatchId): Promise<Contract['projects']> {
-    const contract = await this.#parts.contractOf(id).catch(() => null)
-    return contract?.projects
+  /** Without one it has not begun, and could not have changed anything. */
+  #contractOf(id: DispatchId): Promise<Contract | null> {
+    return this.#parts.contractOf(id).catch(() => null)
   }
 
   #change<T>(id: DispatchId, change: (state: EscalationState) => Step<T>): Decided<T> {
@@ -332,6 +337,9 @@ export class Boundaries {
     try {
       for (const effect of decided.effects) await this.#effect(id, effect)
     } catch (error) {
+      const code = error instanceof OrangeryError ? error.code : null
+      // It ended before it could say that the change took: nothing is left to take back, and the yes was one.
+      if (code === 'dispatch.not_running') return
       const why = error instanceof Error ? error.message : String(error)
       const { before, state: decidedState } = decided
       this.#parts.records.change(id, (state) => ({
@@ -346,8 +354,7 @@ export class Boundaries {
       // Part of it may have taken: let the sandbox follow the record once more. A supervisor that is silent will
       // read the record when it goes on.
       const back = { to: before.level, hosts: before.hosts, by: 'supervisor', why }
-      const isSilent = error instanceof OrangeryError && error.code === 'dispatch.silent'
-      if (!isSilent) await this.#parts.apply(id, back).catch(() => {})
+      if (code !== 'dispatch.silent') await this.#parts.apply(id, back).catch(() => {})
       throw error
     }
   }

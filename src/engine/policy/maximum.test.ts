@@ -86,13 +86,11 @@ test('a host that was approved at one level is open at the others, and no level 
   }
 })
 
-test('who approves whatever is open gives no full with it: that has to be named', async () => {
+test('who approves a dispatch answers all its open requests, also one for full', async () => {
   const { boundaries, id, live } = await theatre.stage('readwrite')
   await boundaries.request(id, { ...asked, to: 'network', hosts: [host] })
-  const { id: full } = await boundaries.request(id, { ...asked, to: 'full', hosts: [] })
-  await boundaries.approve(id, person)
-  expect(live).toMatchObject({ level: 'network', hosts: [host] })
-  await expect(boundaries.approve(id, person)).rejects.toMatchObject({ code: 'boundary.full_unnamed' })
-  await boundaries.approve(id, { ...person, requests: [full] })
-  expect(live.level).toBe('full')
+  await boundaries.request(id, { ...asked, to: 'full', hosts: [] })
+  expect(await boundaries.approve(id, person)).toMatchObject([{ to: 'network' }, { to: 'full' }])
+  expect(live).toMatchObject({ level: 'full', hosts: [host] })
+  expect(boundaries.show(id).requests.map(({ status }) => status)).toEqual(['approved', 'approved'])
 })

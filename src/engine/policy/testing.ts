@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { BoundaryLevel } from '../../shared/boundary.ts'
 import { agentCardSchema } from '../../shared/card.ts'
 import type { ConfigFile } from '../../shared/config.ts'
+import { OrangeryError } from '../../shared/errors.ts'
 import type { EventBody } from '../../shared/events.ts'
 import { makeDispatchId, type DispatchId } from '../../shared/ids.ts'
 import type { SandboxSpec } from '../../shared/spec.ts'
@@ -16,8 +17,8 @@ import { resolveContract } from './contract.ts'
 import { current, type Held } from './step.ts'
 import { nothingTaken } from './taken.ts'
 
-/** `overtaken`: a person narrows it to readonly meanwhile, and then it fails. */
-export type Failure = 'before' | 'after' | 'gone' | 'overtaken'
+/** `overtaken`: a person narrows it to readonly meanwhile, and then it fails. `ended`: it took, and then the run was over. */
+export type Failure = 'before' | 'after' | 'gone' | 'overtaken' | 'ended'
 
 export const contractOf = (project: string, spec: SandboxSpec): Contract =>
   resolveContract({
@@ -83,6 +84,7 @@ export class Theatre implements AsyncDisposable {
           if (mode === 'before') throw new Error('the holder said EBUSY')
           Object.assign(live, current(store.boundaries.read(of)))
           if (mode === 'after') throw new Error('the line broke')
+          if (mode === 'ended') throw new OrangeryError('dispatch.not_running', `${of}: is completed`)
         },
         contractOf: async (of) => {
           const contract = contracts.get(of)

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { link, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -95,10 +95,27 @@ test('an account that is not signed in fails with the hint of its card', async (
   expect(await checkAuth(card({ check: ['no-such-program-here'] }))).toMatchObject([{ ok: false }])
 })
 
-test('a folder that holds our own config is not written directly', () => {
-  expect(checkConfigApart('/home/ada', '/home/ada/.config/orangery').ok).toBe(false)
-  expect(checkConfigApart('/home/ada/.config/orangery', '/home/ada/.config/orangery').ok).toBe(false)
-  expect(checkConfigApart('/home/ada/project', '/home/ada/.config/orangery').ok).toBe(true)
+test('a folder that holds our own config, by whichever link, mount or second name, is not written directly', async () => {
+  const home = join(dir, 'ada')
+  const config = join(home, '.config', 'orangery')
+  const places = ['dot', 'middle', 'cards', 'twice', 'project'].map((name) => join(home, name))
+  await Promise.all([...places, join(config, 'agents')].map((path) => mkdir(path, { recursive: true })))
+  const [dot = '', middle = '', cards = '', twice = '', project = ''] = places
+  await writeFile(join(dot, 'oc.json'), '{}')
+  await writeFile(join(twice, 'trust'), '{}')
+  await symlink(join(middle, 'link'), join(config, 'config.json'))
+  await symlink('../dot/oc.json', join(middle, 'link'))
+  await symlink(join(cards, 'mine.json'), join(config, 'agents', 'mine.json'))
+  await link(join(twice, 'trust'), join(config, 'trust.json'))
+  const isApart = async (root: string, from = config) => (await checkConfigApart(root, from)).ok
+  for (const root of [home, config, join(config, 'agents'), dot, middle, cards, twice])
+    expect(await isApart(root), root).toBe(false)
+  expect(await isApart(project)).toBe(true)
+
+  const elsewhere = join(dir, 'linked')
+  await symlink(join(home, '.config'), elsewhere)
+  expect(await isApart(config, join(elsewhere, 'orangery'))).toBe(false)
+  expect(await isApart(project, join(elsewhere, 'orangery'))).toBe(true)
 })
 
 test.each([

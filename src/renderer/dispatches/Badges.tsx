@@ -46,15 +46,17 @@ export function BoundaryIcon({ boundary, size }: { boundary: BoundaryLevel; size
   return <Icon size={size} />
 }
 
-export function BoundaryBadge({ boundary }: { boundary: BoundaryLevel }) {
+/** `isHeld`: not at level 0, where nothing holds an agent to its boundary. */
+export function BoundaryBadge({ boundary, isHeld = true }: { boundary: BoundaryLevel; isHeld?: boolean }) {
+  const { label, detail } = boundaryWords[boundary]
   return (
-    <Tip text={boundaryWords[boundary].detail}>
+    <Tip text={isHeld ? detail : 'Without a sandbox nothing holds it to a boundary.'}>
       <span tabIndex={-1}>
         <Badge
-          tone={boundary === 'full' ? 'warn' : 'neutral'}
+          tone={boundary === 'full' || !isHeld ? 'warn' : 'neutral'}
           icon={<BoundaryIcon boundary={boundary} size={12} />}
         >
-          {boundaryWords[boundary].label}
+          {isHeld ? label : `${label}, not enforced`}
         </Badge>
       </span>
     </Tip>
@@ -65,7 +67,9 @@ export function BoundaryBadge({ boundary }: { boundary: BoundaryLevel }) {
 export function LevelChip({ level, boundary }: Pick<DispatchRow, 'level' | 'boundary'>) {
   if (level === null) return null
   const Icon = boundary === null ? null : boundaryIcons[boundary]
-  const said = [levelWords[level].label, ...(boundary === null ? [] : [boundaryWords[boundary].label])]
+  const isHeld = level > 0
+  const may = boundary === null ? [] : [boundaryWords[boundary].label + (isHeld ? '' : ', not enforced')]
+  const said = [levelWords[level].label, ...may]
   return (
     <span
       role="img"
@@ -74,7 +78,7 @@ export function LevelChip({ level, boundary }: Pick<DispatchRow, 'level' | 'boun
       className={`inline-flex h-4 shrink-0 items-center gap-0.5 rounded-sm px-1 font-mono text-[0.625rem] font-medium shadow-[inset_0_0_0_1px_var(--line-strong)] ${level === 0 ? 'text-bad' : 'text-ink-soft'}`}
     >
       L{level}
-      {Icon !== null && <Icon size={9} strokeWidth={2.25} />}
+      {Icon !== null && isHeld && <Icon size={9} strokeWidth={2.25} />}
     </span>
   )
 }

@@ -156,10 +156,10 @@ function Page({ row, requests, tab }: PageProps) {
           )}
           {row.level !== null && <LevelBadge level={row.level} />}
           {row.boundary !== null &&
-            (running ? (
+            (running && row.level !== 0 ? (
               <BoundaryControl row={row} boundary={row.boundary} />
             ) : (
-              <BoundaryBadge boundary={row.boundary} />
+              <BoundaryBadge boundary={row.boundary} isHeld={row.level !== 0} />
             ))}
           <span className="ml-1.5 flex min-w-24 flex-1 tight:ml-0">
             <Place row={row} worktree={worktree} />

@@ -18,7 +18,7 @@ export function BoundaryControl({ row, boundary }: { row: DispatchRow; boundary:
   const state = useAnswer('boundary.show', { id: row.id }).data
   const spec = useAnswer('dispatch.get', { id: row.id }).data?.sandbox_spec
   const hosts = state?.hosts ?? []
-  const takable = state === undefined || row.level === 0 ? [] : takableHosts(state, spec)
+  const takable = state === undefined ? [] : takableHosts(state, spec)
   const takeBack = useTakeBack(row.id)
   const narrow = useAct('boundary.narrow', {
     onDone: (state, { to }) =>

@@ -1,4 +1,4 @@
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { contractOf, Theatre } from '../testing.ts'
@@ -68,4 +68,18 @@ test('what a held file approved counts only while the file says so, and what it 
   const config = await loadConfig({ userConfigDir, roots: [project], held })
   expect(config.sandboxApprovedEscalations).toEqual([])
   expect(config.sandboxLevels.network.hosts).toEqual(['a.test'])
+})
+
+test('a config that came to lie in what an agent writes directly widens it no more', async () => {
+  const { id, boundaries, contracts, project, userConfigDir, user } = await theatre.stage('readwrite')
+  contracts.set(id, contractOf(project, { boundary: 'readwrite', changeset: 'none' }))
+  await user({ sandboxApprovedEscalations: [{ agent: '*', level: 'network', hosts: ['a.test'] }] })
+  const file = join(userConfigDir, 'config.json')
+  await rename(file, join(project, 'mine.json'))
+  await symlink(join(project, 'mine.json'), file)
+  await expect(boundaries.request(id, wish)).rejects.toMatchObject({ code: 'config.in_reach' })
+  expect(boundaries.show(id).level).toBe('readwrite')
+  // The control: one that writes a changeset changes nothing there.
+  contracts.set(id, contractOf(project, { boundary: 'readwrite' }))
+  expect((await boundaries.request(id, wish)).status).toBe('approved')
 })

@@ -1,7 +1,9 @@
 import { lstat, realpath } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { projectConfigName, userConfigName, type EffectiveConfig } from '../../../shared/config.ts'
-import type { HeldProject } from '../../base/contract.ts'
+import { OrangeryError } from '../../../shared/errors.ts'
+import type { Contract, HeldProject } from '../../base/contract.ts'
+import { configInReach } from '../../base/obeyed.ts'
 import { mergeConfig, type ProjectLayer } from './merge.ts'
 import { parseConfig, readConfigText } from './read.ts'
 import { readTrust, trustStateOf } from './trust.ts'
@@ -11,6 +13,24 @@ export type ConfigPlaces = {
   readonly roots: readonly string[]
   /** What holds besides, for a dispatch that could have changed the files itself. */
   readonly held?: readonly HeldProject[] | undefined
+  /** Roots whose real files an agent writes meanwhile. */
+  readonly direct?: readonly string[]
+}
+
+/** The roots of a contract whose real files its agent writes. */
+export const directRoots = ({ strategy, roots = [] }: Partial<Contract>): readonly string[] =>
+  strategy === 'none' ? roots : []
+
+/** A link that was made after the checks: what the agent may have written there is nobody's word. */
+async function refuseInReach({ userConfigDir, direct = [] }: ConfigPlaces): Promise<void> {
+  for (const root of direct) {
+    const held = await configInReach(root, userConfigDir)
+    if (held === null) continue
+    throw new OrangeryError('config.in_reach', `${held}: whoever writes ${root} could have changed it`, {
+      kind: 'refused',
+      hint: "Keep Orangery's own config out of that folder, or end the dispatch.",
+    })
+  }
 }
 
 const isThere = (path: string): Promise<boolean> =>
@@ -51,6 +71,7 @@ export async function readProjectLayer(userConfigDir: string, root: string): Pro
 
 /** Reads the user's and the projects' files and works out what holds. Nothing is cached: a reload is a second call. */
 export async function loadConfig(places: ConfigPlaces, now: Date = new Date()): Promise<EffectiveConfig> {
+  await refuseInReach(places)
   // Side by side: an agent waits for this. The user's own mistakes are told first.
   const reading = places.roots.map((root) => readProjectLayer(places.userConfigDir, root))
   for (const layer of reading) layer.catch(() => {})

@@ -1,6 +1,7 @@
 import { access, constants, realpath, stat } from 'node:fs/promises'
-import { dirname, isAbsolute, join, relative } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { CheckResult } from '../../../shared/doctor.ts'
+import { configInReach, configLinkedBelow } from '../../base/obeyed.ts'
 import { run } from '../../base/process.ts'
 
 /** The roots are there, are folders and can be read. */
@@ -54,14 +55,13 @@ export function checkWorkingDir(workingDir: string, roots: readonly string[]): C
 }
 
 /** `changeset: none` writes the real files: with our config among them, an agent could widen itself. */
-export function checkConfigApart(root: string, configDir: string): CheckResult {
-  const apart = relative(root, configDir)
-  const holds = apart === '' || !(apart.startsWith('..') || isAbsolute(apart))
+export async function checkConfigApart(root: string, configDir: string): Promise<CheckResult> {
+  const held = (await configInReach(root, configDir)) ?? (await configLinkedBelow(root, configDir))
   return {
     name: `config folder ${root}`,
-    ok: !holds,
-    detail: holds ? `it holds Orangery's own config, ${configDir}` : 'apart',
-    fix: holds ? 'Use the overlay strategy, or name a narrower folder.' : null,
+    ok: held === null,
+    detail: held === null ? 'apart' : `it holds Orangery's own config, ${held}`,
+    fix: held === null ? null : 'Use the overlay strategy, or name a narrower folder.',
   }
 }
 
