@@ -57,10 +57,8 @@ const identityOf = (path: string): Promise<string | null> =>
 /** The same folder by another mount of it. */
 async function isBelowMount(path: string, root: string): Promise<boolean> {
   const wanted = await identityOf(root)
-  for (let at = path; wanted !== null; at = dirname(at)) {
-    if ((await identityOf(at)) === wanted) return true
-    if (at === dirname(at)) break
-  }
+  if (wanted === null) return false
+  for (let at = path; at !== dirname(at); at = dirname(at)) if ((await identityOf(at)) === wanted) return true
   return false
 }
 
