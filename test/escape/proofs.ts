@@ -67,8 +67,8 @@ const sandbox = [
     'an agent that may only read writes nothing with changeset %s',
   ),
   proof(
-    'grant-data-dir',
-    "has its card grant Orangery's own folders, or the whole home",
+    'grant-data-dir grant-host-processes',
+    "has its card grant Orangery's own folders, the whole home, or processes and the kernel of the host",
     'src/engine/sandbox/grants.test.ts',
     'shows our folders or the whole home',
   ),

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { CheckResult, DoctorReport } from '../../src/shared/doctor.ts'
 import { run } from '../../src/engine/base/process.ts'
-import { explainNoOverlay, explainRefusal } from '../../src/engine/sandbox/host.ts'
+import { explainNoFuse, explainNoOverlay, explainRefusal } from '../../src/engine/sandbox/host.ts'
 
 let folder: string
 beforeAll(async () => {
@@ -167,3 +167,18 @@ test.each(['nfs', 'ecryptfs', 'overlay', 'fuse'])(
     })
   },
 )
+
+test.each([
+  ['fuse: failed to open /dev/fuse: Permission denied', 'sudo chmod 666 /dev/fuse'],
+  ["fuse: device not found, try 'modprobe fuse' first (/dev/fuse: No such file)", 'sudo modprobe fuse'],
+  ['fuse-overlayfs: cannot mount: Invalid argument', 'export ORANGERY_DATA_DIR=/path/on/ext4/xfs/or/btrfs'],
+])('of what fuse-overlayfs prints the failure is told, %j, and what helps against it', (said, fix) => {
+  const stderr = Buffer.from(
+    `unknown argument ignored: lazytime\n${said}\nfuse-overlayfs: cannot mount: Permission denied\n`,
+  )
+  expect(explainNoFuse(stderr)).toEqual({
+    ok: false,
+    why: `fuse-overlayfs does not work here (${said})`,
+    fix,
+  })
+})

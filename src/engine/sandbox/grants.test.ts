@@ -25,6 +25,18 @@ test('a grant that is not there, shows our folders or the whole home, or covers 
   expect(await faultOf(join(ground.dataDir, 'repos'))).toBe(ours)
   expect(await faultOf(link)).toBe(ours)
   expect(await faultOf(home)).toBe('holds your whole home, secrets and all')
-  expect(await faultOf('/proc')).toBe('would cover /proc of the sandbox')
+  for (const own of ['/proc', '/dev', '/dev/shm', '/var', '/var/tmp'])
+    expect(await faultOf(own)).toBe(`would cover ${own} of the sandbox`)
+  expect(await faultOf('/')).toMatch(/^would show/)
+  for (const [path, kernel] of [
+    ['/proc/1', '/proc'],
+    ['/proc/self/environ', '/proc'],
+    ['/sys', '/sys'],
+    ['/sys/kernel', '/sys'],
+    ['/dev/null', '/dev'],
+  ] as const)
+    expect(await faultOf(path)).toBe(`lies in ${kernel}, which is the host's kernel, devices and processes`)
+  expect(await faultOf('/etc')).toMatch(/^is shown already, but for what other users may not read/)
+  expect(await faultOf('/etc/passwd')).toBe('')
   expect(await faultOf(join(home, 'missing'), 0)).toBe('')
 })

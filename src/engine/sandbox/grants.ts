@@ -5,10 +5,14 @@ import { isAbsolute } from 'node:path'
 import type { CheckResult } from '../../shared/doctor.ts'
 import { doorPath, type SandboxRequest } from '../base/sandbox.ts'
 import { agentHome } from './etc.ts'
+import { systemCandidates } from './systemView.ts'
 import { isInside } from './view.ts'
 
 // A grant above one of these would cover what every sandbox has of its own.
-const ownPlaces = [agentHome, '/proc', '/dev', '/tmp', doorPath]
+const ownPlaces = [agentHome, '/proc', '/dev', '/dev/shm', '/tmp', '/var', '/var/tmp', '/var/run', doorPath]
+// Below these is not what somebody keeps there but the running kernel, with the processes of the host, their environment
+// and their files. (escape: grant-host-processes)
+const kernelPlaces = ['/proc', '/sys', '/dev']
 
 const real = (path: string): Promise<string | null> => realpath(path).catch(() => null)
 
@@ -37,7 +41,11 @@ export async function checkGrants(
     if (secret != null) return `would show ${secret}, which is Orangery's own`
     if (realHome !== null && isInside(realHome, path)) return 'holds your whole home, secrets and all'
     const own = ownPlaces.find((place) => places.some((each) => isInside(place, each)))
-    return own === undefined ? null : `would cover ${own} of the sandbox`
+    if (own !== undefined) return `would cover ${own} of the sandbox`
+    const kernel = kernelPlaces.find((place) => places.some((each) => isInside(each, place)))
+    if (kernel !== undefined) return `lies in ${kernel}, which is the host's kernel, devices and processes`
+    const isSystem = systemCandidates.some((place) => places.includes(place))
+    return isSystem ? 'is shown already, but for what other users may not read: name that' : null
   }
   const faults = await Promise.all(grants.map(findFault))
   return grants.flatMap((grant, index): readonly CheckResult[] => {

@@ -189,6 +189,14 @@ function firstLine(text: Buffer): string {
   return text.toString().trim().split('\n')[0] ?? ''
 }
 
+/** The line that says what failed: programs warn of other things before. */
+function failureLine(text: Buffer): string {
+  const lines = text.toString().trim().split('\n')
+  const isFailure = (line: string) =>
+    /cannot|failed|denied|not permitted|no such|unable|error/i.test(line) && !/ignored/i.test(line)
+  return lines.find(isFailure) ?? lines.at(-1) ?? ''
+}
+
 async function detectUserNamespaces(tools: HostFacts['tools'], inside: string | null): Promise<Ability> {
   if (tools.unshare === null) {
     return { ok: false, why: 'unshare is not installed', fix: 'sudo apt install util-linux' }
@@ -289,11 +297,18 @@ async function detectFuseOverlay(tools: HostFacts['tools'], dataDir: string): Pr
   if (program === null) return { ok: false, why: 'fuse-overlayfs is not installed', fix }
   const tried = await tryOverlay(tools, dataDir, tryFuseOverlay, program)
   if (tried.code === 0) return { ok: true }
-  return {
-    ok: false,
-    why: `fuse-overlayfs does not work here (${firstLine(tried.stderr)})`,
-    fix: 'sudo chmod 666 /dev/fuse',
-  }
+  return explainNoFuse(tried.stderr)
+}
+
+/** Why fuse-overlayfs mounts nothing here, and what helps. */
+export function explainNoFuse(stderr: Buffer): Ability {
+  const said = failureLine(stderr)
+  const fix = /\/dev\/fuse.*(denied|not permitted)/i.test(said)
+    ? 'sudo chmod 666 /dev/fuse'
+    : /\/dev\/fuse/.test(said)
+      ? 'sudo modprobe fuse'
+      : 'export ORANGERY_DATA_DIR=/path/on/ext4/xfs/or/btrfs'
+  return { ok: false, why: `fuse-overlayfs does not work here (${said})`, fix }
 }
 
 /** Looks at the host once. It tries things rather than reading signs, so an answer holds for the real run. */

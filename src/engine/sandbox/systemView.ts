@@ -12,7 +12,7 @@ export type SystemEntry =
   | { readonly kind: 'link'; readonly path: string; readonly target: string }
 
 // Nothing below /home, /root, /var, /srv, /mnt or /run is part of the system an agent needs.
-const systemCandidates = [
+export const systemCandidates: readonly string[] = [
   '/usr',
   '/bin',
   '/sbin',

@@ -155,8 +155,8 @@ export function planView(request: SandboxRequest, host: HostFacts): readonly Vie
       ? []
       : [{ kind: 'read-only', source: request.door.folder, target: doorPath } as const]),
     { kind: 'private', target: '/var', mode: '0755', bytes: privateBytes.run },
-    linkUnlessUsed('/var/tmp', '/tmp', '1777', roots),
-    linkUnlessUsed('/var/run', '/run', '0755', roots),
+    linkUnlessUsed('/var/tmp', '/tmp', '1777', request),
+    linkUnlessUsed('/var/run', '/run', '0755', request),
     { kind: 'writable', source: request.home, target: agentHome },
     ...(request.shown ?? []).map((file): ViewStep => ({ kind: 'read-only', ...file })),
     ...request.grants.map((path): ViewStep => ({ kind: 'read-only', source: path, target: path })),
@@ -174,9 +174,10 @@ export function planView(request: SandboxRequest, host: HostFacts): readonly Vie
   ]
 }
 
-/** A root below a link would have no folder to be mounted on: then the place is a private folder instead. */
-function linkUnlessUsed(target: string, to: string, mode: string, roots: readonly WorkspaceRoot[]): ViewStep {
-  const used = roots.some((root) => root.target.startsWith(`${target}/`))
+/** A root or grant below a link would have no folder to be mounted on: then the place is a private folder instead. */
+function linkUnlessUsed(target: string, to: string, mode: string, request: SandboxRequest): ViewStep {
+  const places = [...request.workspace.roots.map((root) => root.target), ...request.grants]
+  const used = places.some((place) => place.startsWith(`${target}/`))
   return used ? { kind: 'private', target, mode, bytes: privateBytes.tmp } : { kind: 'link', target, to }
 }
 

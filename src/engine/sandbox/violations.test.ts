@@ -18,6 +18,13 @@ describe('a likely denial', () => {
     ['Error: getaddrinfo EAI_AGAIN registry.example.com', 'name_denied'],
     ['connect: Network is unreachable', 'network_denied'],
     ['unshare: unshare failed: Operation not permitted', 'call_denied'],
+    ['socket: Operation not permitted', 'socket_denied'],
+    ['ping: socket: Operation not permitted', 'socket_denied'],
+    ["chmod: changing permissions of 'x': Operation not permitted", 'call_denied'],
+    ["Error: EPERM: operation not permitted, chmod 'x'", 'call_denied'],
+    ['Os { code: 1, kind: PermissionDenied, message: "Operation not permitted" }', 'call_denied'],
+    ['chroot: cannot change root directory: Operation not permitted', 'call_denied'],
+    ['PermissionError: [Errno 1] Operation not permitted', 'call_denied'],
     ['socket: Address family not supported by protocol', 'socket_denied'],
     ['sh: 0: Cannot fork', 'pids'],
     ['bash: fork: retry: Resource temporarily unavailable', 'pids'],
@@ -28,12 +35,16 @@ describe('a likely denial', () => {
     expect(new DenialReader().read(amidMuchElse, at)).toMatchObject([{ kind }])
   })
 
-  test.each(['Permission denied (publickey)', 'all 12 tests passed', 'mounting failed', ''])(
-    'is not read from %j',
-    (line) => {
-      expect(readDenial(line, at)).toBeNull()
-    },
-  )
+  test.each([
+    'Permission denied (publickey)',
+    'all 12 tests passed',
+    'mounting failed',
+    'it answers that the operation not permitted is refused',
+    "PermissionError: [Errno 13] Permission denied: 'x'",
+    '',
+  ])('is not read from %j', (line) => {
+    expect(readDenial(line, at)).toBeNull()
+  })
 
   test('is told once, however often it is printed and in whatever pieces it comes', () => {
     const reader = new DenialReader()
@@ -43,6 +54,22 @@ describe('a likely denial', () => {
     reader.read('y: Read-only file', at)
     expect(reader.read(' system', at)).toEqual([])
     expect(reader.end(at)).toHaveLength(1)
+  })
+
+  test('is what a real program prints that is refused a raw socket or a set-uid bit, with the call it made', async () => {
+    await using ground = await makeGround()
+    const host = await detectHost(ground.dataDir)
+    const script =
+      'python3 -c "import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)"; touch x; chmod u+s x'
+    const { stderr } = await runIn(ground, host, script)
+    for (const pieces of [[stderr], [...stderr]]) {
+      const reader = new DenialReader()
+      const found = [...pieces.flatMap((piece) => reader.read(piece, at)), ...reader.end(at)]
+      expect(found.map(({ kind }) => kind)).toEqual(['socket_denied', 'call_denied'])
+      expect(found[0]?.detail).toMatch(/socket.*\(.*\): PermissionError.*no raw ones\)$/)
+      expect(found[1]?.detail).toContain('set-uid')
+      expect(found.every(({ certain }) => !certain)).toBe(true)
+    }
   })
 
   test('is what a real program prints when it is refused, at once', async () => {

@@ -36,12 +36,35 @@ const signs: readonly Sign[] = [
     sign: /cannot fork|fork: .*resource temporarily unavailable|\bspawn \S+ EAGAIN\b|can't start new thread|pthread_create failed|unable to create .*thread/i,
     reason: 'no more processes and threads can be started than the limit allows',
   },
+]
+
+/**
+ * What the kernel refuses by its filter or for want of a capability comes as EPERM, which is rare elsewhere: servers and modes of files
+ * say "permission denied". Only where it stands as the reason of something, not in the midst of prose.
+ */
+const refused = /(?:^|[:(\]"'])\s*operation not permitted\b/i
+/** Which of them it was, by what is named with it. */
+const refusedCalls: readonly Sign[] = [
+  {
+    kind: 'socket_denied',
+    sign: /socket|SOCK_RAW|AF_PACKET|\bicmp|\bping\b/i,
+    reason: 'only unix and internet sockets can be made, and no raw ones',
+  },
   {
     kind: 'call_denied',
-    sign: /(unshare|ptrace|mount|setns|chroot|keyctl|perf_event_open|bpf|io_uring)\b.*operation not permitted/i,
-    reason: 'the kernel filter refuses this call to everything inside',
+    sign: /chmod|permissions of|mode of/i,
+    reason: 'no file can be made set-uid, and modes are for who owns the file',
+  },
+  {
+    kind: 'call_denied',
+    sign: /(?:)/,
+    reason:
+      'the kernel refuses this to everything inside: there are no capabilities, and calls that could lead out are filtered',
   },
 ]
+/** The last line of a Python trace names no call: the lines before it do. */
+const bareRefusal = /^(?:\w+\.)*(?:PermissionError|OSError): \[Errno 1\] Operation not permitted$/
+const mostBefore = 4
 
 /**
  * Without one of these in it no line tells of a denial. Plain words, found in one pass: looking at every line of
@@ -56,10 +79,19 @@ const mostViolations = 100
 // eslint-disable-next-line no-control-regex
 const controls = /\u001B\[[0-9;?]*[A-Za-z]|[\u0000-\u0008\u000B-\u001F\u007F]/g
 
-/** The likely denial a line of output tells of, if any. */
-export function readDenial(line: string, at: string): Violation | null {
-  const text = line.replaceAll(controls, '').trim()
-  const found = signs.find(({ sign }) => sign.test(text))
+const plain = (line: string) => line.replaceAll(controls, '').trim()
+
+/** The likely denial a line of output tells of, if any; `before` are the lines that came before it. */
+export function readDenial(line: string, at: string, before: readonly string[] = []): Violation | null {
+  const last = plain(line)
+  // Of a trace, the line that made the call: not where it stands, nor what underlines it.
+  const called = bareRefusal.test(last)
+    ? before.map(plain).findLast((text) => /\(/.test(text) && !text.startsWith('File "'))
+    : undefined
+  const text = called === undefined ? last : `${called}: ${last}`
+  const found =
+    signs.find(({ sign }) => sign.test(text)) ??
+    (refused.test(text) ? refusedCalls.find(({ sign }) => sign.test(text)) : undefined)
   if (found === undefined) return null
   const said = text.length > 300 ? `${text.slice(0, 300)}…` : text
   return { kind: found.kind, at, detail: `${said} (${found.reason})`, certain: false }
@@ -68,6 +100,7 @@ export function readDenial(line: string, at: string): Violation | null {
 /** Reads output as it comes, in pieces, and tells of each likely denial once. */
 export class DenialReader {
   #rest = ''
+  #before: readonly string[] = []
   readonly #told = new Set<string>()
 
   read(chunk: string | Uint8Array, at: string): readonly Violation[] {
@@ -75,9 +108,17 @@ export class DenialReader {
     const all = this.#rest + text
     // A program that never ends its line must not make us keep all of it.
     this.#rest = all.slice(Math.max(all.lastIndexOf('\n') + 1, all.length - longestLine))
-    if (this.#told.size >= mostViolations || !hint.test(all.replaceAll(controls, ''))) return []
+    if (this.#told.size >= mostViolations) return []
+    if (!hint.test(all.replaceAll(controls, ''))) {
+      this.#remember(all.slice(-longestLine).split('\n').slice(0, -1))
+      return []
+    }
     const lines = all.split('\n').slice(0, -1)
     return lines.flatMap((line) => this.#tell(line.slice(0, longestLine), at))
+  }
+
+  #remember(lines: readonly string[]): void {
+    this.#before = [...this.#before, ...lines].slice(-mostBefore)
   }
 
   end(at: string): readonly Violation[] {
@@ -87,7 +128,8 @@ export class DenialReader {
   }
 
   #tell(line: string, at: string): readonly Violation[] {
-    const denial = readDenial(line, at)
+    const denial = readDenial(line, at, this.#before)
+    this.#remember([line])
     if (denial === null || this.#told.size >= mostViolations) return []
     const key = `${denial.kind} ${denial.detail}`
     if (this.#told.has(key)) return []
