@@ -145,10 +145,10 @@ test('roots in several repositories get a commit each', async () => {
 test('a conflict of a renamed file is settled under the name it is told by, and others beside it', async () => {
   await using bench = await Bench.make()
   await bench.user('seq 20 > old; seq 5 > b')
-  const { id } = await bench.dispatch('mv old new; sed -i s/^2$/two/ b')
-  await bench.user('echo 21 >> old; sed -i s/^2$/zwei/ b')
+  const { id } = await bench.dispatch('mv old new; sed -i s/^9$/nine/ new; sed -i s/^2$/two/ b')
+  await bench.user('sed -i s/^9$/neun/ old; sed -i s/^2$/zwei/ b')
   const { conflicts } = await bench.changesets.conflicts(id)
-  expect(conflicts.map(({ path }) => path)).toEqual(['b', 'old'])
+  expect(conflicts.map(({ path }) => path)).toEqual(['b', 'new'])
   await bench.changesets.resolve(id, { path: 'b', choice: 'theirs' }, 'anna')
   const left = await bench.changesets.resolve(id, { path: 'old', choice: 'theirs' }, 'anna')
   expect(left.conflicts).toEqual([])

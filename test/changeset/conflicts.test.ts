@@ -47,30 +47,31 @@ test('conflicts are settled by mine, theirs, both or an edited text, and only fo
 
 test('files that differ only in bytes that are not UTF-8 are decided, read and settled one by one', async () => {
   await using bench = await Bench.make()
-  const names = `a="$(printf 'n\\376')"; b="$(printf 'n\\377')";`
+  const names = `a="$(printf 'n\\376')"; b="$(printf 'n\\377')"; c="$(printf 'n\\375')";`
   await bench.user(`${names} seq 9 > "$a"; seq 9 > "$b"`)
   const { id } = await bench.dispatch(
-    `${names} sed -i s/^2$/first/ "$a"; sed -i s/^2$/second/ "$b"; mv "$b" "$b.moved"`,
+    `${names} sed -i s/^2$/first/ "$a"; sed -i s/^2$/second/ "$b"; mv "$b" "$c"`,
   )
   await bench.user(`${names} sed -i s/^2$/mine/ "$a" "$b"`)
   const bytes = (name: string) => Buffer.from(name, 'latin1').toString('base64')
-  const [a, b] = [bytes('n\xfe'), bytes('n\xff')]
+  const [a, b, c] = [bytes('n\xfe'), bytes('n\xff'), bytes('n\xfd')]
   const { changesets } = bench
   const changed = (await changesets.get(id)).files
   expect(changed.map((file) => [file.path_b64, file.from_path_b64])).toEqual([
+    [c, b],
     [a, undefined],
-    [bytes('n\xff.moved'), b],
   ])
   const decided = await changesets.decide(id, { path_b64: a, verdict: 'approve' }, 'anna')
-  expect(decided.files.map((file) => file.decision)).toEqual(['approve', null])
+  expect(decided.files.map((file) => file.decision)).toEqual([null, 'approve'])
   expect((await changesets.diff(id, { path_b64: a })).text).toContain('+first')
   const { conflicts } = await changesets.conflicts(id)
-  expect(conflicts.map((each) => each.path_b64)).toEqual([a, b])
+  expect(conflicts.map((each) => each.path_b64)).toEqual([c, a])
   // By what they look like they cannot be told apart.
   await expect(changesets.resolve(id, { path: 'n\ufffd', choice: 'mine' }, 'anna')).rejects.toMatchObject({
     code: 'changeset.ambiguous_path',
-    hint: expect.stringContaining(b),
+    hint: expect.stringContaining(c),
   })
+  // A renamed file is also known by its old name.
   const left = await changesets.resolve(id, { path_b64: b, choice: 'theirs' }, 'anna')
   expect(left.conflicts.map((each) => each.path_b64)).toEqual([a])
   expect((await changesets.conflictTexts(id, { path_b64: a })).theirs.toString()).toContain('first')

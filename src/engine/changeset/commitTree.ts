@@ -16,6 +16,8 @@ export type PathChange = {
   readonly base: Side | null
   readonly wanted: Side | null
   readonly ignored: boolean
+  /** Its name before, where the change is a new one. */
+  readonly from?: BytePath | undefined
 }
 export type ChangedItem = { readonly path: BytePath; readonly item: GitItem | null }
 export type PlannedTree = {
@@ -43,11 +45,24 @@ export async function planTree(
   const items: ChangedItem[] = []
   const notes: string[] = []
   const clashes: string[] = []
+  // What the branch has made of a file under its old name is woven in under the new one.
+  const moved = changes.flatMap(({ path, from }) => {
+    const mine = from === undefined ? undefined : tip.get(from)
+    const isOther = mine !== undefined && !sameItem(mine, bases.get(from as BytePath) ?? null)
+    return isOther && !tip.has(path) ? [[path, from as BytePath] as const] : []
+  })
+  const oldNames = new Map(moved)
+  const leaving = new Set(oldNames.values())
   for (const { path, ignored } of changes) {
-    const [base, mine, theirs] = [bases.get(path), tip.get(path), wanted.get(path)].map(
+    const old = oldNames.get(path) ?? path
+    const [base, mine, theirs] = [bases.get(old), tip.get(old), wanted.get(path)].map(
       (item) => item ?? null,
     ) as [GitItem | null, GitItem | null, GitItem | null]
-    if (sameItem(base, theirs) || sameItem(mine, theirs)) continue
+    if (leaving.has(path)) {
+      items.push({ path, item: null })
+      continue
+    }
+    if (old === path && (sameItem(base, theirs) || sameItem(mine, theirs))) continue
     if (parentsOf(path).some((at) => tip.get(at)?.mode === submodule)) {
       notes.push(`${toText(path)} belongs to a submodule and is not in the commit`)
       continue

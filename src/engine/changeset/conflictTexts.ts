@@ -4,7 +4,7 @@ import { mergeTexts, type Conflict } from './conflicts.ts'
 import type { Entry } from './manifest.ts'
 import { BlobReader } from './objects.ts'
 import { chooseFiles } from './reader.ts'
-import type { View } from './view.ts'
+import type { FileView, View } from './view.ts'
 
 export type EditableTexts = { readonly mine: Buffer; readonly theirs: Buffer; readonly both: Buffer }
 
@@ -78,7 +78,9 @@ export function findConflict<Open extends Pick<Conflict, 'root' | 'path' | 'path
   return { open, entry }
 
   function ofFile(): Open | undefined {
-    const [file] = chooseFiles(view, given)
+    const isOld = ({ entry, from }: FileView) =>
+      from !== null && meant.has(entry.root) && isMeant(from.path, given)
+    const file = view.files.find(isOld) ?? chooseFiles(view, given)[0]
     const names = new Set([file?.entry.path, file?.from?.path])
     return conflicts.find((each) => each.root === file?.entry.root && names.has(givenPath(each)))
   }

@@ -8,7 +8,7 @@ import { namedPath, parentOf, rootPath, toText, type BytePath } from './bytePath
 import { contentOf, storeSide } from './content.ts'
 import type { Disk } from './disk.ts'
 import { localIdentity } from './land.ts'
-import { sameContent, sameSide, type Side } from './manifest.ts'
+import { sameContent, sameSide, type Entry, type Side } from './manifest.ts'
 import { largeFile, type BlobReader } from './objects.ts'
 import type { PackWriter } from './packWriter.ts'
 import type { Target } from './selection.ts'
@@ -40,7 +40,11 @@ export type Local = {
   readonly hasLeft?: boolean
   /** Of a folder that is to be something else: what the user has put into it. */
   readonly own?: BytePath | null
+  /** Of a renamed file of which the user has changed what he has under the old name. */
+  readonly former?: Former | null
 }
+/** What a file was before the agent renamed it, and what the user has under that name now. */
+export type Former = { readonly entry: Entry; readonly side: Side; readonly identity: string | null }
 /** Null is a folder; else there is none, or something else stands in its place or in that of one above it. */
 type FolderState = null | 'missing' | { readonly notOne: BytePath }
 
@@ -106,28 +110,29 @@ export async function settle(
   tools: MergeTools,
 ): Promise<Outcome> {
   const { entry } = target
-  const { base } = entry
-  const now = local.side
+  // Of a renamed file both sides started from the old name: what the user wrote there is woven in under the new one.
+  const { base, certain } = local.former?.entry ?? entry
+  const now = local.former?.side ?? local.side
   const step = (after: Side | null, merged = false): Outcome =>
-    sameSide(now, after)
+    sameSide(local.side, after)
       ? { kind: 'there' }
       : {
           kind: 'step',
           merged,
-          step: { root: entry.root, path: entry.path, before: now, after, identity: local.identity },
+          step: { root: entry.root, path: entry.path, before: local.side, after, identity: local.identity },
         }
   if (local.blocked !== null && !going.has(`${entry.root}\0${local.blocked}`)) {
     if (wanted === null) return { kind: 'there' }
     return conflict(`its folder ${toText(local.blocked)} is no folder any more`, ['mine'])
   }
-  if (sameSide(now, wanted)) return { kind: 'there' }
+  if (sameSide(now, wanted)) return step(wanted)
   if (local.own != null) {
     const what = wanted === null ? 'deleted it' : `made it a ${wanted.kind}`
     return conflict(`you have ${toText(local.own)} in this folder, and the agent ${what}`, ['mine'])
   }
   if (now?.kind === 'special') return conflict(`there is a ${now.what} in its place`, ['mine'])
   if (isFolder(base, true) && isFolder(wanted, true)) return settleFolder()
-  if (sameSide(now, base) && entry.certain && local.hasLeft !== true) return step(wanted)
+  if (sameSide(now, base) && certain && local.hasLeft !== true) return step(wanted)
 
   const chosen = choice()
   if (chosen?.choice === 'mine') return { kind: 'there', kept: true }
@@ -137,7 +142,7 @@ export async function settle(
     const union = await mergeFiles('--union')
     if (union !== null) return step(union, true)
   }
-  if (!entry.certain) return conflict('it may have changed after the agent started', await textChoices())
+  if (!certain) return conflict('it may have changed after the agent started', await textChoices())
   if (now === null && base === null)
     return conflict('you deleted or renamed what the agent renamed to this', ['mine', 'theirs'])
   if (now === null) return conflict('you deleted it meanwhile', ['mine', 'theirs'])
@@ -182,7 +187,10 @@ export async function settle(
   }
   function conflict(why: string, choices: Conflict['choices']): Outcome {
     if (choice()?.choice === 'mine') return { kind: 'there', kept: true }
-    const found = { root: entry.root, ...namedPath(entry.path), why, anchor: anchor(), choices }
+    const renamed =
+      local.former == null ? '' : ` (as ${toText(local.former.entry.path)}, which the agent renamed)`
+    const told = { why: `${why}${renamed}`, anchor: anchor(), choices }
+    const found = { root: entry.root, ...namedPath(entry.path), ...told }
     if (!choices.includes('edit') || now?.kind !== 'file' || wanted?.kind !== 'file')
       return { kind: 'conflict', conflict: found }
     const texts = { base: base?.kind === 'file' ? base.oid : null, mine: now.oid, theirs: wanted.oid }
@@ -231,6 +239,14 @@ export async function settle(
     const oid = await tools.writer.add('blob', merged)
     return side({ kind: 'file', mode: 0, size: merged.length, oid, sha256 })
   }
+}
+
+/** The old name of a file that lands under a new one goes with it, whatever the user has written there. */
+export function settleFormer(target: Target, { side, identity }: Former, renamed: Outcome): Outcome {
+  if (renamed.kind !== 'step')
+    return renamed.kind === 'there' && renamed.kept === true ? renamed : { kind: 'there' }
+  const { root, path } = target.entry
+  return { kind: 'step', merged: false, step: { root, path, before: side, after: null, identity } }
 }
 
 function isFolder(side: Side | null, orNothing: boolean): boolean {

@@ -4,10 +4,18 @@ import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import { namedPath, toText } from './bytePath.ts'
 import { homesOf } from './classifyEntries.ts'
-import { LocalFiles, settle, type Conflict, type MergeTools } from './conflicts.ts'
+import {
+  LocalFiles,
+  settle,
+  settleFormer,
+  type Conflict,
+  type Former,
+  type MergeTools,
+  type Outcome,
+} from './conflicts.ts'
 import { decisionsOf } from './decisions.ts'
 import { ownContent, Prospect, type Settled } from './holdBack.ts'
-import { entryKey, type Entry, type Side } from './manifest.ts'
+import { entryKey, sameSide, type Entry, type Side } from './manifest.ts'
 import { BlobReader } from './objects.ts'
 import { PackWriter } from './packWriter.ts'
 import { withHunks } from './patch.ts'
@@ -68,6 +76,7 @@ export async function planApply(
   const homes = homesOf(record.workspace)
   for (const { name } of homes) if (!trees.has(name)) trees.set(name, new Tree(name, context.disk))
   const settled: Settled[] = []
+  const renamed = new Map<string, { readonly former: Former; readonly outcome: Outcome }>()
   const landed: Landed[] = []
   const conflicts: Conflict[] = []
   const held: Skip[] = []
@@ -91,8 +100,20 @@ export async function planApply(
       const isReplaced = found.side?.kind === 'directory' && wanted?.kind !== 'directory'
       const isFolderGone = wanted === null && entry.base?.kind === 'directory'
       const own = isReplaced && !isFolderGone ? await ownContent(trees.get(entry.root), entry, entries) : null
-      const local = { ...found, hasLeft: await hasLeft(target, trees), own }
-      const outcome = await settle(target, wanted, local, going, tools)
+      const left = await hasLeft(target, trees)
+      const former = found.side === null && found.blocked === null && (await formerOf(target, wanted, locals))
+      const before = file === null ? renamed.get(entryKey(entry)) : undefined
+      const outcome =
+        before === undefined
+          ? await settle(
+              target,
+              wanted,
+              { ...found, hasLeft: left, own, former: former || null },
+              going,
+              tools,
+            )
+          : settleFormer(target, before.former, before.outcome)
+      if (former) renamed.set(entryKey(former.entry), { former, outcome })
       if (outcome.kind === 'conflict') conflicts.push(outcome.conflict)
       settled.push({ target, wanted, outcome })
     }
@@ -123,6 +144,19 @@ function isMadeFolder(entry: Entry | undefined): boolean {
 async function hasLeft({ entry, file }: Target, trees: ReadonlyMap<string, Tree>): Promise<boolean> {
   const from = file?.entry === entry ? file.from : null
   return from?.base != null && (await trees.get(from.root)?.lstat(from.path)) === null
+}
+
+/** Null where the file was not renamed, or is under its old name as it was: then nothing has to be woven. */
+async function formerOf(
+  { entry, file }: Target,
+  wanted: Side | null,
+  locals: LocalFiles,
+): Promise<Former | null> {
+  const from = file?.entry === entry ? file.from : null
+  if (from?.base?.kind !== 'file' || from.result !== null || wanted?.kind !== 'file') return null
+  const { side, identity } = await locals.read(from.path, from.base)
+  if (side?.kind !== 'file' || (from.certain && sameSide(side, from.base))) return null
+  return { entry: from, side, identity }
 }
 
 async function wantedSide(target: Target, blobs: BlobReader, writer: PackWriter): Promise<Side | null> {
