@@ -70,3 +70,27 @@ test('an agent that floods its output is followed, read about and stopped', asyn
   await page.getByRole('dialog').getByRole('button', { name: 'Stop' }).click()
   await expect(page.getByText('Stopped').first()).toBeVisible({ timeout: 30_000 })
 })
+
+test('of several folders one is only read, chosen by keyboard, and the plan says so before the start', async ({
+  house,
+}) => {
+  const { page, project } = house
+  await house.write({ 'shop/a.txt': '', 'docs/b.txt': '' })
+  await page.keyboard.press('n')
+  const dialog = page.getByRole('dialog', { name: 'New dispatch' })
+  await dialog.getByRole('combobox', { name: 'Folder' }).fill(`${project}/shop`)
+  await expect(dialog.getByRole('combobox', { name: /what the agent may do/ })).toHaveCount(0)
+  await dialog.getByRole('textbox', { name: 'Command', exact: true }).fill('true')
+  await dialog.getByRole('button', { name: 'Another folder' }).click()
+  const second = dialog.getByRole('combobox', { name: 'Folder 2', exact: true })
+  await second.fill(`${project}/docs`)
+  await second.press('Tab')
+  const mode = dialog.getByRole('combobox', { name: 'Folder 2: what the agent may do' })
+  await expect(mode).toBeFocused()
+  await page.keyboard.press('ArrowDown')
+  await expect(mode).toHaveValue('ro')
+  await expect(dialog.getByLabel('The same in a terminal')).toContainText(`--root-mode ${project}/docs=ro`)
+  await expect(dialog.getByText('Ready to start')).toBeVisible()
+  await dialog.getByText(/^The sandbox it would get/).click()
+  await expect(dialog).toContainText(`${project}/docs`)
+})

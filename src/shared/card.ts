@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { sandboxLevelSchema } from './level.ts'
+import { rootModes } from './spec.ts'
 
 /** How an agent is started, what it needs and how it speaks. JSON files in `resources/agents` and the user's config. */
 export const agentCardSchema = z.looseObject({
@@ -21,6 +22,13 @@ export const agentCardSchema = z.looseObject({
       env: z.array(z.string()).default([]),
       read: z.array(z.string()).default([]),
       home: z.enum(['fresh', 'keep']).default('fresh'),
+      /** What it may do with a root, where the contract does not say: by its path, its name, or `*` for every root. */
+      rootModes: z
+        .record(
+          z.string().regex(/^(?:\*|\/.*|[^/*]+)$/, 'a path, the name of a folder, or *'),
+          z.enum(rootModes),
+        )
+        .optional(),
     })
     .prefault({}),
   auth: z

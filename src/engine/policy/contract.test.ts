@@ -300,6 +300,15 @@ describe('a mode for each root', () => {
     expect(resolve({ root_modes: { '/projects/b': 'rw' } }, { roots })).not.toHaveProperty('rootModes')
   })
 
+  test('is the card’s where the contract says none, by path before name before all', () => {
+    const rootModes = { '*': 'ro', b: 'hidden', '/projects/c': 'rw' } as const
+    const reviewer = card({ sandboxRequirements: { hosts: [], env: [], read: [], home: 'fresh', rootModes } })
+    const all = { card: reviewer, roots: [...roots, '/projects/c'] }
+    expect(resolve(null, all).rootModes).toEqual({ '/projects/a': 'ro', '/projects/b': 'hidden' })
+    const said = { root_modes: { '/projects/a': 'rw', '/projects/c': 'ro' } } as const
+    expect(resolve(said, all).rootModes).toEqual({ '/projects/b': 'hidden', '/projects/c': 'ro' })
+  })
+
   test.each<[string, SandboxSpec]>([
     ['is none of the roots', { root_modes: { '/projects': 'ro' } }],
     ['every root is hidden', { root_modes: { '/projects/a': 'hidden', '/projects/b': 'hidden' } }],

@@ -1,4 +1,4 @@
-import { join, resolve } from 'node:path'
+import { basename, join, resolve } from 'node:path'
 import { boundaryRank, legacyBoundaries, type BoundaryLevel, type Phase } from '../../shared/boundary.ts'
 import type { AgentCard } from '../../shared/card.ts'
 import type { EffectiveConfig } from '../../shared/config.ts'
@@ -164,7 +164,7 @@ function boundaryOf(input: ContractInput, phase: Phase | null, outputs: Contract
 }
 
 /** A mode for a folder that is no root would be a promise about nothing. Undefined where every root is `rw`. */
-function rootModesOf(spec: SandboxSpec | null, roots: readonly string[]): RootModes | undefined {
+function rootModesOf({ spec, card }: ContractInput, roots: readonly string[]): RootModes | undefined {
   const named = Object.entries(spec?.root_modes ?? {}).map(([path, mode]) => [resolve(path), mode] as const)
   const known = new Set(roots.map((root) => resolve(root)))
   const stray = named.find(([path]) => !known.has(path))
@@ -175,10 +175,11 @@ function rootModesOf(spec: SandboxSpec | null, roots: readonly string[]): RootMo
     })
   }
   const modes = Object.fromEntries(named)
+  const usual = card.sandboxRequirements.rootModes ?? {}
   const given = roots
     .map((root) => resolve(root))
     .flatMap((root) => {
-      const mode = modes[root] ?? 'rw'
+      const mode = modes[root] ?? usual[root] ?? usual[basename(root)] ?? usual['*'] ?? 'rw'
       return mode === 'rw' ? [] : [[root, mode] as const]
     })
   if (given.length === 0) return undefined
@@ -235,7 +236,7 @@ export function resolveContract(input: ContractInput): Contract {
   const boundary = narrowerBoundary(level, ceiling)
   const capabilities = capabilitiesOf(boundary, config)
   const roots = unique((spec?.roots ?? input.roots).map((root) => resolve(root)))
-  const rootModes = rootModesOf(spec, roots)
+  const rootModes = rootModesOf(input, roots)
   const first = roots.find((root) => rootModes?.[resolve(root)] !== 'hidden')
   const phaseFiles = phase === null ? [] : config.sandboxPhaseFiles[phase]
   const writable = unique([...phaseFiles, ...config.sandboxLevels.readonly.writable])

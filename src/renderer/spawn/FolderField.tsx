@@ -1,5 +1,6 @@
 import { Folder, FolderOpen, X } from 'lucide-react'
 import { useDeferredValue, useId, useState } from 'react'
+import { rootModes, type RootMode } from '../../shared/spec.ts'
 import { useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Plain } from '../text/Plain.tsx'
@@ -13,9 +14,14 @@ type FolderFieldProps = {
   trouble?: FieldTrouble | undefined
   /** Where the trouble is said. */
   messageId: string
+  /** What it may do there; left out where it is the only folder. */
+  mode?: RootMode | undefined
+  onMode(mode: RootMode): void
   onChange(path: string): void
   onRemove?: (() => void) | undefined
 }
+
+const modeWords = { rw: 'May write', ro: 'Only reads', hidden: 'Not seen' } as const
 
 const parentOf = (path: string) => path.slice(0, path.lastIndexOf('/') + 1)
 
@@ -27,6 +33,8 @@ export function FolderField({
   autoFocus = false,
   trouble,
   messageId,
+  mode,
+  onMode,
   onChange,
   onRemove,
 }: FolderFieldProps) {
@@ -89,6 +97,20 @@ export function FolderField({
           }}
           className="min-w-0 flex-1 bg-transparent font-mono text-small outline-none"
         />
+        {mode !== undefined && (
+          <select
+            aria-label={`${label}: what the agent may do`}
+            value={mode}
+            onChange={(event) => onMode(rootModes.find((each) => each === event.target.value) ?? 'rw')}
+            className={`h-7 shrink-0 rounded-md bg-raised px-1.5 text-small outline-none hover:bg-hover focus-visible:shadow-[0_0_0_1.5px_var(--accent-line)] ${mode === 'rw' ? 'text-ink-soft' : 'text-ink'}`}
+          >
+            {rootModes.map((each) => (
+              <option key={each} value={each}>
+                {modeWords[each]}
+              </option>
+            ))}
+          </select>
+        )}
         {window.orangery !== undefined && (
           <Button
             look="quiet"

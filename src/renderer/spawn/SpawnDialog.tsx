@@ -14,7 +14,18 @@ import { recentCommands } from './again.ts'
 import { checkSentence, fieldOfCheck } from './failedChecks.ts'
 import { Field, FieldMessage, type FieldTrouble } from './Field.tsx'
 import { FolderField } from './FolderField.tsx'
-import { emptyForm, fill, lookAt, rootsOf, terminalLine, type SpawnField, type SpawnForm } from './form.ts'
+import {
+  emptyForm,
+  fill,
+  lookAt,
+  modeAt,
+  modesWith,
+  rootsOf,
+  terminalLine,
+  withoutRoot,
+  type SpawnField,
+  type SpawnForm,
+} from './form.ts'
 import { LevelCards } from './LevelCards.tsx'
 import { MoreFields } from './MoreFields.tsx'
 import { PreflightPanel } from './PreflightPanel.tsx'
@@ -179,8 +190,10 @@ export function SpawnDialog({ first, startAt, rows, onClose }: SpawnDialogProps)
                   autoFocus={at === 0 && first.roots[0] === ''}
                   trouble={folderTrouble}
                   messageId={`${base}-folder`}
+                  mode={modeAt(form, at)}
+                  onMode={(mode) => set({ rootModes: modesWith(form, at, mode) })}
                   onChange={(path) => set({ roots: form.roots.with(at, path) })}
-                  onRemove={at === 0 ? undefined : () => set({ roots: form.roots.toSpliced(at, 1) })}
+                  onRemove={at === 0 ? undefined : () => set(withoutRoot(form, at))}
                 />
               ))}
               <FieldMessage id={`${base}-folder`} trouble={folderTrouble} />

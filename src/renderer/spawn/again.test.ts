@@ -25,6 +25,7 @@ test('asking once more asks for the same contract, fields of other programs incl
     },
     limits: { memory_mb: 512, pids: 64 },
     hide: ['.env*'],
+    root_modes: { '/projects/shop': 'ro' },
     house_rule: { kept: true },
   }
   const again = fill(formOf(detail({ sandbox_spec: spec })))

@@ -3,7 +3,7 @@ import type { DispatchRow } from '../../shared/dispatch.ts'
 import { boundaryLevels } from '../../shared/boundary.ts'
 import { parseLevel, type SandboxLevel } from '../../shared/level.ts'
 import { shellLine } from '../../shared/shellLine.ts'
-import { workspaceStrategies } from '../../shared/spec.ts'
+import { rootModes, workspaceStrategies } from '../../shared/spec.ts'
 import { commandOf } from './command.ts'
 import { emptyForm, type SpawnForm } from './form.ts'
 
@@ -29,7 +29,16 @@ export function recentCommands(rows: readonly DispatchRow[], folder: string): re
   return [...new Set(lines)].filter((line) => line.length <= longestOffer && !line.includes('\n'))
 }
 
-const fields = new Set(['level', 'isolation', 'changeset', 'boundary', 'outputs', 'limits', 'roots'])
+const fields = new Set([
+  'level',
+  'isolation',
+  'changeset',
+  'boundary',
+  'outputs',
+  'limits',
+  'roots',
+  'root_modes',
+])
 const texts = (value: unknown): string[] => (Array.isArray(value) ? value.map(String) : [])
 const object = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -54,10 +63,13 @@ export function formOf(detail: DispatchDetail, level?: SandboxLevel): SpawnForm 
     Object.keys(otherOutputs).every((name) => texts(otherOutputs[name]).length === 0) &&
     (mode === undefined || mode === 'restricted') &&
     Object.keys(pins).every((host) => texts(outputs['allow']).includes(host))
+  const modes = object(spec['root_modes'])
+  const strayModes = Object.entries(modes).filter(([root]) => !detail.roots.includes(root))
   const kept = Object.entries(spec).filter(([name]) => !fields.has(name))
   return {
     ...emptyForm,
     roots: detail.roots.length === 0 ? [''] : detail.roots,
+    rootModes: detail.roots.map((root) => rootModes.find((mode) => mode === modes[root]) ?? 'rw'),
     agent: detail.agent,
     command: detail.agent === 'command' ? typedLine(detail.command) : '',
     prompt: detail.prompt ?? '',
@@ -73,6 +85,7 @@ export function formOf(detail: DispatchDetail, level?: SandboxLevel): SpawnForm 
     timeoutS: text(timeout_s),
     extra: {
       ...Object.fromEntries(kept),
+      ...(strayModes.length === 0 ? {} : { root_modes: modes }),
       ...(isPlain || Object.keys(outputs).length === 0 ? {} : { outputs }),
       ...(Object.keys(otherLimits).length === 0 ? {} : { limits: otherLimits }),
     },

@@ -1,5 +1,14 @@
 import { expect, test } from 'vitest'
-import { boundaryOf, emptyForm, fill, terminalLine, type SpawnForm } from './form.ts'
+import {
+  boundaryOf,
+  emptyForm,
+  fill,
+  modeAt,
+  modesWith,
+  terminalLine,
+  withoutRoot,
+  type SpawnForm,
+} from './form.ts'
 
 const filled = { ...emptyForm, roots: ['/home/ada/shop'], command: 'npm test' }
 
@@ -73,4 +82,19 @@ test('a worktree is named before anything is checked, and passed on by its id', 
   expect(terminalLine({ ...form, worktree: '20260128120500-b7c9' })).toContain(
     '--worktree 20260128120500-b7c9',
   )
+})
+
+test('a folder of several may be one that it only reads, or does not see, and the terminal says the same', () => {
+  const form: SpawnForm = { ...filled, roots: ['/a/shop', '/a/docs/', '/a/keys'], rootModes: ['rw', 'ro'] }
+  const hidden = { ...form, rootModes: modesWith(form, 2, 'hidden') }
+  const result = fill(hidden)
+  expect(result.ok && JSON.parse(result.input.sandbox_spec ?? '')).toEqual({
+    root_modes: { '/a/docs': 'ro', '/a/keys': 'hidden' },
+  })
+  expect(terminalLine(hidden)).toContain('--root-mode /a/docs=ro --root-mode /a/keys=hidden')
+  expect({ ...hidden, ...withoutRoot(hidden, 1) }).toMatchObject({
+    roots: ['/a/shop', '/a/keys'],
+    rootModes: ['rw', 'hidden'],
+  })
+  expect([modeAt(form, 0), modeAt(filled, 0)]).toEqual(['rw', undefined])
 })

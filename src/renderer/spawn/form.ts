@@ -3,13 +3,15 @@ import type { BoundaryLevel } from '../../shared/boundary.ts'
 import { contractOfOptions } from '../../shared/contractOptions.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { SandboxLevel } from '../../shared/level.ts'
-import type { SandboxSpec, WorkspaceStrategy } from '../../shared/spec.ts'
+import type { RootMode, SandboxSpec, WorkspaceStrategy } from '../../shared/spec.ts'
 import { shellLine } from '../../shared/shellLine.ts'
 import { commandOf } from './command.ts'
 import { troubleWithAmount, troubleWithHosts } from './troubles.ts'
 
 export type SpawnForm = {
   readonly roots: readonly string[]
+  /** What it may do with each of them, by place; what is not there is `rw`. */
+  readonly rootModes: readonly RootMode[]
   readonly agent: string
   readonly command: string
   readonly prompt: string
@@ -32,6 +34,7 @@ export type SpawnForm = {
 
 export const emptyForm: SpawnForm = {
   roots: [''],
+  rootModes: [],
   agent: 'command',
   command: '',
   prompt: '',
@@ -49,8 +52,31 @@ export const emptyForm: SpawnForm = {
 }
 
 const given = (text: string) => (text.trim() === '' ? undefined : text.trim())
-export const rootsOf = (form: Pick<SpawnForm, 'roots'>): string[] =>
-  form.roots.map((root) => root.trim().replace(/(?<=.)\/+$/, '')).filter(Boolean)
+const plainRoot = (root: string): string => root.trim().replace(/(?<=.)\/+$/, '')
+export const rootsOf = (form: Pick<SpawnForm, 'roots'>): string[] => form.roots.map(plainRoot).filter(Boolean)
+
+/** What to show of a folder's mode: nothing where it is the only one, for which there is the boundary. */
+export const modeAt = ({ roots, rootModes }: SpawnForm, at: number): RootMode | undefined => {
+  const mode = rootModes[at] ?? 'rw'
+  return roots.length < 2 && mode === 'rw' ? undefined : mode
+}
+
+export const modesWith = ({ roots, rootModes }: SpawnForm, at: number, mode: RootMode): RootMode[] =>
+  roots.map((_, index) => (index === at ? mode : (rootModes[index] ?? 'rw')))
+
+export const withoutRoot = ({ roots, rootModes }: SpawnForm, at: number): Partial<SpawnForm> => ({
+  roots: roots.toSpliced(at, 1),
+  rootModes: rootModes.toSpliced(at, 1),
+})
+
+/** `FOLDER=MODE` of those it may not simply write. */
+function modesOf({ roots, rootModes, invocation }: SpawnForm): string[] | undefined {
+  const named = roots.flatMap((root, at) => {
+    const mode = rootModes[at] ?? 'rw'
+    return plainRoot(root) === '' || mode === 'rw' ? [] : [`${plainRoot(root)}=${mode}`]
+  })
+  return named.length === 0 || invocation !== '' ? undefined : named
+}
 export const hostsOf = (text: string): readonly string[] => text.split(/[\s,]+/).filter(Boolean)
 
 /** The boundary it starts with: naming hosts opens the network to them, unless another boundary is asked for. */
@@ -66,6 +92,7 @@ function contractOf(form: SpawnForm) {
     changeset: form.changeset === 'overlay' ? undefined : form.changeset,
     boundary: isDefault ? undefined : (form.boundary ?? undefined),
     allowHost: hosts.length === 0 ? undefined : [...hosts],
+    rootMode: modesOf(form),
     memoryMb: given(form.memoryMb),
     cpus: given(form.cpus),
     timeoutS: given(form.timeoutS),
@@ -199,6 +226,7 @@ export function terminalLine(form: SpawnForm): string {
           ...option('--changeset', contract.changeset),
           ...option('--boundary', contract.boundary),
           ...(contract.allowHost ?? []).flatMap((host) => ['--allow-host', host]),
+          ...(contract.rootMode ?? []).flatMap((mode) => ['--root-mode', mode]),
           ...option('--memory-mb', contract.memoryMb),
           ...option('--cpus', contract.cpus),
           ...option('--timeout-s', contract.timeoutS),
