@@ -4,12 +4,15 @@ import { join } from 'node:path'
 import { startOn } from '../../src/engine/sandbox/fixture.ts'
 import type { HostFacts } from '../../src/engine/sandbox/index.ts'
 import type { EscapeCase, Stage, Verdict } from './case.ts'
+import { Standing } from './standing.ts'
 import { makeWorld, type World } from './world.ts'
 
 export type Judgement = {
   readonly id: string
   readonly verdict: Verdict | 'NOT_APPLICABLE'
   readonly why: string
+  /** In a sandbox that stood before, as most dispatches are. */
+  readonly staged?: boolean
 }
 
 const patienceMs = 20_000
@@ -88,32 +91,39 @@ async function startInSandbox(
   pause: number,
   extra: Stage['request'],
   guarded: boolean,
+  standing: Standing | null = null,
 ) {
   const { ground, host, mark } = world
   const request = ground.request(['sh', '-c', scriptOf(stage, pause), 'sh', mark], {
     ...stage.request,
     ...extra,
   })
-  const { sandbox, finish } = await startOn(ground, request, host)
+  const sandbox =
+    standing === null ? (await startOn(ground, request, host)).sandbox : await standing.start(request)
   await stage.attach?.(sandbox, guarded)
   sandbox.release()
-  return { ended: finish(), kill: () => sandbox.kill() }
+  return { ended: sandbox.ended, kill: () => sandbox.kill() }
 }
 
 /**
  * On a busy machine a probe may not have got to its attack when the oracle looks. Then nothing was shown, and
  * it is tried again with more time; a breakout is never tried again.
  */
-export async function judge(escape: EscapeCase, host: HostFacts): Promise<Judgement> {
-  let judgement = await judgeOnce(escape, host, 0.3)
+export async function judge(escape: EscapeCase, host: HostFacts, stands = false): Promise<Judgement> {
+  let judgement = await judgeOnce(escape, host, 0.3, stands)
   for (const pause of [1, 3]) {
     if (judgement.verdict !== 'INCONCLUSIVE') break
-    judgement = await judgeOnce(escape, host, pause)
+    judgement = await judgeOnce(escape, host, pause, stands)
   }
   return judgement
 }
 
-async function judgeOnce(escape: EscapeCase, host: HostFacts, pause: number): Promise<Judgement> {
+async function judgeOnce(
+  escape: EscapeCase,
+  host: HostFacts,
+  pause: number,
+  stands: boolean,
+): Promise<Judgement> {
   const { id } = escape
   if (escape.only !== undefined && (escape.only === 'root') !== (host.uid === 0)) {
     return { id, verdict: 'NOT_APPLICABLE', why: `without a guard only ${escape.only} could do this` }
@@ -130,8 +140,19 @@ async function judgeOnce(escape: EscapeCase, host: HostFacts, pause: number): Pr
     if (!control.escaped) return { id, verdict: 'INCONCLUSIVE', why: 'the control did not break out' }
   }
   await using world = await makeWorld(host)
+  using standing = stands ? await Standing.make(world, host) : null
   const stage = await escape.stage(world)
-  const result = await attempt(world, stage, true, () => startInSandbox(world, stage, pause, {}, true))
+  const result = await attempt(world, stage, true, () =>
+    startInSandbox(world, stage, pause, {}, true, standing),
+  )
+  return { ...verdictOn(escape, result), ...(standing?.isUsed === true ? { staged: true } : {}) }
+}
+
+function verdictOn(
+  escape: EscapeCase,
+  result: { readonly escaped: boolean; readonly ran: boolean },
+): Judgement {
+  const { id } = escape
   if (!result.ran) return { id, verdict: 'INCONCLUSIVE', why: 'the probe did not run to its end' }
   if (escape.claim === 'blocked') {
     return result.escaped

@@ -41,6 +41,7 @@ export function renderTable(
     'Made by `node test/escape/write.ts`; `npm test` fails when a verdict is no longer what stands here. Each case is',
     'a program run inside by the real driver, with the same program run without the guard as its control (it',
     'must break out there, or the case does not count) and an oracle outside that never asks the program.',
+    'Each other case is run in a sandbox that stood before there was a dispatch, the others by the other user.',
     '"—": without any guard that user could not do it either. Comments in the source name the attack that a rule stops by',
     'the id of a case, or of one of those that other tests make (at the end); a test holds them to it.',
     '',
