@@ -205,6 +205,7 @@ export const orphanSchema = z.object({
     'registered_without_sandbox',
     'row_without_record',
     'record_lost',
+    'work_unknown',
     'archive_without_record',
     'repository_gone',
     'marker_missing',

@@ -108,7 +108,30 @@ test('a host that starts compares disk and database, shows what belongs to nothi
   for (const { invocation_id: id } of [lost, treeless, recordless]) {
     await bench.client.call('agent.discard', { id })
   }
-  expect((await orphans(true)).filter((each) => expected.includes(each))).toEqual([])
+  const ids = [treeless.invocation_id, recordless.invocation_id]
+  expect((await orphans(true)).filter((each) => ids.some((id) => each.includes(id)))).toEqual([])
+  const again = bench.client.call('agent.discard', { id: recordless.invocation_id })
+  await expect(again).rejects.toThrow('it is in the archive already')
+})
+
+test('work of which the database knows nothing is shown, does not land unreviewed, and can be taken in again', async () => {
+  await makeRepository(bench.project)
+  await bench.client.call('worktree.create', { repo: bench.project, name: 'feature' })
+  const { invocation_id: id } = await bench.client.call('agent.start', { worktree: 'feature' })
+  const script =
+    'echo two > a.txt; git -c user.name=a -c user.email=a@b commit -qam Inside; echo more > new.txt'
+  await bench.ended(await bench.spawn(script, { invocation: id }))
+  await bench.engine.close()
+  for (const suffix of ['', '-wal', '-shm'])
+    await rm(join(bench.dataDir, `orangery.db${suffix}`), { force: true })
+  bench.engine = await createEngine({ dataDir: bench.dataDir, host: 'browser' })
+  expect(await orphans(false)).toEqual([`work_unknown ${id}`])
+  const land = () => bench.client.call('agent.land', { id, how: 'merge', all: true })
+  await expect(land()).rejects.toThrow('no changeset')
+  await bench.ended(await bench.spawn('true', { invocation: id }))
+  expect(await orphans(true)).toEqual([])
+  const { landed, applied } = await land()
+  expect({ landed, applied: applied.length }).toEqual({ landed: true, applied: 2 })
 })
 
 test('agent ls and doctor say that something belongs to nothing', async () => {

@@ -3,13 +3,17 @@ import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { InvocationMeta, LandResult } from '../../shared/invocation.ts'
 import {
   commitLanding,
+  hasWork,
   integrationPlace,
   listCommits,
+  loadWorkspace,
   refuseOwnWork,
   resolveInvocation,
   retireLanded,
+  takeInAgain,
   type LandingKind,
 } from '../workspace/index.ts'
+import { isNotCaptured } from './lateCapture.ts'
 import type { Parts } from './parts.ts'
 import { mirror } from './reconcile.ts'
 import { whileLanding } from './whileLanding.ts'
@@ -59,13 +63,11 @@ export async function landInvocation(
   const { id, repoId, meta } = await findInvocation(parts, reference)
   if (meta.outcome !== null) throw over(meta)
   await integrationPlace(layout, meta, how)
-  const hasWork =
-    store.changesets.find(id) !== null || (await listCommits(layout, repoId, id, meta.base_commit)).length > 0
-  if (!hasWork) throw nothingToLand(id)
+  if (store.changesets.find(id) === null) throw await withoutReview(parts, { id, repoId, meta })
   if (how !== 'apply') await refuseMixing(parts, id, meta)
   const { applied, skipped, isDone } = await landFiles(parts, id, options, by)
   // Also what an earlier landing left uncommitted because the rest was not decided yet.
-  const parcels = store.changesets.find(id) === null ? [] : await parts.changesets.landedPaths(id)
+  const parcels = await parts.changesets.landedPaths(id)
   const paths = parcels.map(({ path }) => path)
   const blobs = new Map(
     parcels.flatMap(({ path, blob }) => (blob === null ? [] : [[path.toString('latin1'), blob] as const])),
@@ -96,7 +98,6 @@ const ignoredStay = (count: number): string =>
 
 /** A commit holds what was reviewed; the user's own changes in the same files are asked about before any write. */
 async function refuseMixing(parts: Parts, id: DispatchId, meta: InvocationMeta): Promise<void> {
-  if (parts.store.changesets.find(id) === null) return
   const { files } = await parts.changesets.get(id)
   const changed = files
     .filter(({ decision, refused }) => decision !== 'reject' && refused === null)
@@ -106,7 +107,6 @@ async function refuseMixing(parts: Parts, id: DispatchId, meta: InvocationMeta):
 
 /** Lets the approved files of a changeset into the integration tree; what was applied before counts too. */
 async function landFiles(parts: Parts, id: DispatchId, options: LandOptions, by: string) {
-  if (parts.store.changesets.find(id) === null) return { applied: [], skipped: [], isDone: true }
   try {
     const result = await whileLanding(parts, id, () => parts.changesets.apply(id, options, by))
     return { ...result, isDone: result.state === 'applied' }
@@ -141,7 +141,22 @@ function over(meta: InvocationMeta): OrangeryError {
   )
 }
 
-function nothingToLand(id: DispatchId): OrangeryError {
+/** Why nothing lands that has no changeset: there is nothing, or nobody has seen it as one. */
+async function withoutReview(
+  { layout, store }: Parts,
+  { id, repoId, meta }: FoundInvocation,
+): Promise<OrangeryError> {
+  const dispatch = store.dispatches.find(id)
+  const isCaptured = dispatch !== undefined && !isNotCaptured(dispatch.error)
+  const hasCommits = (await listCommits(layout, repoId, id, meta.base_commit)).length > 0
+  const isUnseen = !isCaptured && (await hasWork(await loadWorkspace(layout, repoId, id)))
+  // Commits alone would land, and the reviewed files stay behind with the sandbox.
+  if (hasCommits || isUnseen)
+    return new OrangeryError(
+      'agent.no_changeset',
+      `${id}: the database has no changeset of the work in this sandbox, so nobody can have reviewed it`,
+      { kind: 'refused', hint: `Take it into review again: ${takeInAgain(id)}` },
+    )
   return new OrangeryError('agent.nothing_to_land', `${id}: nothing was changed in this sandbox`, {
     kind: 'input',
     hint: `End it with: orangery agent discard ${id}`,

@@ -81,7 +81,9 @@ async function unusedInvocation(parts: Parts, reference: string): Promise<Invoca
       { kind: 'input', hint: 'Make a new one with `orangery agent start`.' },
     )
   }
-  if (entry.meta.status === 'starting') {
+  // A database that was lost has no dispatch of it either: the next one takes what is there into review.
+  const isForgotten = parts.store.dispatches.find(entry.meta.invocation_id) === undefined
+  if (entry.meta.status === 'starting' || isForgotten) {
     await assertMarked(entry.meta)
     return entry.meta
   }

@@ -34,7 +34,11 @@ export async function reconcile(
       id,
       isLive: !isTerminal(status) && Date.now() - Date.parse(created) > bornMs,
     })),
-    { seen, settledMs: options.patient === true ? settledMs : 0 },
+    {
+      seen,
+      settledMs: options.patient === true ? settledMs : 0,
+      isKnown: (id) => store.dispatches.find(id) !== undefined,
+    },
   )
 }
 

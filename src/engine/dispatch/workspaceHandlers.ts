@@ -100,7 +100,8 @@ export function workspaceHandlers(
       return { id, landed: false, branch, tree, commit: null, applied: [], skipped: [], waits_for }
     },
     'agent.discard': async ({ id: reference }, { by }) => {
-      const entry = await resolveInvocation(layout, reference).catch((error: unknown) => {
+      const entry = await resolveInvocation(layout, reference).catch(async (error: unknown) => {
+        if ((await listArchive(layout)).some(({ id }) => id === reference)) throw inArchive(reference)
         // Its record is lost: the database's copy is all there is, and goes.
         if (isDispatchId(reference) && store.invocations.forget(reference)) return null
         throw error
@@ -115,6 +116,8 @@ export function workspaceHandlers(
       const isOpen = changeset !== null && ['active', 'review', 'rejected'].includes(changeset.state)
       if (isOpen) await parts.changesets.abandon(retired.id, by)
       await mirror(parts, repoId, retired.id)
+      // What was broken has no record that says so: the archive's is the one that counts.
+      if (entry.meta === null) store.invocations.forget(retired.id)
       return { ...retired, files: isOpen ? changeset.files : 0, commits: made.length }
     },
 
@@ -144,6 +147,13 @@ export function workspaceHandlers(
     const entry = await resolveInvocation(layout, reference)
     return { id: entry.id as DispatchId, repoId: entry.repo_id as RepoId }
   }
+}
+
+function inArchive(id: string): OrangeryError {
+  return new OrangeryError('workspace.invocation_over', `invocation ${id}: it is in the archive already`, {
+    kind: 'input',
+    hint: `Bring it back with: orangery agent restore ${id}`,
+  })
 }
 
 /** Gives a changeset up: nothing runs there any more, and what was written goes to the archive for 30 days. */

@@ -1,12 +1,13 @@
-import { rename, rmdir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { rename } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { ArchiveRecord } from '../../shared/invocation.ts'
+import { ensurePrivateDir } from '../base/files.ts'
 import type { InvocationEntry, InvocationMeta } from '../base/invocation.ts'
 import { createRepoLock } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
-import { forgetArchive, putAway, readArchive, takeBack, whereIs, type PutAway } from './archive.ts'
+import { forgetArchive, putAway, readArchive, recordsOf, takeBack, whereIs, type PutAway } from './archive.ts'
 import { asideOf, deleteBranch, removeWorktree } from './checkout.ts'
 import { claimWorkspace } from './claim.ts'
 import { retireInvocation } from './dispose.ts'
@@ -16,7 +17,7 @@ import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.
 import { folderInside } from './pathSafety.ts'
 import { openRepository } from './repository.ts'
 import { reattachWorktree, type AfterRestoreStep, type Renamed } from './reattach.ts'
-import { resolveInvocation, scanInvocations } from './scan.ts'
+import { isFolder, resolveInvocation, scanInvocations } from './scan.ts'
 import { restoreWorktree } from './worktree.ts'
 
 /** Whole, live invocations; with `all` also the broken ones and those that are over. */
@@ -103,8 +104,15 @@ async function discardBroken(layout: Layout, repoId: RepoId, id: DispatchId) {
     await removeWorktree(repository, tree)
     notes.push(...[await deleteBranch(repository, branch, tip)].filter((note) => note !== null))
   }
-  await rmdir(layout.invocation(repoId, id)).catch(() => {})
+  // What there is of its record goes along, or it would be found broken again by what is left of it.
+  await moveFolder(layout.invocation(repoId, id), recordsOf(layout, id))
   return { archive, notes }
+}
+
+async function moveFolder(from: string, to: string): Promise<void> {
+  if (!(await isFolder(from))) return
+  await ensurePrivateDir(dirname(to))
+  await rename(from, to)
 }
 
 /**
@@ -142,6 +150,7 @@ async function restoreInvocation(
       followName(layout, repoId, id, renamed),
     )
   } else await takeBack(layout, record)
+  await moveFolder(recordsOf(layout, id), layout.invocation(repoId, id))
   // A broken invocation comes back as broken as it was.
   await updateInvocation(layout, repoId, id, { outcome: null, archive: null }).catch((error: unknown) => {
     if (!(error instanceof OrangeryError) || !error.code.startsWith('workspace.meta_')) throw error

@@ -33,6 +33,8 @@ const folderOf = (layout: Layout, id: DispatchId): string => join(layout.archive
 export const contentOf = (layout: Layout, id: DispatchId): string => join(folderOf(layout, id), 'content')
 /** Git's own folder of a checkout, as it was when it was put away. */
 export const gitSideOf = (layout: Layout, id: DispatchId): string => join(folderOf(layout, id), 'git')
+/** The records of an invocation that was broken when it was put away. */
+export const recordsOf = (layout: Layout, id: DispatchId): string => join(folderOf(layout, id), 'records')
 export const scratchOf = (layout: Layout, id: DispatchId): string => join(folderOf(layout, id), 'made')
 
 export type PutAway = Omit<ArchiveRecord, 'schema_version' | 'archived_at' | 'expires_at'>

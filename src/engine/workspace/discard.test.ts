@@ -1,10 +1,11 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { RepoId } from '../../shared/ids.ts'
 import { git } from '../base/git.ts'
 import { contentOf } from './archive.ts'
 import { gitText, makeFeature, type Feature } from './fixture.ts'
-import { discardAgent, removeIntegration, restoreArchived } from './index.ts'
+import { discardAgent, findOrphans, removeIntegration, restoreArchived } from './index.ts'
 
 let { ground, repo, worktree, start } = {} as Feature
 beforeEach(async () => {
@@ -34,4 +35,17 @@ test('a repository without a commit in the tree is put away as files, named, and
   expect(removed.notes?.join()).toContain('nested/')
   await restoreArchived(ground.layout, id)
   expect(await readFile(join(worktree.tree_path, 'nested', 'inside.txt'), 'utf8')).toBe('inside')
+})
+
+test('an invocation whose record cannot be understood is no orphan once it was discarded, and is one again when restored', async () => {
+  const { invocation_id: id, sandbox_path: tree } = await start()
+  const record = ground.layout.invocationMeta(worktree.repo_id as RepoId, id)
+  await writeFile(record, '{ torn')
+  expect(await findOrphans(ground.layout)).toMatchObject([{ id, kind: 'sandbox_without_record' }])
+  await discardAgent(ground.layout, id)
+  expect(await findOrphans(ground.layout)).toEqual([])
+  await restoreArchived(ground.layout, id)
+  expect(await readFile(record, 'utf8')).toBe('{ torn')
+  expect(await readFile(join(tree, 'a.txt'), 'utf8')).toBe('one\n')
+  expect(await findOrphans(ground.layout)).toMatchObject([{ id, kind: 'sandbox_without_record' }])
 })

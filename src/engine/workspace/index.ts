@@ -60,5 +60,5 @@ export {
   stakesOf,
   type CreateWorktreeOptions,
 } from './worktree.ts'
-export { findOrphans } from './orphans.ts'
+export { findOrphans, takeInAgain } from './orphans.ts'
 export { isInside } from './pathSafety.ts'

@@ -1,12 +1,16 @@
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { ArchiveRecord, Orphan } from '../../shared/invocation.ts'
 import type { InvocationEntry, WorktreeEntry } from '../base/invocation.ts'
 import { integrationMarker, sandboxMarker } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
 import { listArchive, whereIs } from './archive.ts'
 import { worktreePaths } from './checkout.ts'
+import { listRunning } from './claim.ts'
+import { hasWork } from './dispose.ts'
 import { holderOf } from './gitSide.ts'
+import { workspaceOf } from './invocation.ts'
 import { hasMarker, putBack } from './marker.ts'
 import { openRepository } from './repository.ts'
 import { isFolder, scanInvocations, scanWorktrees } from './scan.ts'
@@ -17,6 +21,8 @@ export type KnownDispatch = { readonly id: string; readonly isLive: boolean }
 export type OrphanOptions = {
   /** Sandboxes the database has seen standing. */
   readonly seen?: readonly { readonly id: string; readonly place: string }[]
+  /** Whether the database has a dispatch of this id; left out, nothing is asked of it. */
+  readonly isKnown?: (id: DispatchId) => boolean
   /** Folders younger than this may be in the making. */
   readonly settledMs?: number
 }
@@ -69,8 +75,10 @@ export async function findOrphans(
       })
     }
   }
+  const records = await listArchive(layout)
+  const archived = new Set<string>(records.map(({ id }) => id))
   for (const { id, place } of options.seen ?? []) {
-    if (onDisk.has(id)) continue
+    if (onDisk.has(id) || archived.has(id)) continue
     orphans.push({
       kind: 'record_lost',
       id,
@@ -79,13 +87,14 @@ export async function findOrphans(
       hint: `orangery agent discard ${id}`,
     })
   }
+  if (options.isKnown !== undefined)
+    orphans.push(...(await unknownWork(layout, invocations, options.isKnown)))
   orphans.push(...(await lonelyTrees(invocations, worktrees)))
   const commonDirs = new Set(
     [...invocations, ...worktrees]
       .map(({ meta }) => meta?.common_dir ?? null)
       .filter((path) => path !== null),
   )
-  const records = await listArchive(layout)
   const unfinished = await unfinishedRestores(layout, records)
   orphans.push(...unfinished)
   // What is told as a whole is not told again by its parts, with advice that would cost it its commits.
@@ -110,6 +119,40 @@ async function isYoung(folders: readonly string[], settledMs: number): Promise<b
   )
   return Date.now() - Math.max(...times) < settledMs
 }
+
+/** Sandboxes somebody worked in, of which the database knows nothing: it was lost, or an old copy was put back. */
+async function unknownWork(
+  layout: Layout,
+  invocations: readonly InvocationEntry[],
+  isKnown: (id: DispatchId) => boolean,
+): Promise<Orphan[]> {
+  const orphans: Orphan[] = []
+  const candidates = invocations.filter(
+    ({ id, broken, meta }) =>
+      !broken &&
+      meta !== null &&
+      meta.outcome === null &&
+      meta.strategy !== 'none' &&
+      !isKnown(id as DispatchId),
+  )
+  const running = candidates.length === 0 ? [] : (await listRunning(layout)).map((run) => String(run.id))
+  for (const { id, repo_id, meta } of candidates) {
+    if (meta === null || running.includes(id)) continue
+    const workspace = workspaceOf(layout, repo_id as RepoId, meta)
+    if (!(await hasWork(workspace))) continue
+    orphans.push({
+      kind: 'work_unknown',
+      id,
+      place: workspace.dir,
+      why: 'it holds work, and the database has neither a dispatch nor a changeset of it',
+      hint: takeInAgain(id),
+    })
+  }
+  return orphans
+}
+
+/** A run that does nothing ends as any other: what is in the sandbox goes to review. */
+export const takeInAgain = (id: string): string => `orangery run --invocation ${id} -- true`
 
 /** Branches and worktrees of our making that no sandbox belongs to any more. */
 async function orphansInGit(

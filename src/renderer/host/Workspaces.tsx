@@ -22,7 +22,8 @@ const orphanWords: Readonly<Record<string, string>> = {
   branch_without_sandbox: 'A branch without a sandbox',
   registered_without_sandbox: 'Git knows a worktree that is gone',
   row_without_record: 'A dispatch without its record on disk',
-  record_lost: 'A record that the database does not know',
+  record_lost: 'A sandbox of the database that is not on disk',
+  work_unknown: 'Work that the database does not know',
   archive_without_record: 'Something in the archive without a record',
 }
 
