@@ -39,9 +39,14 @@ test('the page names every case, and for each attack that others make a test the
       ![...rows].some((row) => row.startsWith(`|\`${id}\`|${attack}|`) && row.endsWith(`|${guard}|`)),
   )
   expect(stale.map(({ id }) => `${id}: write the page again with node test/escape/write.ts`)).toEqual([])
-  for (const { ids, file, test: name } of proofs) {
+  for (const { ids, folder: place, test: name } of proofs) {
     for (const id of ids) expect(page, id).toContain(`\`${id}\``)
-    expect(await readFile(join(folder, file), 'utf8'), file).toContain(name)
+    const files = (await readdir(join(folder, place))).filter((file) => /\.(?:test|spec)\.ts$/.test(file))
+    const texts = await Promise.all(files.map((file) => readFile(join(folder, place, file), 'utf8')))
+    expect(
+      texts.some((text) => text.includes(name)),
+      `${place}: ${name}`,
+    ).toBe(true)
   }
 })
 

@@ -51,8 +51,8 @@ export function renderTable(
     '| attack | what is done | the test that makes it |',
     '| --- | --- | --- |',
     ...proofs.map(
-      ({ ids, attack, file, test }) =>
-        `| ${ids.map((id) => `\`${id}\``).join(' ')} | ${attack} | \`${file}\`: ${test} |`,
+      ({ ids, attack, folder, test }) =>
+        `| ${ids.map((id) => `\`${id}\``).join(' ')} | ${attack} | ${test} (\`${folder}\`) |`,
     ),
     '',
   ].join('\n')
