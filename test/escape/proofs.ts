@@ -165,7 +165,7 @@ const changesets = [
     'borrowed-objects',
     'comes as a checkout that borrows objects of another repository of the user',
     'src/engine/workspace',
-    'objects that a repository borrows from elsewhere are named',
+    'of objects that a repository borrows, a sandbox gets what its own refs reach',
   ),
   proof(
     'layer-link',
