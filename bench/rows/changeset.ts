@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { once } from 'node:events'
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { makeDispatchId } from '../../src/shared/ids.ts'
 import { layout, repoIdOf } from '../../src/engine/base/paths.ts'
 import { run } from '../../src/engine/base/process.ts'
@@ -216,6 +218,16 @@ const applying: Row = {
   },
 }
 
+/** What a process and those it started hold at this moment, in MB. */
+async function memoryOf(pid: number): Promise<number> {
+  const read = (path: string) => readFile(path, 'utf8').catch(() => '')
+  const own = Number(/^VmRSS:\s+(\d+)/m.exec(await read(`/proc/${pid}/status`))?.[1] ?? 0) / 1024
+  const children = (await read(`/proc/${pid}/task/${pid}/children`)).split(' ').filter(Boolean)
+  const held = await Promise.all(children.map((child) => memoryOf(Number(child))))
+  return held.reduce((sum, each) => sum + each, own)
+}
+
+/** `whole`: the process with every git it starts, beyond what it held before it began. */
 const memory: Row = {
   name: 'memory of capturing a binary of 1 GB',
   unit: 'MB',
@@ -234,22 +246,41 @@ const memory: Row = {
       const store = await openStore(${JSON.stringify(dataDir)})
       const changesets = createChangesets({ layout: layout(${JSON.stringify(dataDir)}), records: store.changesets })
       const before = process.resourceUsage().maxRSS
+      console.log('ready')
+      await new Promise((resolve) => process.stdin.once('data', resolve))
       const captured = process.argv[1] === 'idle' ? null : await changesets.capture(${JSON.stringify(workspace)}, { final: true })
       if (process.argv[1] !== 'idle' && captured?.files !== 1) throw new Error('nothing captured')
       console.log((process.resourceUsage().maxRSS - before) / 1024)
-      await store.close()`
-    const child = async () => {
+      await store.close()
+      process.exit(0)`
+    const measure = async () => {
       const started = spawn(process.execPath, ['--input-type=module', '-e', script, 'capture'], {
-        stdio: ['ignore', 'pipe', 'inherit'],
+        stdio: ['pipe', 'pipe', 'inherit'],
       })
+      const pid = started.pid ?? 0
       let told = ''
       started.stdout.on('data', (chunk: Buffer) => (told += chunk.toString()))
-      await new Promise((resolve) => started.on('close', resolve))
-      return Number(told)
+      const closed = new Promise((resolve) => started.on('close', resolve))
+      await Promise.race([once(started.stdout, 'data'), closed])
+      const before = await memoryOf(pid)
+      started.stdin.write('go\n')
+      let most = before
+      while (started.exitCode === null && started.signalCode === null) {
+        most = Math.max(most, await memoryOf(pid))
+        await sleep(5)
+      }
+      await closed
+      return { own: Number(told.replace('ready', '')), whole: most - before, total: most }
     }
+    let measured: ReturnType<typeof measure> | undefined
+    const figure = (of: 'own' | 'whole' | 'total') => async () => (await (measured ??= measure()))[of]
     return {
-      subject: { name: 'growth of the process', sample: child },
-      peers: [{ name: '100 MB', sample: async () => 100 }],
+      subject: { name: 'growth of the process and its children', sample: figure('whole') },
+      peers: [
+        { name: '100 MB', sample: async () => 100 },
+        { name: 'growth of the process alone', sample: figure('own') },
+        { name: 'all it holds, Node included', sample: figure('total') },
+      ],
       limits: [{ against: '100 MB', atMost: 1 }],
     }
   },

@@ -55,7 +55,8 @@ test('where both changed the same lines of a renamed file, each of four choices 
     expect([choice, state, skipped.length]).toEqual([choice, 'applied', choice === 'mine' ? 1 : 0])
     if (choice === 'mine') expect(await bench.snapshot()).toBe(before)
     else expect([await read('old'), await read('new')]).toEqual([null, expect.stringMatching(wanted[choice])])
-    await bench.changesets.undo(id, 'test')
+    const undone = await bench.changesets.undo(id, 'test')
+    expect(undone.applied.map(({ path }) => path)).toEqual(choice === 'mine' ? [] : ['new'])
     expect(await bench.snapshot()).toBe(before)
   }
 })

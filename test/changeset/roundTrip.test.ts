@@ -103,6 +103,12 @@ test('several roots make one changeset, each path under its root', async () => {
   await using bench = await Bench.make(['one', 'two'])
   await bench.user('echo a > f; echo b > ../two/f')
   const { id } = await bench.dispatch('echo A > f; echo B > ../two/f; echo C > ../two/g')
+  // A link into another root stays within the roots, be it told from above or from beside; what lies between does not count.
+  const linked = await bench.dispatch(
+    `ln -s ../two/f beside; ln -s ${bench.roots[1]}/f above; ln -s ../twofold out; ln -s ../two/../x back; ln -s ../x/../two/f round; ln -s ../../../../../etc/passwd far`,
+  )
+  const { files: links } = await bench.changesets.get(linked.id)
+  expect(links.filter(({ refused }) => refused === null).map(({ path }) => path)).toEqual(['above', 'beside'])
   const changeset = await bench.changesets.get(id)
   expect(changeset.roots).toEqual(bench.roots)
   expect(changeset.files.map((file) => [file.root, file.path])).toEqual([

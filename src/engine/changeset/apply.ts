@@ -62,6 +62,7 @@ export async function applyChangeset(
     previous: view.manifest,
     bases: changed,
     bases_before: changed.map(([key]) => [key, bases.recorded.get(key) ?? null]),
+    kept: plan.landed.flatMap(({ target, kept }) => (kept === true ? [entryKey(target.entry)] : [])),
     outcome,
     why: outcome === 'applied' ? 'all that was approved has landed' : 'part of it has landed',
   })

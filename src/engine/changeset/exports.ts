@@ -3,13 +3,18 @@ import { toBytes } from './bytePath.ts'
 import type { Entry } from './manifest.ts'
 import type { BlobReader } from './objects.ts'
 
-/** A mail that `git am` and `git apply` take. `files`: those that are in it. */
-export function asMail(changeset: Changeset, files: readonly ChangedFile[], diff: Buffer): Buffer {
+/** A mail that `git am` and `git apply` take. `files`: those that are in it; `from`: who shall be its author. */
+export function asMail(
+  changeset: Changeset,
+  files: readonly ChangedFile[],
+  diff: Buffer,
+  from: Sender,
+): Buffer {
   const sum = (of: 'insertions' | 'deletions') => files.reduce((total, file) => total + file[of], 0)
   const subject = `Changeset ${changeset.id}: ${files.length} files, +${sum('insertions')} -${sum('deletions')}`
   const head = [
     `From ${'0'.repeat(40)} Mon Sep 17 00:00:00 2001`,
-    'From: Orangery <orangery@localhost>',
+    `From: ${mailName(from.name)} <${from.email}>`,
     `Date: ${new Date(changeset.transitions[0]?.at ?? Date.now()).toUTCString().replace('GMT', '+0000')}`,
     `Subject: [PATCH] ${subject}`,
     '',
@@ -18,6 +23,13 @@ export function asMail(changeset: Changeset, files: readonly ChangedFile[], diff
     '',
   ].join('\n')
   return Buffer.concat([Buffer.from(`${head}\n`), diff, Buffer.from('-- \norangery\n\n')])
+}
+
+export type Sender = { readonly name: string; readonly email: string }
+
+/** As mails have it: plain words as they are, all else told in letters that every mail takes. */
+function mailName(name: string): string {
+  return /^[A-Za-z0-9 '-]+$/.test(name) ? name : `=?UTF-8?B?${Buffer.from(name).toString('base64')}?=`
 }
 
 /**

@@ -31,6 +31,8 @@ export const journalSchema = z.object({
   previous: manifestSchema,
   bases: z.array(z.tuple([z.string(), baseSchema])),
   bases_before: z.array(z.tuple([z.string(), baseSchema.nullable()])),
+  /** Of what was said yes to: where the user kept his own. */
+  kept: z.array(z.string()).optional(),
   outcome: changesetStateSchema,
   why: z.string(),
   /** Roots in which a mode says nothing. */

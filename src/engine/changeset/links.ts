@@ -35,9 +35,15 @@ export async function followLink(
     while (names.length > 0) {
       const name = names.shift() ?? ''
       if (name === '..') {
-        if (at.length === 0)
+        if (at.length > 0) {
+          at.pop()
+          continue
+        }
+        const beside = besides(homes, root, names)
+        if (beside === null)
           return { stays: false, why: 'a link that leads out of its root never lands', through }
-        at.pop()
+        root = beside.name
+        names.splice(0, names.length, ...beside.names)
         continue
       }
       const here = [...at, name].join('/') as BytePath
@@ -53,6 +59,26 @@ export async function followLink(
     pending = next
   }
   return { stays: false, why: 'a link that leads through too many links never lands', through }
+}
+
+/** The root that a way upwards out of another one leads into, by where they lie on the host, and what is left of the way. */
+function besides(
+  homes: readonly Home[],
+  root: string,
+  rest: readonly string[],
+): { name: string; names: readonly string[] } | null {
+  const folder = Buffer.from(root).toString('latin1').split('/').filter(Boolean).slice(0, -1)
+  const names = [...rest]
+  while (names[0] === '..') {
+    names.shift()
+    folder.pop()
+  }
+  const hosts = homes.map(({ name }) => ({ name, paths: [name] }))
+  const path = `/${[...folder, ...names].join('/')}`
+  // Beyond the roots a name may be a link to anywhere: only the plain way counts.
+  const home = homeOf(hosts, path)
+  if (home === null) return null
+  return { name: home.name, names: path.slice(home.path.length).split('/').filter(Boolean) }
 }
 
 /** The innermost root that holds an absolute path. */

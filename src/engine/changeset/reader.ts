@@ -27,6 +27,7 @@ import { reworkPrompt } from './reworkPrompt.ts'
 import { SavedManifests } from './saved.ts'
 import { pairsBetween, pairsOf } from './scope.ts'
 import { changedFile, type Notes } from './changedFile.ts'
+import { userIdentity } from './userGit.ts'
 import { findFiles, readView, type FileView, type View } from './view.ts'
 import { readFirstSeen, seenKey } from './written.ts'
 
@@ -208,7 +209,8 @@ export class ChangesetReader {
       const files = changeset.files.filter(
         ({ ignored, refused }) => refused === null && (include_ignored || !ignored),
       )
-      return { name: `${id}.patch`, ...leftOut, chunks: inPieces(asMail(changeset, files, bytes)) }
+      const from = await userIdentity(changeset.roots[0] ?? '/')
+      return { name: `${id}.patch`, ...leftOut, chunks: inPieces(asMail(changeset, files, bytes, from)) }
     }
     const document = {
       version: 1,

@@ -6,7 +6,7 @@ import { depthOf, namedPath } from './bytePath.ts'
 import type { Conflict } from './conflicts.ts'
 import { Journals, type Journal } from './journal.ts'
 import { isAt } from './land.ts'
-import { entryKey, type Side } from './manifest.ts'
+import { entryKey, type Entry, type Side } from './manifest.ts'
 import { refuseConflicts } from './planApply.ts'
 import { rebaseManifest } from './rebase.ts'
 import { LockedFolders } from './scan.ts'
@@ -60,11 +60,10 @@ export async function undoChangeset(
   })
   await carryOut(context, record, journal)
   // As the apply told it: one for each file a reviewer knows, be it an empty folder or under two names.
+  const kept = new Set(done.kept)
+  const isBack = (entry: Entry) => touched.has(entryKey(entry)) && !kept.has(entryKey(entry))
   const applied = (await readView(gitDir, '', done.previous)).files
-    .flatMap(
-      ({ entry, from }) =>
-        [entry, ...(from === null ? [] : [from])].find((each) => touched.has(entryKey(each))) ?? [],
-    )
+    .flatMap(({ entry, from }) => [entry, ...(from === null ? [] : [from])].find(isBack) ?? [])
     .map(({ root, path }) => ({ root, ...namedPath(path) }))
   const notes = (done.commits ?? []).map(staysBehind)
   return { id: record.id, state: 'review', applied, skipped: [], ...(notes.length === 0 ? {} : { notes }) }

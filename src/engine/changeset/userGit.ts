@@ -37,6 +37,13 @@ export async function userGit(args: readonly string[], options: UserGitOptions):
 export const askGit = (args: readonly string[], cwd: string): Promise<string> =>
   userGit(args, { cwd }).catch(() => '')
 
+/** Who the user is to git there; ourselves where git does not know. */
+export async function userIdentity(cwd: string): Promise<{ name: string; email: string }> {
+  const ask = async (key: string) => (await askGit(['config', '--get', key], cwd)).replaceAll(/[\r\n<>]/g, '')
+  const [name, email] = [await ask('user.name'), await ask('user.email')]
+  return name === '' || email === '' ? { name: 'Orangery', email: 'orangery@localhost' } : { name, email }
+}
+
 export const noCommit = (oid: string): string => '0'.repeat(oid.length)
 
 /** Asks git for the branch without taking it: a name that is in the way of another one is told before anything lands. */
