@@ -4,6 +4,7 @@ import { egress } from './cases/egress.ts'
 import { files } from './cases/files.ts'
 import { ipc } from './cases/ipc.ts'
 import { kernel } from './cases/kernel.ts'
+import { namespaces } from './cases/namespaces.ts'
 import { network } from './cases/network.ts'
 import { processes } from './cases/processes.ts'
 import { resources } from './cases/resources.ts'
@@ -11,6 +12,7 @@ import { resources } from './cases/resources.ts'
 export const suite: readonly EscapeCase[] = [
   ...files,
   ...kernel,
+  ...namespaces,
   ...processes,
   ...ipc,
   ...network,

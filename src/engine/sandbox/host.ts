@@ -14,7 +14,7 @@ import type { Architecture } from './seccomp/syscalls.ts'
 import { detectSystemLayers, presentLayers, type SystemLayer } from './systemLayers.ts'
 import {
   detectEtcFiles,
-  detectKeyLists,
+  detectKernelLists,
   detectSecrets,
   detectSystem,
   homeAmongSystem,
@@ -68,8 +68,8 @@ export type HostFacts = {
   readonly system: readonly SystemEntry[]
   /** Files of /etc that we replace, where they are plain files. */
   readonly etcFiles: readonly string[]
-  /** Files of /proc that list the user's keys. */
-  readonly keyLists: readonly string[]
+  /** Files of /proc that tell of more than processes, and to whom they should not. */
+  readonly kernelLists: readonly string[]
   /** What of the system other users of this host may not read: neither may the agent, though run by root. */
   readonly secretPaths: readonly SecretPath[]
   /** Where new ones would be, of /etc. */
@@ -358,7 +358,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     processors: ownProcessors(),
     system,
     etcFiles,
-    keyLists: detectKeyLists(),
+    kernelLists: detectKernelLists(),
     secretPaths,
     etcFolders,
     searchedAtMs,

@@ -1,4 +1,4 @@
-import { existsSync, lstatSync } from 'node:fs'
+import { existsSync, lstatSync, readdirSync } from 'node:fs'
 import { lstat, readlink, realpath, stat } from 'node:fs/promises'
 import { homedir, userInfo } from 'node:os'
 import { run, systemFolders, type RunResult } from '../base/process.ts'
@@ -185,8 +185,19 @@ export async function detectSecrets(find: string | null): Promise<Secrets> {
 
 const keyLists = ['/proc/keys', '/proc/key-users']
 
-/** Not every kernel has them, and there is nothing to cover then. */
-export const detectKeyLists = (): readonly string[] => keyLists.filter((path) => existsSync(path))
+/**
+ * Lists of the whole kernel in /proc: the user's keys, and run by root those that only root may read, which a process without
+ * any capability could still open as their owner. Not every kernel has them, and there is nothing to cover then.
+ */
+export function detectKernelLists(uid = process.getuid?.()): readonly string[] {
+  const keys = keyLists.filter((path) => existsSync(path))
+  if (uid !== 0) return keys
+  const closed = readdirSync('/proc', { withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ name }) => `/proc/${name}`)
+    .filter((path) => ((lstatSync(path, { throwIfNoEntry: false })?.mode ?? 0o777) & 0o077) === 0)
+  return [...keys, ...closed]
+}
 
 export async function detectEtcFiles(): Promise<readonly string[]> {
   const paths = ['/etc/passwd', '/etc/group', '/etc/hosts', '/etc/resolv.conf']

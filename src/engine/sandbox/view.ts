@@ -136,12 +136,13 @@ export function planView(request: SandboxRequest, host: HostFacts): readonly Vie
     ...systemSteps(host, layer),
     ...etcSteps(request, host, layer),
     { kind: 'processes', target: '/proc' },
-    // Names of the user's keys, which no namespace separates. (escape: keyring-names)
-    ...host.keyLists.map((target): ViewStep => ({
+    // Names of the user's keys, which no namespace separates (escape: keyring-names), and what the kernel tells only root:
+    // where its memory is, who uses which page of it. (escape: kernel-lists)
+    ...host.kernelLists.map((target): ViewStep => ({
       kind: 'hidden',
       of: 'file',
       target,
-      why: "keys are the user's",
+      why: "the kernel's lists are the user's and root's",
     })),
     // Files of /proc/sys ask who one is, not for a capability: an agent run by root could set
     // kernel.core_pattern and have the host run a program of its choice. (escape: kernel-settings)
