@@ -23,6 +23,7 @@ export default defineConfig({
           supervisor: from('src/engine/dispatch/supervisor.main.ts'),
           caretaker: from('src/engine/dispatch/caretaker.main.ts'),
           relay: from('src/engine/egress/relay.main.ts'),
+          overhear: from('src/engine/egress/presets/overhear.main.ts'),
         },
       },
     },

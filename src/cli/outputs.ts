@@ -14,8 +14,13 @@ export async function tellPresets(client: Client, input: SpawnInput): Promise<vo
   )
   if (rules.length === 0) return
   const asked = { rules, agent: input.agent, roots: [...input.roots] }
-  for (const { rule, hosts, left_out: leftOut = [] } of await client.call('outputs.expand', asked)) {
+  for (const { rule, hosts, left_out: leftOut = [], told = [] } of await client.call(
+    'outputs.expand',
+    asked,
+  )) {
     process.stderr.write(`orangery: ${rule} means ${hosts.map(showAll).join(', ')}\n`)
+    if (told.length > 0)
+      process.stderr.write(`orangery: ${rule}: tools inside are told ${told.map(showAll).join(' ')}\n`)
     if (leftOut.length === 0) continue
     const named = leftOut.map(showAll).join(', ')
     process.stderr.write(

@@ -347,10 +347,14 @@ async function npmFor(registry: string): Promise<Record<string, string>> {
 test('a preset is said in full before it is granted, in a run, a spawn and a preflight', async () => {
   const more = await npmFor(`http://registry.example:4873/`)
   const said = '@npm means registry.example:4873'
+  const told = '@npm: tools inside are told npm_config_globalconfig=/run/orangery/npmrc'
+  const stderr = `orangery: ${said}\norangery: ${told}\n`
   const pin = ['--allow-host', `registry.example:4873=127.0.0.1:${port}`]
   const allowed = [...pin, '--allow-host', '@npm', '--', 'sh', '-c']
-  const ran = await run([...project(), ...allowed, 'curl -sS http://registry.example:4873/preset'], more)
-  expect(ran).toMatchObject({ code: 0, stdout: 'from outside\n', stderr: `orangery: ${said}\n` })
+  const script = 'curl -sS http://registry.example:4873/preset; cat $npm_config_globalconfig'
+  const ran = await run([...project(), ...allowed, script], more)
+  const stdout = 'from outside\nregistry=http://registry.example:4873/\n'
+  expect(ran).toMatchObject({ code: 0, stdout, stderr })
   // What is on this machine only the user's own pin opens.
   const home = await run(
     [...project(), '--allow-host', '@npm', '--', 'true'],
@@ -359,7 +363,7 @@ test('a preset is said in full before it is granted, in a run, a spawn and a pre
   expect(home).toMatchObject({ code: 65, stderr: expect.stringContaining('only to your own machine') })
   const dirs = ['--dir', join(dir, 'project')]
   const spawned = await run(['dispatch', 'spawn', '--wait', ...dirs, ...allowed, 'true'], more)
-  expect(spawned).toMatchObject({ code: 0, stderr: `orangery: ${said}\n` })
+  expect(spawned).toMatchObject({ code: 0, stderr })
   expect((await run(['preflight', ...dirs, ...allowed, 'true'], more)).stdout).toContain(said)
 })
 

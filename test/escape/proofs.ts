@@ -243,6 +243,12 @@ const egress = [
     "an authority's word counts for its own hosts only",
   ),
   proof(
+    'preset-leak',
+    "has a tool that is asked for its registries talk to the proxy that the tool's own file names",
+    'src/engine/egress/presets/told.test.ts',
+    'a tool that is asked reaches nobody but our listening proxy',
+  ),
+  proof(
     'planted-config',
     'plants a configuration above the folder in which a tool is asked for its registries',
     'src/engine/egress/presets',

@@ -3,12 +3,13 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /** Programs of ours that run in a process of their own. */
-export type Entry = 'supervisor' | 'caretaker' | 'relay'
+export type Entry = 'supervisor' | 'caretaker' | 'relay' | 'overhear'
 
 const sources: Readonly<Record<Entry, string>> = {
   supervisor: 'dispatch/supervisor.main.ts',
   caretaker: 'dispatch/caretaker.main.ts',
   relay: 'egress/relay.main.ts',
+  overhear: 'egress/presets/overhear.main.ts',
 }
 
 const here = dirname(fileURLToPath(import.meta.url))

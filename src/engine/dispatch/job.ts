@@ -3,7 +3,7 @@ import type { EffectiveConfig } from '../../shared/config.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { Contract } from '../base/contract.ts'
 import type { WorkspaceDriver } from '../base/workspace.ts'
-import type { CredentialGrant, Proxies } from '../egress/index.ts'
+import type { CredentialGrant, Proxies, Told } from '../egress/index.ts'
 import type { Project } from '../workspace/index.ts'
 import type { Size } from './terminal.ts'
 
@@ -31,6 +31,8 @@ export type Job = {
   /** What the user should know about the sandbox before it is used. */
   readonly notes: readonly string[]
   readonly env: Readonly<Record<string, string>>
+  /** What presets tell tools inside, so that they go where the user's own go. */
+  readonly told: Told
   /** Secrets the broker holds; the agent never sees them. */
   readonly credentials: readonly CredentialGrant[]
   /** Proxies of the user's environment that lead out; a password may be in them. */

@@ -61,7 +61,7 @@ import { landingNotes } from './landings.ts'
 import type { Parts } from './parts.ts'
 import { credentialFiles, readCredentials } from './credentials.ts'
 import { placeIn, placeOf, refuseOtherRoots } from './place.ts'
-import { presetChecks, withPresets } from './presets.ts'
+import { presetChecks, toldBy, withPresets } from './presets.ts'
 import { readProxies } from './proxies.ts'
 import { ownStartTicks } from './processes.ts'
 import { resolveAgent } from './provider.ts'
@@ -142,6 +142,7 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
     systemPrompt: request.system_prompt ?? null,
     contract,
     env,
+    told: toldBy(expansions),
     credentials: grants,
     proxies,
     size,

@@ -7,7 +7,7 @@ import { parseHostPattern, presetOf, type PresetExpansion } from '../../shared/h
 import type { DispatchId } from '../../shared/ids.ts'
 import type { Outputs, SandboxSpec } from '../../shared/spec.ts'
 import { findCard } from '../agents/index.ts'
-import { expandOutputs, parseOutputs, type Expansion } from '../egress/index.ts'
+import { expandOutputs, parseOutputs, type Expansion, type Told } from '../egress/index.ts'
 import type { Parts } from './parts.ts'
 
 type Expanded = { readonly outputs: Outputs; readonly expansions: readonly Expansion[] }
@@ -77,9 +77,10 @@ export async function expandRules(
   const card = await findCard(parts.configDir, agent)
   const places = roots.map((root) => resolve(root))
   const { expansions } = await expand(parts, { allow: presets }, card, places)
-  return expansions.map(({ preset, hosts, leftOut }) => ({
+  return expansions.map(({ preset, hosts, leftOut, told }) => ({
     rule: `@${preset}`,
     hosts: [...hosts],
+    ...(told === undefined ? {} : { told: toldInWords(told) }),
     ...(leftOut === undefined ? {} : { left_out: [...leftOut] }),
   }))
 }
@@ -122,11 +123,32 @@ export async function hostsInFull(
   return spelledOut(rules, expansions)
 }
 
+/** The variables and files by which tools inside learn what the user's own files say outside. */
+const toldInWords = ({ env, files }: Told): string[] => [
+  ...Object.entries(env).map(([name, value]) => `${name}=${value}`),
+  ...files
+    .filter(({ target }) => !Object.values(env).some((value) => value.includes(target)))
+    .map(({ target }) => target),
+]
+
+/** What all of them are told together. */
+export function toldBy(expansions: readonly Expansion[]): Told {
+  const told = expansions.flatMap((expansion) => expansion.told ?? [])
+  return {
+    env: Object.assign({}, ...told.map(({ env }) => env)) as Record<string, string>,
+    files: told.flatMap(({ files }) => files),
+  }
+}
+
 /** What each preset means here, in the report that everyone sees before anything starts. */
 export const presetChecks = (expansions: readonly Expansion[]): CheckResult[] =>
-  expansions.map(({ preset, hosts, leftOut = [] }) => ({
-    name: 'outputs',
-    ok: true,
-    detail: `@${preset} means ${hosts.join(', ')}${leftOut.length > 0 ? `; not ${leftOut.join(', ')}, in your own network` : ''}`,
-    fix: null,
-  }))
+  expansions.map(({ preset, hosts, leftOut = [], told }) => {
+    const left = leftOut.length > 0 ? `; not ${leftOut.join(', ')}, in your own network` : ''
+    const said = told === undefined ? '' : `; tools inside are told: ${toldInWords(told).join(' ')}`
+    return {
+      name: 'outputs',
+      ok: true,
+      detail: `@${preset} means ${hosts.join(', ')}${left}${said}`,
+      fix: null,
+    }
+  })

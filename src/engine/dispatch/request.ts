@@ -45,6 +45,7 @@ export function sandboxRequest(
     cwd: seenInside(workspace, contract.workingDir ?? firstSeen(contract)),
     env: {
       ...networkEnvironment(job),
+      ...(contract.level === 0 ? {} : job.told.env),
       ...trust?.env,
       ...job.env,
       ORANGERY_DISPATCH: job.id,

@@ -11,9 +11,12 @@ import {
 } from '../egress/index.ts'
 import type { Job } from './job.ts'
 
-/** What a sandbox needs where the user let us open TLS for a secret; its key stays in this process. */
+/**
+ * Files that programs inside read: where the user let us open TLS for a secret whom to trust, whose key stays in this process;
+ * and what presets tell tools.
+ */
 export type Trust = {
-  readonly authority: Authority
+  readonly authority: Authority | null
   readonly shown: NonNullable<SandboxRequest['shown']>
   readonly env: Readonly<Record<string, string>>
 }
@@ -22,11 +25,19 @@ const names = { all: 'authorities.pem', own: 'authority.pem', java: 'authorities
 const inside = (name: keyof typeof names) => `/run/orangery/${names[name]}`
 
 export async function prepareTrust(
-  job: Pick<Job, 'contract' | 'credentials'>,
+  job: Pick<Job, 'contract' | 'credentials' | 'told'>,
   folder: string,
 ): Promise<Trust | null> {
+  if (job.contract.level === 0) return null
+  const told = await Promise.all(
+    job.told.files.map(async ({ name, target, text }) => {
+      const source = join(folder, `told-${name}`)
+      await writeFile(source, text)
+      return { source, target }
+    }),
+  )
   const opened = interceptedNames(job.credentials)
-  if (opened.length === 0 || job.contract.level === 0) return null
+  if (opened.length === 0) return told.length === 0 ? null : { authority: null, shown: told, env: {} }
   const authority = await makeAuthority(opened)
   const all = [...usualAuthorities(), authority.certificate]
   const files = { all: all.join('\n'), own: authority.certificate, java: javaStore(all) }
@@ -37,7 +48,7 @@ export async function prepareTrust(
   }
   return {
     authority,
-    shown: await Promise.all([show('all'), show('own'), show('java')]),
+    shown: [...(await Promise.all([show('all'), show('own'), show('java')])), ...told],
     env: trustEnvironment(inside('all'), inside('own'), inside('java')),
   }
 }

@@ -17,6 +17,7 @@ function Meaning({ rule, agent, roots }: { rule: string; agent: string; roots: r
   if (expanded.data === undefined) return null
   const hosts = expanded.data.flatMap((expansion) => expansion.hosts)
   const leftOut = expanded.data.flatMap((expansion) => expansion.left_out ?? [])
+  const told = expanded.data.flatMap((expansion) => expansion.told ?? [])
   return (
     <li className="[overflow-wrap:anywhere]">
       <span className="font-mono text-micro">{rule}</span>{' '}
@@ -24,6 +25,7 @@ function Meaning({ rule, agent, roots }: { rule: string; agent: string; roots: r
       {leftOut.length > 0 && (
         <Plain>{`; not ${leftOut.join(', ')}, which only a pin of yours can open`}</Plain>
       )}
+      {told.length > 0 && <Plain>{`; tools inside are told ${told.join(' ')}`}</Plain>}
     </li>
   )
 }

@@ -1,18 +1,16 @@
-import { once } from 'node:events'
 import { mkdtemp, realpath, rm, stat } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { z } from 'zod'
 import { OrangeryError } from '../../../shared/errors.ts'
-import { run } from '../../base/process.ts'
-import { parseAuthority, showTarget } from '../names.ts'
+import { entryCommand, entryEnv } from '../../base/entry.ts'
+import { runApart } from './apart.ts'
 
 export type Question = {
   /** Makes what the tool needs to have something to ask for; it runs in this folder. */
   readonly prepare?: (folder: string) => Promise<void>
   readonly command: (folder: string, port: number) => readonly [string, ...string[]]
-  readonly env: (folder: string) => Readonly<Record<string, string>>
+  readonly env: (folder: string, port: number) => Readonly<Record<string, string>>
 }
 
 /** Where a tool runs: the first of these that nobody else can put anything above. */
@@ -45,44 +43,34 @@ async function isOnlyOurs(folder: string): Promise<boolean> {
 }
 
 const patienceMs = 20_000
+/** Nobody else is in that network: any will do. */
+const port = 3128
+
+/** What the program in the tool's network is told. */
+export type Overheard = {
+  readonly command: readonly string[]
+  readonly port: number
+  readonly patienceMs: number
+}
+const heardSchema = z.array(z.string())
 
 /**
  * Lets a tool ask for something through a proxy of ours that only listens and refuses: the hosts it wanted are
- * those it is configured for, whatever way it was configured. Nothing leaves the machine.
+ * those it is configured for, whatever way it was configured. Both are alone in a network of their own.
  */
 export async function overhear(question: Question, places: Places): Promise<string[]> {
   const folder = await privateFolder([...places, homedir()])
-  const heard = new Set<string>()
-  const hear = (authority: string, port: number | null) => {
-    const target = parseAuthority(authority, port)
-    if (target !== null) heard.add(showTarget(target))
-  }
-  const proxy = createServer((request, response) => {
-    const match = /^http:\/\/([^/?#]+)/i.exec(request.url ?? '')
-    if (match !== null) hear(match[1] ?? '', 80)
-    response.writeHead(403, { Connection: 'close' }).end()
-  })
-  proxy.on('connect', (request, socket) => {
-    hear(request.url ?? '', null)
-    socket.on('error', () => {})
-    socket.end('HTTP/1.1 403 Only listening\r\nConnection: close\r\n\r\n')
-  })
-  proxy.listen(0, '127.0.0.1')
-  await once(proxy, 'listening')
-  const { port } = proxy.address() as AddressInfo
   const address = `http://127.0.0.1:${port}`
   const names = ['HTTP_PROXY', 'HTTPS_PROXY', 'http_proxy', 'https_proxy']
   const proxies = Object.fromEntries(names.map((name) => [name, address]))
   try {
     await question.prepare?.(folder)
-    const [file, ...args] = question.command(folder, port)
-    const env = { ...question.env(folder), ...proxies, NO_PROXY: '', no_proxy: '' }
-    // A tool that is not there, or fails, has still asked for what was heard.
-    await run(file, args, { cwd: folder, env, timeoutMs: patienceMs }).catch(() => null)
-    return [...heard].sort()
+    const asked: Overheard = { command: question.command(folder, port), port, patienceMs }
+    const env = { ...question.env(folder, port), ...proxies, NO_PROXY: '', no_proxy: '', ...entryEnv }
+    const command = [...entryCommand('overhear'), JSON.stringify(asked)]
+    const ran = await runApart(command, { cwd: folder, env, timeoutMs: patienceMs + 5000 }).catch(() => null)
+    return ran?.code === 0 ? heardSchema.parse(JSON.parse(ran.stdout.toString())) : []
   } finally {
-    proxy.close()
-    proxy.closeAllConnections()
     await rm(folder, { recursive: true, force: true })
   }
 }

@@ -4,7 +4,8 @@ import { homedir, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { expandOutputs, expandPreset as expand, hostsOf, type PresetContext } from './index.ts'
+import { hostsOf, type PresetContext } from './asking.ts'
+import { expandOutputs, expandPreset as expand } from './index.ts'
 import { sshHostOf } from './remotes.ts'
 
 const expandPreset = async (...asked: Parameters<typeof expand>) => (await expand(...asked)).hosts
@@ -77,7 +78,7 @@ test('a tool is asked where nobody else can put a configuration above it, not in
   for (const tool of ['pip', 'cargo', 'mvn']) {
     await fakeTool(
       tool,
-      `[ "$1" = config ] || pwd -P >'${home}/cwd'; curl -s -o /dev/null https://heard.test/`,
+      `case "$*" in *config*) exit ;; esac; pwd -P >'${home}/cwd'; curl -s -o /dev/null https://heard.test/`,
     )
     const preset = tool === 'mvn' ? 'maven' : (tool as 'pip' | 'cargo')
     const asked = context({ home: join(shared, 'mine'), env: { ...context().env, XDG_RUNTIME_DIR: shared } })

@@ -1,0 +1,115 @@
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { PresetContext } from './asking.ts'
+import { expandPreset } from './index.ts'
+import { mavenTold } from './maven.ts'
+
+let home: string
+beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), 'egress-told-'))
+  await mkdir(join(home, 'bin'))
+})
+afterAll(() => rm(home, { recursive: true, force: true }))
+
+async function fakeTool(name: string, script: string): Promise<void> {
+  await writeFile(join(home, 'bin', name), `#!/bin/sh\n${script}\n`)
+  await chmod(join(home, 'bin', name), 0o755)
+}
+const context = (): PresetContext => ({
+  home,
+  env: { PATH: `${join(home, 'bin')}:/usr/bin:/bin` },
+  roots: [],
+  cardHosts: [],
+  fetchText: async () => null,
+  resolve: async (host) => [host === 'localhost' ? '127.0.0.1' : '1.1.1.1'],
+})
+
+test('npm inside is told the registries that are open, without a password; one that npm does not print is read from its file', async () => {
+  const own = join(home, '.npmrc')
+  await writeFile(own, 'registry = https://ada:pw@mirror.test/npm/\n//mirror.test/npm/:_authToken=s3cret\n')
+  const printed = { '@corp:registry': 'http://corp.test:4873/', '@own:registry': 'http://localhost:1/' }
+  await fakeTool('npm', `echo '${JSON.stringify({ ...printed, userconfig: own })}'`)
+  const { hosts, told } = await expandPreset('npm', context())
+  expect(hosts).toEqual(['corp.test:4873', 'mirror.test:443'])
+  const target = '/run/orangery/npmrc'
+  expect(told).toEqual({
+    env: { npm_config_globalconfig: target },
+    files: [
+      {
+        name: 'npmrc',
+        target,
+        text: 'registry=https://mirror.test/npm/\n@corp:registry=http://corp.test:4873/\n',
+      },
+    ],
+  })
+})
+
+test('pip inside is told every index of the configuration, though a proxy of its own is named there, and all are open', async () => {
+  const listed = [
+    "global.index-url='https://u:pw@index.test/simple'",
+    String.raw`global.extra-index-url='https://a.test/simple\nhttps://b.test/simple'`,
+    "global.find-links='https://links.test/l /srv/wheels'",
+    "global.proxy='http://127.0.0.1:9'",
+  ]
+  await fakeTool('pip', `cat <<'X'\n${listed.join('\n')}\nX`)
+  const { hosts, told } = await expandPreset('pip', context())
+  expect(hosts).toEqual(['a.test:443', 'b.test:443', 'index.test:443', 'links.test:443'])
+  expect(told?.env).toEqual({
+    PIP_INDEX_URL: 'https://index.test/simple',
+    PIP_EXTRA_INDEX_URL: 'https://a.test/simple https://b.test/simple',
+    PIP_FIND_LINKS: 'https://links.test/l',
+  })
+})
+
+test("cargo's own registries and replaced sources are open and told, tokens are not", async () => {
+  const config = {
+    registries: { company: { index: 'sparse+https://crates.test/i/', token: 's3cret' } },
+    source: { 'crates-io': { 'replace-with': 'mirror' }, mirror: { registry: 'https://mirror.test/x' } },
+  }
+  await fakeTool('cargo', `case "$*" in *config*) echo '${JSON.stringify(config)}' ;; esac`)
+  const { hosts, told } = await expandPreset('cargo', context())
+  expect(hosts).toEqual(['crates.test:443', 'mirror.test:443'])
+  const lines = [
+    '[source."crates-io"]\nreplace-with = "mirror"',
+    '[source."mirror"]\nregistry = "https://mirror.test/x"',
+    '[registries."company"]\nindex = "sparse+https://crates.test/i/"\n',
+  ]
+  expect(told?.files).toMatchObject([{ target: '/.cargo/config.toml', text: lines.join('\n') }])
+})
+
+test('of Maven settings mirrors and active profiles are told, and no server, proxy, property or comment', () => {
+  const profile = (id: string, url: string, more = '') =>
+    `<profile><id>${id}</id>${more}<repositories><repository><url>${url}</url></repository></repositories></profile>`
+  const told = mavenTold(`<settings><!-- <mirrors><mirror><url>http://old.test/</url></mirror></mirrors> -->
+    <servers><server><password>s3cret</password></server></servers>
+    <proxies><proxy><host>proxy.test</host></proxy></proxies>
+    <mirrors><mirror><url>https://u:pw@mirror.test/m</url></mirror></mirrors>
+    <profiles>${profile('on', 'https://${host}/r', '<properties><host>repo.test</host></properties>')}
+    ${profile('off', 'https://off.test/')}</profiles>
+    <activeProfiles><activeProfile>on</activeProfile></activeProfiles></settings>`)
+  expect(told.match(/https?:[^<]*/g)).toEqual(['https://mirror.test/m', 'https://repo.test/r'])
+  expect(told).not.toMatch(/s3cret|pw|proxy|properties/)
+})
+
+test('a tool that is asked reaches nobody but our listening proxy, whatever its own files name', async () => {
+  let came = 0
+  const server = createServer((socket) => {
+    came++
+    socket.destroy()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const direct = `curl -s -m 5 --noproxy '*' http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+  await fakeTool('npm', `${direct}; echo '{"registry":"https://heard.test/"}'`)
+  await fakeTool('mvn', `${direct}; curl -s -m 5 https://heard.test/`)
+  for (const preset of ['npm', 'maven'] as const)
+    expect((await expandPreset(preset, context())).hosts).toEqual(['heard.test:443'])
+  expect(came).toBe(0)
+  await new Promise((done) => execFile('sh', ['-c', direct], done))
+  expect(came).toBe(1)
+  server.close()
+})
