@@ -54,7 +54,8 @@ export class Denials {
     if (more > 0) process.stderr.write(`orangery: ${id}: nor were ${plural(more, 'other host')}\n`)
     const reached = new Set(allowed.map(({ host }) => host))
     const missing = denied.filter(
-      ({ host, why }) => !reached.has(host) && /^(not in the list|outputs are none)/.test(why),
+      ({ host, why }) =>
+        !reached.has(host) && /^(not in the list|the list of allowed|outputs are none)/.test(why),
     )
     if (missing.length === 0) return
     // Where only the kernel heard of it, nobody knows which host it was.

@@ -243,6 +243,12 @@ const egress = [
     "an authority's word counts for its own hosts only",
   ),
   proof(
+    'hello-then-plain',
+    'begins with a TLS hello, which a plain server reads over, and goes on in plain words',
+    'src/engine/egress/retry.test.ts',
+    'a server that answers a hello in anything but TLS is not heard',
+  ),
+  proof(
     'preset-leak',
     "has a tool that is asked for its registries talk to the proxy that the tool's own file names",
     'src/engine/egress/presets/told.test.ts',

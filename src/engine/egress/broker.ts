@@ -87,6 +87,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
     handshakeMs: caps.handshakeMs,
     answerMs: caps.idleMs,
     tell,
+    named: (target) => lookups.named(target),
   })
   const clients = new Set<Socket>()
   let closed = false
@@ -170,7 +171,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
     if (opening.kind === 'orders') return line.connectSocket(client, aliasesFor(gate.policy))
     const first = await readUntil(client, firstByte, caps.handshakeMs)
     if (first === null) return void client.destroy()
-    if (first === 5) return serveSocks(gate, client, caps.handshakeMs, http)
+    if (first === 5) return serveSocks(gate, client, caps.handshakeMs, http, lookups)
     if (first === 4) return refuseOldSocks(gate, client, caps.handshakeMs, tell)
     http.serveProxy(client)
   }
@@ -178,8 +179,10 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   async function serveAlias(client: Socket, host: string, port: number): Promise<void> {
     try {
       const target = { host: normaliseHost(host) ?? host, port }
-      // The user's proxy may take plain requests and no tunnel to their port.
-      if (port === plainPort && gate.forwards(target)) return http.serveRequests(client, target, 'alias')
+      // The user's proxy may take plain requests and no tunnel to their port; and where they go on as TLS, the server
+      // may have nobody there.
+      if (port === plainPort && (gate.forwards(target) || http.moves(target)))
+        return http.serveRequests(client, target, 'alias')
       const passage = await openPassage(gate, client, target, 'alias')
       await carry(gate, client, passage, caps.handshakeMs, http)
     } catch (error) {
@@ -232,7 +235,13 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
 
 const firstByte = (bytes: Buffer) => ({ value: bytes[0] ?? 0, used: 0 })
 
-async function serveSocks(gate: Gate, client: Socket, handshakeMs: number, readers: Readers): Promise<void> {
+async function serveSocks(
+  gate: Gate,
+  client: Socket,
+  handshakeMs: number,
+  readers: Readers,
+  lookups: Lookups,
+): Promise<void> {
   const open = await readUntil(client, parseGreeting, handshakeMs)
   if (open !== true) {
     gate.denyNonsense('socks')
@@ -246,7 +255,7 @@ async function serveSocks(gate: Gate, client: Socket, handshakeMs: number, reade
     return hangUp(client, encodeReply(asked.reply))
   }
   try {
-    const passage = await openPassage(gate, client, asked.target, 'socks')
+    const passage = await openPassage(gate, client, lookups.named(asked.target), 'socks')
     client.write(encodeReply(socksReply.ok))
     await carry(gate, client, passage, handshakeMs, readers)
   } catch (error) {

@@ -133,3 +133,18 @@ test('a web socket goes through, and another upgrade stays plain HTTP', async ()
   )
   expect(answer).toContain('plain')
 })
+
+test('answers to requests that did not wait for each other come whole and in their order', async () => {
+  const upstream = await listen((socket) => {
+    socket.once('data', (said) => {
+      if (!said.toString().includes('/slow'))
+        return socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nBBB\r\n0\r\n\r\n')
+      socket.write('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nAAAAA')
+      setTimeout(() => socket.end('AAAAA'), 50)
+    })
+  })
+  const { path } = await broker({ pins: { 'a.test': `127.0.0.1:${upstream.port}` } })
+  const request = (place: string) => `GET http://a.test${place} HTTP/1.1\r\nHost: a.test\r\n\r\n`
+  const answers = await ask(path, 'proxy', request('/slow') + request('/quick'))
+  expect(answers).toMatch(/^HTTP[^]*\r\n\r\nA{10}HTTP[^]*\r\n\r\n3\r\nBBB\r\n0\r\n\r\n$/)
+})

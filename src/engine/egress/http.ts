@@ -31,6 +31,8 @@ export type HttpSide = {
   serveTunnel(client: Socket, passage: Passage): void
   /** The same, where no connection to the host stands yet. */
   serveRequests(client: Socket, target: Target, via: Via): void
+  /** Whether plain requests to a host go on as TLS, to another port. */
+  moves(target: Target): boolean
   /** Whether the TLS of a connection is to be opened: a secret belongs into it, and the user allowed it. */
   opens(target: Target): boolean
   /** Answers a client's TLS in the place of the host, and serves what it says inside. */
@@ -48,6 +50,8 @@ export type HttpOptions = {
   /** Until a server's answer begins. */
   readonly answerMs: number
   readonly tell: TellWhy
+  /** The host behind an address that only the sandbox knows it by. */
+  readonly named: (target: Target) => Target
 }
 
 /**
@@ -95,6 +99,11 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     hangUp(socket as Socket, httpAnswer(400, 'Orangery could not read this request'))
   })
 
+  // One answer after the other, since a long one goes past the queue that Node keeps: a program that does not wait for
+  // an answer before it asks again would find one inside the other.
+  const answering = new WeakMap<Duplex, Promise<unknown>>()
+  const inTurn = (socket: Duplex) => answering.get(socket) ?? Promise.resolve()
+
   server.on('connect', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     hear(socket)
     // A socket of ours, emitted into the server above.
@@ -110,7 +119,8 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
       return
     }
     try {
-      const passage = await openPassage(gate, client, target, 'connect')
+      await inTurn(client)
+      const passage = await openPassage(gate, client, options.named(target), 'connect')
       client.write('HTTP/1.1 200 Connection established\r\n\r\n')
       if (head.length > 0) client.unshift(head)
       await carry(gate, client, passage, handshakeMs, side)
@@ -126,7 +136,10 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
 
   server.on('request', (request, response) => {
     hear(request.socket)
-    void onRequest(request, response).catch(async (error: unknown) => {
+    const before = inTurn(request.socket)
+    answering.set(request.socket, new Promise((done) => response.once('close', done)))
+    const answered = before.then(() => (request.socket.destroyed ? undefined : onRequest(request, response)))
+    void answered.catch(async (error: unknown) => {
       await tell(request.socket, error)
       const { status, text } = statusOf(error)
       answer(request, response, status, text)
@@ -157,6 +170,7 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     void onUpgrade(request, client, head).catch((error: unknown) => refuse(client, error))
   })
   async function onUpgrade(request: IncomingMessage, client: Socket, first: Buffer): Promise<void> {
+    await inTurn(client)
     const plan = planRequest(request)
     if (typeof plan === 'string') return void hangUp(client, httpAnswer(400, plan))
     if (gate.policy.readOnly) throw gate.deny(plan.target, plan.via, 'read-only outputs take no web sockets')
@@ -242,6 +256,8 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     serve(client)
   }
 
+  const moves = (target: Target) =>
+    target.port === 80 && credentialsFor(credentials, target).some(({ tls }) => tls)
   const opens = (target: Target) => authority !== null && opensTls(credentials, target)
 
   function serveOpened(client: Socket, passage: Passage): void {
@@ -273,7 +289,7 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     })
   }
 
-  const side: HttpSide = { serveProxy: serve, serveTunnel, serveRequests, opens, serveOpened, tell }
+  const side: HttpSide = { serveProxy: serve, serveTunnel, serveRequests, moves, opens, serveOpened, tell }
   return side
 }
 

@@ -45,7 +45,7 @@ test('a refused name says who refused it and why, to whoever can read that', asy
   expect([codeOf(plain), countOf(plain), plain.includes('Orangery')]).toEqual([3, 0, false])
   const told = await answerOf(path, ask(['other', 'example'], recordType.aaaa, true))
   expect(told.toString('latin1')).toContain(
-    'Orangery does not let this sandbox reach other.example: not in the',
+    'Orangery does not let this sandbox reach other.example: the list of',
   )
   expect(decisions).toMatchObject([{ host: 'other.example', port: null, allowed: false, via: 'name' }])
 })

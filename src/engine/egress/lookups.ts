@@ -4,7 +4,7 @@ import { addressOf, aliasesFor, aliasOf, portsOf } from './aliases.ts'
 import { encodeAnswer, parseQuestion, type Answer, type Question } from './dns.ts'
 import { Denied } from './failures.ts'
 import type { Gate } from './gate.ts'
-import { normaliseHost } from './names.ts'
+import { normaliseHost, type Target } from './names.ts'
 import type { EgressPolicy } from './policy.ts'
 import type { TellWhy } from './telling.ts'
 
@@ -24,6 +24,7 @@ const mostRemembered = 256
 /** Names below a wildcard are the agent's to invent; each costs a few listeners. */
 const mostAliases = 128
 const mostWaiting = 256
+const mostGiven = 4096
 
 const blockedText = (why: string): Answer => ({ code: 'no such name', why })
 
@@ -38,6 +39,8 @@ export class Lookups {
   #named: ReadonlyMap<string, HostAlias> = new Map()
   /** For hosts that no rule names but some rule covers; the one asked for last is the last. */
   readonly #asked = new Map<string, HostAlias>()
+  /** Every address that ever stood for a host: who resolved it asks for the address. */
+  readonly #given = new Map<string, string>()
   readonly #deciding = new Map<string, Promise<Answer>>()
   readonly #refused = new Map<string, Refusal>()
 
@@ -56,6 +59,7 @@ export class Lookups {
   setPolicy(policy: EgressPolicy): void {
     this.#policy = policy
     this.#named = new Map(aliasesFor(policy).map((alias) => [alias.host, alias]))
+    for (const alias of this.#named.values()) this.#remember(alias)
     this.#refused.clear()
     const taken = new Set([...this.#named.values()].map(({ address }) => address))
     for (const alias of this.#asked.values()) {
@@ -63,6 +67,18 @@ export class Lookups {
       const same = ports.length === alias.ports.length && ports.every((port) => alias.ports.includes(port))
       if (!same || taken.has(alias.address)) this.#drop(alias)
     }
+  }
+
+  /** What a program means that resolved a name by itself and asks a proxy for the address (`socks5://`). */
+  named({ host, port }: Target): Target {
+    return { host: this.#given.get(host) ?? host, port }
+  }
+
+  #remember({ address, host }: HostAlias): void {
+    this.#given.delete(address)
+    this.#given.set(address, host)
+    const [oldest] = this.#given.keys()
+    if (this.#given.size > mostGiven && oldest !== undefined) this.#given.delete(oldest)
   }
 
   /** Null: nothing is said. */
@@ -122,6 +138,7 @@ export class Lookups {
     const alias = before ?? aliasOf(host, addressOf(host, taken), portsOf(this.#policy, host))
     this.#asked.delete(host)
     this.#asked.set(host, alias)
+    this.#remember(alias)
     const [oldest] = this.#asked.values()
     if (this.#asked.size > mostAliases && oldest !== undefined) this.#drop(oldest)
     return alias

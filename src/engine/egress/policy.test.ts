@@ -239,3 +239,22 @@ describe('aliases', () => {
     expect(hostsFile([])).toBe('127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n')
   })
 })
+
+test('deny wins over an address in whatever spelling it is denied: its own, or the one a NAT64 gateway has for it', () => {
+  for (const rule of ['[64:ff9b::808:808]', '8.8.8.8', '8.8.8.8:80']) {
+    const policy = parseOutputs({ mode: 'open', deny: [rule] })
+    for (const address of ['64:ff9b::808:808', '8.8.8.8', '::ffff:8.8.8.8'])
+      expect(deniedAddress(policy, address, 80), `${rule} ${address}`).toContain('denied by the rule')
+    expect(deniedAddress(policy, '64:ff9b::808:404', 80)).toBeNull()
+  }
+})
+
+test('what no grant could open is no request, and an empty list is called empty', () => {
+  const policy = parseOutputs({ mode: 'restricted', allow: [] })
+  for (const host of ['127.0.0.1', '169.254.169.254', '::1', 'localhost'])
+    expect(decide(policy, { host, port: 80 })).toMatchObject({ allowed: false, grantable: false })
+  expect(decide(policy, { host: 'a.test', port: 80 })).toMatchObject({
+    grantable: true,
+    why: 'the list of allowed hosts is empty',
+  })
+})

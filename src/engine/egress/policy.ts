@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { OrangeryError } from '../../shared/errors.ts'
 import { parseHostPattern, parsePinAddress } from '../../shared/hosts.ts'
 import type { OutputMode } from '../../shared/spec.ts'
-import { isInCidr, nat64Ipv4, parseCidr } from './addresses.ts'
+import { isInCidr, nat64Ipv4, parseCidr, refusedAddress } from './addresses.ts'
 import { normaliseHost, parsePort, showTarget, splitHostPort, type Target, type Wanted } from './names.ts'
 
 /** `host`, `host:port`, `*.host`, `*.host:port`. A wildcard covers every depth below, never the host itself. */
@@ -162,6 +162,16 @@ const takenText = 'a person took it back'
 const isTaken = ({ taken, returned }: EgressPolicy, target: Target): boolean =>
   taken.some((rule) => ruleMatches(rule, target)) && !returned.some((rule) => ruleMatches(rule, target))
 
+/** A request for it could be approved, and it would be refused all the same. */
+function ownPlaceOf(host: string): string | null {
+  if (/(^|\.)localhost$/.test(host)) return 'localhost, which only a pin under another name opens'
+  const why = isIP(host) === 0 ? null : refusedAddress(host)
+  return why === null ? null : `${why}, which only a pin opens`
+}
+
+const missingText = ({ allow, pins }: EgressPolicy): string =>
+  allow.length + pins.length === 0 ? 'the list of allowed hosts is empty' : 'not in the list of allowed hosts'
+
 export function decide(policy: EgressPolicy, asked: Target): EgressDecision {
   const host = normaliseHost(asked.host)
   const deny = (target: Target, why: string, grantable = false): EgressDecision => ({
@@ -175,7 +185,11 @@ export function decide(policy: EgressPolicy, asked: Target): EgressDecision {
   const denied = policy.deny.find((rule) => ruleMatches(rule, target))
   if (denied !== undefined) return deny(target, `denied by the rule ${denied.text}`)
   if (isTaken(policy, target)) return deny(target, takenText, true)
-  if (policy.mode === 'none') return deny(target, 'outputs are none', true)
+  const missing = (why: string) => {
+    const ownPlace = ownPlaceOf(host)
+    return deny(target, ownPlace ?? why, ownPlace === null)
+  }
+  if (policy.mode === 'none') return missing('outputs are none')
   const pin = policy.pins
     .filter((candidate) => pinMatches(candidate, target))
     .sort((a, b) => pinRank(b) - pinRank(a))[0]
@@ -183,16 +197,22 @@ export function decide(policy: EgressPolicy, asked: Target): EgressDecision {
   if (policy.mode === 'open')
     return { allowed: true, target, why: 'outputs are open', dial: { kind: 'resolve' } }
   const rule = policy.allow.find((candidate) => ruleMatches(candidate, target))
-  if (rule === undefined) return deny(target, 'not in the list of allowed hosts', true)
+  if (rule === undefined) return missing(missingText(policy))
   return { allowed: true, target, why: `allowed by the rule ${rule.text}`, dial: { kind: 'resolve' } }
 }
 
 /** The denial of an address that a name or a pin leads to: deny wins, by whatever name it is asked for. */
 export function deniedAddress(policy: EgressPolicy, address: string, port: number): string | null {
-  const host = nat64Ipv4(address) ?? normaliseHost(address) ?? address
-  const denied = policy.deny.find((rule) => ruleMatches(rule, { host, port }))
+  // A rule may name the machine by its own address or by the one a NAT64 gateway has for it, and so may the name.
+  const spellings = (text: string) => [normaliseHost(text) ?? text, nat64Ipv4(text) ?? text]
+  const hosts = spellings(address)
+  const isNamed = (rule: Rule) =>
+    spellings(rule.host).some((host) =>
+      hosts.some((asked) => ruleMatches({ ...rule, host }, { host: asked, port })),
+    )
+  const denied = policy.deny.find(isNamed)
   if (denied !== undefined) return `denied by the rule ${denied.text}`
-  return isTaken(policy, { host, port }) ? takenText : null
+  return hosts.some((host) => isTaken(policy, { host, port })) ? takenText : null
 }
 
 /** Why none of a host's ports may be reached, for a program that names only the host. */
@@ -204,7 +224,7 @@ export function decideName(policy: EgressPolicy, host: string): { why: string; g
   const someTaken = { ...policy, taken: ofAnyPort(taken), returned: ofAnyPort(returned) }
   if (isTaken(someTaken, { host, port: 0 })) return { why: takenText, grantable: true }
   if (policy.mode === 'none') return { why: 'outputs are none', grantable: true }
-  return { why: 'not in the list of allowed hosts', grantable: true }
+  return { why: missingText(policy), grantable: true }
 }
 
 /** What the denied program reads, and the log says. */

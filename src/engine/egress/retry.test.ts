@@ -59,7 +59,28 @@ test('once the server has taken the first hello, everything passes as it comes',
   watch.fromServer(serverHello)
   for (const said of [other, Buffer.from('anything'), Buffer.alloc(70_000)])
     expect(watch.fromClient(said)).toBe(said)
+  const warned = begun()
+  expect(warned.fromServer(Buffer.from([0x15, 3, 3, 0, 2, 1, 112]))).toBe(true)
+  expect(warned.fromServer(serverHello)).toBe(true)
+  expect(warned.fromClient(other)).toBe(other)
+  // Strictly only records follow, in whatever pieces.
+  const strict = new HelloWatch(true)
+  expect(strict.fromClient(good)).toEqual(good)
+  expect(strict.fromServer(serverHello)).toBe(true)
+  const records = Buffer.concat([changeCipher, earlyData, earlyData])
+  for (const byte of records) expect(strict.fromClient(Buffer.from([byte]))).toHaveLength(1)
+  expect(strict.fromClient(records)).toEqual(records)
+  expect(strict.fromClient(Buffer.from('SET a b'))).toBeNull()
+})
+
+test('a server that answers a hello in anything but TLS is not heard, however it cuts its words', () => {
+  for (const said of ['-ERR unknown\r\n', 'HTTP/1.1 400 Bad Request\r\n\r\n', good]) {
+    expect(begun().fromServer(Buffer.from(said))).toBe(false)
+    const slow = begun()
+    expect(Array.from(Buffer.from(said), (byte) => slow.fromServer(Buffer.from([byte])))).toContain(false)
+  }
   const alerted = begun()
-  alerted.fromServer(Buffer.from([0x15, 3, 3, 0, 2, 2, 40]))
-  expect(alerted.fromClient(other)).toBe(other)
+  expect(alerted.fromServer(Buffer.from([0x15, 3, 3, 0, 2, 2, 40]))).toBe(true)
+  expect(alerted.fromServer(Buffer.from('+OK'))).toBe(false)
+  expect(begun().fromServer(serverHello)).toBe(true)
 })

@@ -34,7 +34,7 @@ const lingerMs = 2000
 /** Looks at what passes between the two; null: it may not. */
 type Watch = {
   fromClient(this: void, bytes: Buffer): Buffer | null
-  fromServer(this: void, bytes: Buffer): void
+  fromServer(this: void, bytes: Buffer): boolean
 }
 
 /** Joins two sockets until both directions have ended; an error on one side ends the other at once. */
@@ -60,8 +60,7 @@ export function join(
   })
   const sink = sinkInto(client, upstream)
   pour(upstream, (bytes) => {
-    watch?.fromServer(bytes)
-    return sink(bytes)
+    return watch?.fromServer(bytes) === false ? false : sink(bytes)
   })
   passOn(client, upstream, gate, watch?.fromClient)
 }
@@ -123,15 +122,21 @@ export async function carry(
   }
   if (left.length > 0) upstream.write(left)
   if (peeked.kind !== 'tls') return join(client, upstream, gate)
-  const hellos = new HelloWatch()
+  const hellos = new HelloWatch(gate.policy.readOnly)
+  const cut = (why: string) => {
+    if (upstream.destroyed) return
+    client.removeAllListeners('data')
+    void refuse(why)
+  }
   join(client, upstream, gate, {
-    fromServer: (bytes) => hellos.fromServer(bytes),
+    fromServer: (bytes) => {
+      const isTls = hellos.fromServer(bytes)
+      if (!isTls) cut('the server does not answer in TLS what began as TLS')
+      return isTls
+    },
     fromClient: (bytes) => {
       const passed = hellos.fromClient(bytes)
-      if (passed === null && !upstream.destroyed) {
-        client.removeAllListeners('data')
-        void refuse('TLS goes on with another hello than it began with')
-      }
+      if (passed === null) cut('TLS goes on as something else than it began')
       return passed
     },
   })

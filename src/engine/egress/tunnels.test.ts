@@ -1,6 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { stat } from 'node:fs/promises'
 import { expect, test } from 'vitest'
+import { aliasesFor } from './aliases.ts'
+import { parseOutputs } from './policy.ts'
 import { readAll, readSome, useGround } from './testing/ground.ts'
 
 const { ask, broker, echo, listen, open, tunnel } = useGround()
@@ -90,4 +92,28 @@ test('the socket is for its owner only and gone after close', async () => {
   expect((await stat(path)).mode & 0o777).toBe(0o600)
   await started.close()
   await expect(stat(path)).rejects.toThrowError('ENOENT')
+})
+
+test('who resolved a name by itself and asks a proxy for the address gets to the host, and is refused by its name', async () => {
+  const upstream = await echo()
+  const outputs = {
+    mode: 'restricted' as const,
+    allow: ['a.test:443'],
+    pins: { 'a.test:443': `127.0.0.1:${upstream.port}` },
+  }
+  const { path, decisions } = await broker(outputs)
+  const [alias] = aliasesFor(parseOutputs(outputs))
+  const address = Buffer.from((alias?.address ?? '').split('.').map(Number))
+  const socket = await open(path, 'proxy')
+  socket.write(socksTo(1, address, 443))
+  expect((await readSome(socket, (text) => text.length >= 12)).slice(0, 4)).toBe('\x05\0\x05\0')
+  const other = await open(path, 'proxy')
+  other.write(socksTo(1, address, 8443))
+  expect((await readAll(other)).subarray(0, 4)).toEqual(Buffer.from([5, 0, 5, 2]))
+  await tunnel(path, `${alias?.address}:443`)
+  expect(decisions.map(({ host, port, allowed }) => [host, port, allowed])).toEqual([
+    ['a.test', 443, true],
+    ['a.test', 8443, false],
+    ['a.test', 443, true],
+  ])
 })

@@ -89,7 +89,8 @@ export function networkAt(
     Object.entries(outputs.pins).filter(([host]) => reaches || someHostCovers(allow, host)),
   )
   const rest = { deny, readOnly, taken, returned }
-  if (!open && allow.length === 0) return { mode: 'none', allow: [], pins: {}, ...rest }
+  const isEmptyList = reaches && outputs.declared && outputs.mode === 'restricted'
+  if (!open && allow.length === 0 && !isEmptyList) return { mode: 'none', allow: [], pins: {}, ...rest }
   return { mode: open ? 'open' : 'restricted', allow, pins, ...rest }
 }
 
