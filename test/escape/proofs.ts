@@ -360,6 +360,18 @@ const policy = [
     'a running agent that is narrowed cannot write any more, be its config spoilt meanwhile',
   ),
   proof(
+    'borrowed-trust',
+    'claims to be a worktree of a repository that the user trusts',
+    'src/engine/policy/config/twin.test.ts',
+    'a checkout that only claims to be a worktree borrows no trust',
+  ),
+  proof(
+    'restored-approval',
+    'puts back an approval that the user took out of a trusted file',
+    'src/engine/policy/config/twin.test.ts',
+    'an approval that was taken out of a file by hand does not come back',
+  ),
+  proof(
     'config-behind-a-link',
     "changes the user's own config through what it is a link to",
     'src/engine/preflight',

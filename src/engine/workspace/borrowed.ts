@@ -2,7 +2,7 @@ import { lstat, readdir } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path'
 import type { CheckResult } from '../../shared/doctor.ts'
 import { readSmallFile } from '../base/files.ts'
-import { looksLikeGit } from './findGit.ts'
+import { looksLikeGit } from '../base/findGit.ts'
 import { isInside } from './pathSafety.ts'
 import type { Project } from './project.ts'
 

@@ -3,7 +3,7 @@ import { basename, resolve } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { RepoId } from '../../shared/ids.ts'
 import { repoIdOf } from '../base/paths.ts'
-import { findGit, type GitPlace } from './findGit.ts'
+import { findGit, type GitPlace } from '../base/findGit.ts'
 import { isInside } from './pathSafety.ts'
 
 export type ProjectRoot = {

@@ -39,6 +39,7 @@ async function trust(folder = project): Promise<void> {
     at: '2026-01-01T00:00:00Z',
     by: 'test',
     approvals: [],
+    repository: null,
   }
   await writeTrust(userConfigDir, { version: 1, projects: { [folder]: entry }, includes: {} })
 }

@@ -3,19 +3,22 @@ import { dirname, isAbsolute, join, relative } from 'node:path'
 import { userConfigName, type SavedApproval, type TrustQuestion } from '../../../shared/config.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
 import { ensurePrivateDir, writeFileAtomically } from '../../base/files.ts'
-import { createRepoLock } from '../../base/lock.ts'
 import { withListItem, withoutListItem } from './listEdit.ts'
 import { parseConfig, readConfigText, sha256Of, type ConfigLayer } from './read.ts'
 import { readIncludeList, withInclude } from './include.ts'
-import { readProjectLayer } from './load.ts'
-import { approvalDigest, readTrust, trustStateOf, writeTrust, type ProjectTrust } from './trust.ts'
+import { projectHomeOf, readProjectLayer } from './load.ts'
+import {
+  approvalDigest,
+  lockConfigs,
+  readTrust,
+  trustsOf,
+  trustStateOf,
+  writeTrust,
+  type ProjectTrust,
+} from './trust.ts'
+import { repositoryOf } from './twin.ts'
 
 const listKey = 'sandboxApprovedEscalations'
-
-/** Two people, or two windows, saving at once: the second edits what the first has written. */
-function lockConfigs(userConfigDir: string): Promise<AsyncDisposable> {
-  return createRepoLock({ locks: join(userConfigDir, '.locks') }).acquire('config')
-}
 
 /** Follows a link to the file itself, so that a dotfiles folder keeps its link. */
 async function writeConfig(file: string, text: string, freshMode: number): Promise<void> {
@@ -85,26 +88,24 @@ async function saveToProject(
   by: string,
   at: Date,
 ): Promise<SavedPlace> {
-  const { project, file, layer, trust } = await readProjectLayer(userConfigDir, root)
-  const { text, ids } = added(file, layer, await placedIn(project, approvals))
+  // Saved in the project's own file also from a worktree of it, which may be gone tomorrow.
+  const { home, here } = await projectHomeOf(root)
+  const { file, layer, trust } = await readProjectLayer(userConfigDir, home)
+  const { text, ids } = added(file, layer, await placedIn(here, approvals))
   const records = await readTrust(userConfigDir)
-  const known = records.projects[project]
+  const known = records.projects[home]
   // The approval the user just gave is trusted; what else an untrusted file says stays untrusted.
   if (text !== layer?.text) await writeConfig(file, text, 0o644)
-  const entry: ProjectTrust =
+  const decided = { at: at.toISOString(), by }
+  const entry =
     trust === 'trusted'
-      ? { ...asWritten(text, layer), at: at.toISOString(), by, approvals: known?.approvals ?? [] }
-      : {
-          sha256: known?.sha256 ?? null,
-          text: known?.text ?? '',
-          at: known?.at ?? at.toISOString(),
-          by: known?.by ?? by,
-          approvals: known?.approvals ?? [],
-        }
-  const own = [...new Set([...entry.approvals, ...ids])]
+      ? { ...asWritten(text, layer), ...decided }
+      : { sha256: null, text: '', ...decided, ...known }
+  const own = [...new Set([...(known?.approvals ?? []), ...ids])]
+  const repository = await repositoryOf(home)
   await writeTrust(userConfigDir, {
     ...records,
-    projects: { ...records.projects, [project]: { ...entry, approvals: own } },
+    projects: { ...records.projects, [home]: { ...entry, approvals: own, repository } },
   })
   return { file, ids }
 }
@@ -170,24 +171,38 @@ export async function revokeApproval(
   const source = await readConfigText(userFile, { follow: true })
   if (source !== null) revoked.push(...(await removeFrom(parseConfig(source), id)).revoked)
   const seen = new Set<string>()
-  for (const root of roots) {
-    const { project, layer, trust } = await readProjectLayer(userConfigDir, root)
-    if (layer === null || seen.has(project)) continue
-    seen.add(project)
+  const layers = await Promise.all(roots.map((root) => readProjectLayer(userConfigDir, root)))
+  for (const { home, layer, trust } of layers.flatMap((own) => [own, ...(own.shared ? [own.shared] : [])])) {
+    if (layer === null || seen.has(home)) continue
+    seen.add(home)
     const removed = await removeFrom(layer, id)
     if (removed.revoked.length === 0) continue
     revoked.push(...removed.revoked)
-    const records = await readTrust(userConfigDir)
-    const known = records.projects[project]
-    if (known === undefined) continue
     const text = trust === 'trusted' ? asWritten(removed.text, layer) : {}
-    const approvals = known.approvals.filter((own) => own !== id)
-    await writeTrust(userConfigDir, {
-      ...records,
-      projects: { ...records.projects, [project]: { ...known, ...text, approvals } },
-    })
+    await changeTrusts(userConfigDir, home, (known, folder) => ({
+      ...known,
+      ...(folder === home ? text : {}),
+      approvals: known.approvals.filter((own) => own !== id),
+    }))
   }
   return revoked
+}
+
+/** Of a project, in each of its worktrees; null takes it away. Says whether there was any. */
+async function changeTrusts(
+  userConfigDir: string,
+  home: string,
+  change: (known: ProjectTrust, folder: string) => ProjectTrust | null,
+): Promise<boolean> {
+  const [records, repository] = await Promise.all([readTrust(userConfigDir), repositoryOf(home)])
+  const concerned = new Set(trustsOf(records, home, repository))
+  if (concerned.size === 0) return false
+  const projects = Object.entries(records.projects).flatMap(([folder, known]) => {
+    const changed = concerned.has(known) ? change(known, folder) : known
+    return changed === null ? [] : [[folder, changed] as const]
+  })
+  await writeTrust(userConfigDir, { ...records, projects: Object.fromEntries(projects) })
+  return true
 }
 
 async function removeFrom(
@@ -217,19 +232,26 @@ export async function trustQuestion(userConfigDir: string, root: string): Promis
 
 /** What there is to trust at a root, read once. */
 async function readTrusted(userConfigDir: string, root: string) {
-  const { project, file, layer, trust } = await readProjectLayer(userConfigDir, root)
-  const [records, list] = await Promise.all([readTrust(userConfigDir), readIncludeList(root)])
+  const { project, home, file, layer, trust } = await readProjectLayer(userConfigDir, root)
+  const [records, list, repository] = await Promise.all([
+    readTrust(userConfigDir),
+    readIncludeList(root),
+    repositoryOf(home),
+  ])
   const config: TrustQuestion = {
     project,
     file,
     trust,
-    before: records.projects[project]?.text ?? '',
+    before: trustsOf(records, home, repository)[0]?.text ?? '',
     now: layer?.text ?? '',
     sha256: layer?.sha256 ?? null,
   }
   const known = list === null ? undefined : records.includes[list.folder]
-  const question = list === null ? config : withInclude(config, list, known, trustStateOf(list.source, known))
-  return { question, project, layer, list, records }
+  const question =
+    list === null
+      ? config
+      : withInclude(config, list, known, trustStateOf(list.source, known === undefined ? [] : [known]))
+  return { question, home, layer, list, records, repository }
 }
 
 /** Trusts exactly the text that was shown; a file that has moved on since is not trusted. */
@@ -239,7 +261,7 @@ export async function trustProject(
   shown: { readonly sha256: string; readonly by: string; readonly at: Date },
 ): Promise<void> {
   await using _lock = await lockConfigs(userConfigDir)
-  const { question, project, layer, list, records } = await readTrusted(userConfigDir, root)
+  const { question, home, layer, list, records, repository } = await readTrusted(userConfigDir, root)
   if (question.sha256 !== shown.sha256) {
     throw new OrangeryError('config.moved', `${question.file}: it has changed since it was shown`, {
       kind: 'busy',
@@ -247,14 +269,17 @@ export async function trustProject(
     })
   }
   const decided = { at: shown.at.toISOString(), by: shown.by }
-  const approvals = records.projects[project]?.approvals ?? []
+  const approvals = records.projects[home]?.approvals ?? []
   const { projects, includes } = records
   await writeTrust(userConfigDir, {
     ...records,
     projects:
       layer === null
         ? projects
-        : { ...projects, [project]: { sha256: layer.sha256, text: layer.text, ...decided, approvals } },
+        : {
+            ...projects,
+            [home]: { sha256: layer.sha256, text: layer.text, ...decided, approvals, repository },
+          },
     includes:
       list === null
         ? includes
@@ -268,10 +293,11 @@ export async function trustProject(
 /** Takes trust back, also from the approvals that were saved from here. */
 export async function distrustProject(userConfigDir: string, root: string): Promise<boolean> {
   await using _lock = await lockConfigs(userConfigDir)
-  const { project, list, records } = await readTrusted(userConfigDir, root)
-  const { [project]: known, ...projects } = records.projects
-  const { [list?.folder ?? project]: listed, ...includes } = records.includes
-  if (known === undefined && listed === undefined) return false
-  await writeTrust(userConfigDir, { ...records, projects, includes })
+  const { home, list } = await readTrusted(userConfigDir, root)
+  const isKnown = await changeTrusts(userConfigDir, home, () => null)
+  const records = await readTrust(userConfigDir)
+  const { [list?.folder ?? home]: listed, ...includes } = records.includes
+  if (listed === undefined) return isKnown
+  await writeTrust(userConfigDir, { ...records, includes })
   return true
 }

@@ -1,12 +1,14 @@
 import { lstat, realpath } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { projectConfigName, userConfigName, type EffectiveConfig } from '../../../shared/config.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
 import type { Contract, HeldProject } from '../../base/contract.ts'
 import { configInReach } from '../../base/obeyed.ts'
 import { mergeConfig, type ProjectLayer } from './merge.ts'
 import { parseConfig, readConfigText } from './read.ts'
-import { readTrust, trustStateOf } from './trust.ts'
+import { withNarrowedTrust } from './narrowedTrust.ts'
+import { readTrust, trustsOf, trustStateOf } from './trust.ts'
+import { repositoryOf, twinOf } from './twin.ts'
 
 export type ConfigPlaces = {
   readonly userConfigDir: string
@@ -54,19 +56,55 @@ export async function projectFolderOf(root: string): Promise<string> {
   }
 }
 
-export async function readProjectLayer(userConfigDir: string, root: string): Promise<ProjectLayer> {
-  const project = await projectFolderOf(root)
-  const file = join(project, projectConfigName)
-  const [source, trust] = await Promise.all([readConfigText(file), readTrust(userConfigDir)])
-  const known = trust.projects[project]
+/** The file that lies in a folder, and what the user has trusted of it. */
+async function readFolder(userConfigDir: string, folder: string) {
+  const file = join(folder, projectConfigName)
+  const [source, trust, repository] = await Promise.all([
+    readConfigText(file),
+    readTrust(userConfigDir),
+    repositoryOf(folder),
+  ])
+  const known = trustsOf(trust, folder, repository)
   return {
-    project,
-    root,
+    home: folder,
     file,
     layer: source === null ? null : parseConfig(source),
     trust: trustStateOf(source, known),
-    ownApprovals: known?.approvals ?? [],
+    ownApprovals: [...new Set(known.flatMap(({ approvals }) => approvals))],
   }
+}
+
+/**
+ * The config that holds for a root. In a linked worktree that of the main one holds where it has none of its own,
+ * and what the user saved there counts in any case: it is one project.
+ */
+export async function readProjectLayer(userConfigDir: string, root: string): Promise<ProjectLayer> {
+  const project = await projectFolderOf(root)
+  const [own, main] = await Promise.all([
+    readFolder(userConfigDir, project),
+    readMain(userConfigDir, root, project),
+  ])
+  if (main === null) return { project, root, ...own }
+  const { at, ...there } = main
+  if (own.layer === null) return { project: at, root, ...there }
+  return { project, root, ...own, shared: { ...there, project: at } }
+}
+
+async function readMain(userConfigDir: string, root: string, project: string) {
+  const twin = await twinOf(root)
+  if (twin === null) return null
+  const folder = await projectFolderOf(twin.folder)
+  if (folder === project) return null
+  // A mistake in the other checkout is told there, and where its file is the one that holds.
+  const found = await readFolder(userConfigDir, folder)
+  return found.layer === null ? null : { ...found, at: join(twin.top, relative(twin.main, folder)) }
+}
+
+/** The folder whose file is the project's own, in a linked worktree that of the main one; and the same folder here. */
+export async function projectHomeOf(root: string): Promise<{ readonly home: string; readonly here: string }> {
+  const twin = await twinOf(root)
+  const home = await projectFolderOf(twin?.folder ?? root)
+  return { home, here: twin === null ? home : join(twin.top, relative(twin.main, home)) }
 }
 
 /** Reads the user's and the projects' files and works out what holds. Nothing is cached: a reload is a second call. */
@@ -82,7 +120,7 @@ export async function loadConfig(places: ConfigPlaces, now: Date = new Date()): 
     const read = await layer
     if (!projects.has(read.project)) projects.set(read.project, read)
   }
-  const layers = [...projects.values()]
+  const layers = await withNarrowedTrust(places.userConfigDir, [...projects.values()])
   const isThereStill = ({ file, sha256 }: HeldProject) =>
     layers.some((known) => known.file === file && known.layer?.sha256 === sha256)
   const gone = (places.held ?? []).filter((held) => !isThereStill(held))
@@ -91,6 +129,7 @@ export async function loadConfig(places: ConfigPlaces, now: Date = new Date()): 
 
 const heldLayer = ({ project, file, text, sha256, trust }: HeldProject): ProjectLayer => ({
   project,
+  home: project,
   root: project,
   file,
   layer: parseConfig({ file, text, sha256 }),

@@ -203,15 +203,40 @@ const joins = new Set([
   'commands',
 ])
 
-export type ProjectLayer = {
-  /** Real path of the folder the file lies in (or would). */
+type ProjectFile = {
+  /** Real path of the folder it holds for. */
   readonly project: string
-  readonly root: string
+  /** Real path of the folder the file lies in (or would): in a linked worktree perhaps that of the main one. */
+  readonly home: string
   readonly file: string
   readonly layer: ConfigLayer | null
   readonly trust: TrustState
   /** Digests of approvals in this file that the user saved from here. */
   readonly ownApprovals: readonly string[]
+}
+export type ProjectLayer = ProjectFile & {
+  readonly root: string
+  /** The file of the main worktree, beside the one that holds here: what it approves counts here, too. */
+  readonly shared?: ProjectFile
+}
+
+/** What a file approves by the user's word: all of it where it is trusted, else what he saved there. */
+function approvedBy({ layer, project, trust, ownApprovals }: ProjectFile, now: Date): EffectiveApproval[] {
+  const own = new Set(ownApprovals)
+  return (layer?.values.sandboxApprovedEscalations ?? [])
+    .map((approval, index) => placedApproval(approval, index, layer as ConfigLayer, project, now))
+    .filter(({ id }) => trust === 'trusted' || own.has(id))
+}
+
+/** Those of the main worktree behind those of this one; the same in both is one. */
+function withShared(config: EffectiveConfig, shared: ProjectFile | undefined, now: Date): EffectiveConfig {
+  if (shared === undefined) return config
+  const known = config.sandboxApprovedEscalations
+  const isNew = ({ id }: EffectiveApproval) =>
+    !known.some((other) => other.id === id && other.source === 'project')
+  const { project = [], user = [] } = Object.groupBy(known, ({ source }) => source)
+  const more = approvedBy(shared, now).filter(isNew)
+  return { ...config, sandboxApprovedEscalations: [...project, ...more, ...user] }
 }
 
 function aboveLevelZero({ level, ...rule }: SelectionRule): SelectionRule[] {
@@ -299,7 +324,9 @@ export function mergeConfig(
   held: readonly ProjectLayer[] = [],
 ): EffectiveConfig {
   const base = user === null ? defaultConfig() : overlay(defaultConfig(), user, null, now)
-  const [first, ...others] = projects.map((project) => withProject(base, project, now))
+  const [first, ...others] = projects.map((project) =>
+    withShared(withProject(base, project, now), project.shared, now),
+  )
   const merged = others.reduce(narrowConfig, first ?? base)
   return held.map((layer) => onlyNarrowing(withProject(base, layer, now), base)).reduce(narrowConfig, merged)
 }

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import type { SavedApproval, TrustState } from '../../../shared/config.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
 import { ensurePrivateDir, writeFileAtomically } from '../../base/files.ts'
+import { createRepoLock } from '../../base/lock.ts'
 import { readConfigText, type ConfigText } from './read.ts'
 
 /**
@@ -22,6 +23,8 @@ const trustFileSchema = z.object({
       by: z.string(),
       /** Digests of approvals the user saved into the file from here. */
       approvals: z.array(z.string()).default([]),
+      /** Of which repository, in whichever worktree. */
+      repository: z.string().nullable().default(null),
     }),
   ),
   /** By the top of the checkout: its `.worktreeinclude`. */
@@ -31,6 +34,11 @@ const trustFileSchema = z.object({
 })
 export type TrustFile = z.infer<typeof trustFileSchema>
 export type ProjectTrust = TrustFile['projects'][string]
+
+/** Two people, or two windows, saving at once: the second edits what the first has written. */
+export function lockConfigs(userConfigDir: string): Promise<AsyncDisposable> {
+  return createRepoLock({ locks: join(userConfigDir, '.locks') }).acquire('config')
+}
 
 export const trustFilePath = (userConfigDir: string): string => join(userConfigDir, 'trust.json')
 
@@ -57,13 +65,22 @@ export async function writeTrust(userConfigDir: string, trust: TrustFile): Promi
   await writeFileAtomically(trustFilePath(userConfigDir), `${JSON.stringify(trust, null, 2)}\n`, 0o600)
 }
 
+/** What the user has trusted of a project: in its folder, and in the worktrees of the same repository. */
+export function trustsOf(trust: TrustFile, folder: string, repository: string | null): ProjectTrust[] {
+  const own = trust.projects[folder]
+  const others = Object.entries(trust.projects).filter(
+    ([other, known]) => other !== folder && repository !== null && known.repository === repository,
+  )
+  return [...(own === undefined ? [] : [own]), ...others.map(([, known]) => known)]
+}
+
 export function trustStateOf(
   source: ConfigText | null,
-  trust: Pick<ProjectTrust, 'sha256'> | undefined,
+  trusts: readonly Pick<ProjectTrust, 'sha256'>[],
 ): TrustState {
   if (source === null) return 'absent'
-  if (trust?.sha256 === undefined || trust.sha256 === null) return 'untrusted'
-  return trust.sha256 === source.sha256 ? 'trusted' : 'changed'
+  if (trusts.some(({ sha256 }) => sha256 === source.sha256)) return 'trusted'
+  return trusts.some(({ sha256 }) => sha256 !== null) ? 'changed' : 'untrusted'
 }
 
 /** Names an approval by what it allows, so that editing it is a new approval. */

@@ -1,7 +1,7 @@
 import { watch, type FSWatcher } from 'node:fs'
 import { join } from 'node:path'
 import { projectConfigName, userConfigName } from '../../../shared/config.ts'
-import { projectFolderOf, type ConfigPlaces } from './load.ts'
+import { projectFolderOf, projectHomeOf, type ConfigPlaces } from './load.ts'
 import { readConfigText } from './read.ts'
 import { trustFilePath } from './trust.ts'
 
@@ -27,9 +27,10 @@ export async function watchConfig(places: ConfigPlaces, onChange: () => void): P
   const folders = new Set<string>([places.userConfigDir])
   const files = [join(places.userConfigDir, userConfigName), trustFilePath(places.userConfigDir)]
   for (const root of places.roots) {
-    const folder = await projectFolderOf(root)
-    folders.add(folder)
-    files.push(join(folder, projectConfigName))
+    for (const folder of new Set([await projectFolderOf(root), (await projectHomeOf(root)).home])) {
+      folders.add(folder)
+      files.push(join(folder, projectConfigName))
+    }
   }
   const names = new Set(files.map((file) => file.slice(file.lastIndexOf('/') + 1)))
   let known = await fingerprint(files)

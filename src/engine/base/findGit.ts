@@ -1,6 +1,6 @@
 import { readFile, realpath, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { readSmallFile } from '../base/files.ts'
+import { readSmallFile } from './files.ts'
 
 /** How one folder belongs to a git repository, found without running git or reading any configuration. */
 export type GitPlace = {
@@ -64,7 +64,8 @@ export async function looksLikeGit(path: string): Promise<boolean> {
 // A hostile checkout could name any repository of the user in its `.git` file and so see it from inside.
 // (escape: worktree-gitdir)
 async function pointsBack(gitDir: string, commonDir: string, top: string): Promise<boolean> {
-  if (gitDir === commonDir) return false
+  // A folder of its own making could name both the repository and itself.
+  if (gitDir === commonDir || dirname(gitDir) !== join(commonDir, 'worktrees')) return false
   const named = await readFile(join(gitDir, 'gitdir'), 'utf8').catch(() => null)
   if (named === null) return false
   const back = await realpath(dirname(resolve(gitDir, named.replace(/\n+$/, '')))).catch(() => null)

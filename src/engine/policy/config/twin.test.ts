@@ -1,0 +1,120 @@
+import { mkdir, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { git } from '../../base/git.ts'
+import { distrustProject, revokeApproval, saveApprovals, trustProject, trustQuestion } from './edit.ts'
+import { loadConfig } from './load.ts'
+
+let home: string
+let main: string
+let tree: string
+let userConfigDir: string
+const at = new Date('2026-01-01T12:00:00Z')
+
+beforeEach(async () => {
+  home = await realpath(await mkdtemp(join(tmpdir(), 'orangery-twin-')))
+  ;[main, tree, userConfigDir] = [join(home, 'main'), join(home, 'tree'), join(home, 'config')]
+  await git(['init', '-q', main])
+  const name = ['-c', 'user.name=a', '-c', 'user.email=a@b.test']
+  await git([...name, 'commit', '-q', '--allow-empty', '-m', 'one'], { cwd: main })
+  await git(['worktree', 'add', '-q', '--detach', tree], { cwd: main })
+})
+afterEach(() => rm(home, { recursive: true, force: true }))
+
+const load = (root: string) => loadConfig({ userConfigDir, roots: [root] })
+const own = (root: string, config: object) => writeFile(join(root, '.orangery.json'), JSON.stringify(config))
+async function trust(root: string): Promise<void> {
+  const { sha256 } = await trustQuestion(userConfigDir, root)
+  await trustProject(userConfigDir, root, { sha256: sha256!, by: 'person', at })
+}
+const wide = { sandboxBoundaries: { build: 'network' } }
+const approval = { agent: 'claude', level: 'network' as const, hosts: ['a.test'] }
+const save = (root: string) =>
+  saveApprovals({ userConfigDir, scope: 'project', approvals: [approval], roots: [root], by: 'you', at })
+const coversOf = async (root: string) =>
+  (await load(root)).sandboxApprovedEscalations.map(({ covers }) => covers)
+
+test('the text that was trusted in one worktree is trusted in the others of the repository, and no other text', async () => {
+  await own(main, wide)
+  await trust(main)
+  expect(await load(tree)).toMatchObject({ sandboxBoundaries: { build: 'network' } })
+  await own(tree, wide)
+  expect((await load(tree)).projects).toMatchObject([
+    { trust: 'trusted', file: join(tree, '.orangery.json') },
+  ])
+  await own(tree, { sandboxBoundaries: { build: 'full' } })
+  expect(await load(tree)).toMatchObject({
+    sandboxBoundaries: { build: 'readwrite' },
+    projects: [{ trust: 'changed' }],
+  })
+  await trust(tree)
+  expect((await load(main)).projects[0]?.trust).toBe('trusted')
+  expect(await distrustProject(userConfigDir, tree)).toBe(true)
+  expect((await load(main)).projects[0]?.trust).toBe('untrusted')
+})
+
+test('what is saved from a worktree is saved in the project’s own file, and counts in both until it is revoked', async () => {
+  await own(tree, { agentInactivityTimeout: 5 })
+  await save(tree)
+  expect(await readFile(join(main, '.orangery.json'), 'utf8')).toContain('a.test')
+  expect(await readFile(join(tree, '.orangery.json'), 'utf8')).not.toContain('a.test')
+  expect(await coversOf(main)).toEqual([[main]])
+  expect(await coversOf(tree)).toEqual([[tree]])
+  await rm(join(tree, '.orangery.json'))
+  expect(await coversOf(tree)).toEqual([[tree]])
+  const id = (await load(tree)).sandboxApprovedEscalations[0]!.id
+  expect(await revokeApproval(userConfigDir, [tree], id)).toHaveLength(1)
+  expect([...(await coversOf(main)), ...(await coversOf(tree))]).toEqual([])
+})
+
+test('a checkout that only claims to be a worktree borrows no trust', async () => {
+  await own(main, wide)
+  await trust(main)
+  await save(main)
+  const hostile = join(home, 'hostile')
+  const claims = [
+    async () => writeFile(join(hostile, '.git'), `gitdir: ${join(main, '.git/worktrees/tree')}\n`),
+    async () => {
+      // A folder of its own that names both sides.
+      const fake = join(hostile, 'fake')
+      await mkdir(fake, { recursive: true })
+      await writeFile(join(fake, 'HEAD'), 'ref: refs/heads/main\n')
+      await writeFile(join(fake, 'commondir'), `${join(main, '.git')}\n`)
+      await writeFile(join(fake, 'gitdir'), `${join(hostile, '.git')}\n`)
+      await writeFile(join(hostile, '.git'), `gitdir: ${fake}\n`)
+    },
+  ]
+  for (const claim of claims) {
+    await mkdir(hostile, { recursive: true })
+    await claim()
+    await writeFile(join(hostile, '.orangery.json'), await readFile(join(main, '.orangery.json')))
+    expect(await load(hostile)).toMatchObject({
+      sandboxBoundaries: { build: 'readwrite' },
+      sandboxApprovedEscalations: [],
+      projects: [{ trust: 'untrusted' }],
+    })
+  }
+})
+
+test('an approval that was taken out of a file by hand does not come back with the text that was trusted', async () => {
+  const trusted = { ...wide, sandboxApprovedEscalations: [approval] }
+  await own(main, trusted)
+  await trust(main)
+  expect((await load(main)).sandboxApprovedEscalations).toHaveLength(1)
+  await own(main, { ...wide, sandboxApprovedEscalations: [] })
+  expect((await load(main)).projects[0]?.trust).toBe('trusted')
+  await own(main, trusted)
+  expect(await load(main)).toMatchObject({
+    projects: [{ trust: 'changed' }],
+    sandboxApprovedEscalations: [],
+  })
+
+  await own(main, {})
+  await save(main)
+  const text = await readFile(join(main, '.orangery.json'), 'utf8')
+  await own(main, {})
+  await load(main)
+  await writeFile(join(main, '.orangery.json'), text)
+  expect((await load(main)).sandboxApprovedEscalations).toEqual([])
+})
