@@ -55,7 +55,7 @@ export class Theatre implements AsyncDisposable {
   }
 
   /** A supervisor that follows the records, as the real one does, and fails when told to. */
-  async stage(start: BoundaryLevel = 'readwrite', agent = 'claude') {
+  async stage(start: BoundaryLevel = 'readwrite', agent = 'claude', phase?: string) {
     const { home, store } = this
     const number = ++this.#counter
     const project = join(home, `project-${number}`)
@@ -63,7 +63,7 @@ export class Theatre implements AsyncDisposable {
     await mkdir(project)
     await mkdir(userConfigDir)
     const id = this.newId()
-    this.addDispatch(id, project, start, agent, null)
+    this.addDispatch(id, project, start, agent, null, phase)
     const live: { -readonly [K in keyof Held]: Held[K] } = { level: start, hosts: [], ...nothingTaken }
     const events: EventBody[] = []
     const contracts = new Map<DispatchId, Contract>([[id, contractOf(project, { boundary: start })]])

@@ -9,6 +9,7 @@ import type { Held } from './step.ts'
 /** One yes: of a person, or of a file. */
 type Entry = SavedApproval
 
+type Text = { readonly entries: readonly string[]; readonly rest: string; readonly all: string }
 type Wish = Pick<BoundaryRequest, 'to' | 'hosts' | 'source'>
 
 const atMost = (level: BoundaryLevel, other: BoundaryLevel) => boundaryRank(level) <= boundaryRank(other)
@@ -17,8 +18,8 @@ const covered = (wished: readonly string[], hosts: readonly string[]) =>
   wished.every((host) => someHostCovers(hosts, host))
 /** What comes with a level, besides the hosts that somebody named. */
 const opens = ({ to, hosts }: Wish) => to === 'full' || (to === 'network' && hosts.length === 0)
-const text = ({ level, hosts, agent, roots = [], expires = '' }: Entry) =>
-  JSON.stringify([level, [...hosts].sort(), agent, roots, expires])
+const text = ({ level, hosts, agent, roots = [], expires = '', phase }: Entry) =>
+  JSON.stringify([level, [...hosts].sort(), agent, roots, expires, phase ?? null])
 
 /**
  * The oracle knows nothing of the machine: it keeps a list of what persons and files have said, and holds what
@@ -29,8 +30,14 @@ export class Oracle {
   readonly #root: string
   readonly #now: () => Date
   said: Entry[]
+  readonly #phase: string
   maximum: { user: BoundaryLevel; project: BoundaryLevel } = { user: 'full', project: 'full' }
-  auto = false
+  /** What each file says of the policy; the hosts and folders for it are the user's own to name. */
+  policy: { user: boolean; autoHere: boolean; project: boolean | null } = {
+    user: false,
+    autoHere: true,
+    project: null,
+  }
   user: Entry[] = []
   repository: Entry[] = []
   repositoryTrusted = false
@@ -43,14 +50,25 @@ export class Oracle {
   /** Whether somebody opened the contract's own hosts. */
   opened: boolean
   #openedBefore: boolean
+  /** The project's file as somebody else wrote it, and the one that was trusted; null: one of no known text. */
+  #file: Text | null = null
+  #trusted: Text | null = null
   #grants = 0
 
-  constructor(start: BoundaryLevel, agent: string, root: string, now: () => Date) {
+  constructor(start: BoundaryLevel, agent: string, root: string, now: () => Date, phase = 'build') {
+    this.#phase = phase
     this.#agent = agent
     this.#root = root
     this.#now = now
     this.said = [{ agent, level: start, hosts: [] }]
     this.opened = this.#openedBefore = atMost('network', start)
+  }
+
+  /** A repository's word for `prompt` always counts, its word for `auto` once it is trusted. In read-only phases nobody's. */
+  get auto(): boolean {
+    const { user, project, autoHere } = this.policy
+    const said = this.repositoryTrusted ? (project ?? user) : user && project !== false
+    return said && autoHere && this.#phase === 'build'
   }
 
   get ceiling(): BoundaryLevel {
@@ -66,7 +84,8 @@ export class Oracle {
   #standing(): Entry[] {
     const trusted = this.repositoryTrusted ? this.repository : []
     return [...this.user, ...this.savedToProject, ...this.task, ...trusted].filter(
-      ({ agent, roots, expires }) =>
+      ({ agent, roots, expires, phase }) =>
+        (phase === undefined || phase === this.#phase) &&
         (agent === '*' || agent === this.#agent) &&
         (roots === undefined || roots.some((root) => root === '.' || root === this.#root)) &&
         (expires === undefined || new Date(expires) > this.#now()),
@@ -79,7 +98,11 @@ export class Oracle {
     if (this.narrowed || source === 'output') return
     this.said.push(...this.#standing())
     if (this.auto && (source === 'broker' || source === 'driver'))
-      this.said.push({ agent: this.#agent, level: 'network', hosts: [...hosts] })
+      this.said.push({
+        agent: this.#agent,
+        level: 'network',
+        hosts: hosts.filter((host) => covered([host], ['a.test'])),
+      })
   }
 
   /** Whether nobody need be asked, where it stands at `from`: one earlier yes gives all of it, or the policy does. */
@@ -107,6 +130,42 @@ export class Oracle {
       const hosts = wishes.filter(({ to }) => to === level).flatMap((wish) => wish.hosts)
       return { level, hosts: [...new Set(hosts)], agent: this.#agent }
     })
+  }
+
+  /** A person saves to the project's file: trust, where there was some, goes on with it. */
+  saveToProject(given: readonly Entry[], roots: string[] | undefined): void {
+    this.savedToProject.push(...given.map((yes) => (roots === undefined ? yes : { ...yes, roots })))
+    if (given.length > 0 && this.repositoryTrusted) this.#trusted = null
+    if (given.length > 0) this.#file = null
+  }
+
+  /** Somebody else writes the file: it is trusted where it is the trusted text, or that without some approvals. */
+  writes(
+    approvals: Entry[],
+    rest: { sandboxMaximumBoundary: BoundaryLevel; sandboxEscalationPolicy?: 'auto' | 'prompt' },
+  ): void {
+    this.repository = approvals
+    this.savedToProject = []
+    this.maximum.project = rest.sandboxMaximumBoundary
+    const { sandboxEscalationPolicy: policy } = rest
+    this.policy.project = policy === undefined ? null : policy === 'auto'
+    const entries = [...new Set(approvals.map(text))]
+    this.#file = { entries, rest: JSON.stringify(rest), all: JSON.stringify(approvals) }
+    const before = this.#trusted
+    const isSame = before?.all === this.#file.all && before.rest === this.#file.rest
+    const isLess =
+      before !== null &&
+      before.rest === this.#file.rest &&
+      entries.length < before.entries.length &&
+      entries.every((entry) => before.entries.includes(entry))
+    if (isLess) this.#trusted = this.#file
+    this.repositoryTrusted = isSame || isLess
+  }
+
+  trusts(yes: boolean): void {
+    if (!yes) this.savedToProject = []
+    this.repositoryTrusted = yes
+    this.#trusted = yes ? this.#file : null
   }
 
   revoke(entry: Entry): void {

@@ -1,0 +1,296 @@
+import type { BoundaryLevel, Phase } from '../../shared/boundary.ts'
+import type { ApprovalScope, RequestSource } from '../../shared/escalation.ts'
+import type { Failure } from './testing.ts'
+
+/** As it is drawn: `roots` and `ends` are put in place when it is written. */
+export type Drawn = {
+  level: BoundaryLevel
+  hosts: string[]
+  agent?: string
+  elsewhere?: boolean
+  endsIn?: number
+  phase?: Phase
+}
+export type Command =
+  | { do: 'request'; to: BoundaryLevel; hosts: string[]; source: RequestSource }
+  | { do: 'approve'; scope: ApprovalScope; inner?: boolean }
+  | { do: 'deny' }
+  | { do: 'narrow'; to: BoundaryLevel }
+  | { do: 'take'; host: string }
+  | { do: 'user'; entries: Drawn[]; maximum: BoundaryLevel; auto: boolean; autoElsewhere?: boolean }
+  | {
+      do: 'repository'
+      entries: Drawn[]
+      maximum?: BoundaryLevel
+      auto?: boolean
+      autoHosts?: string[]
+      levelHosts?: string[]
+    }
+  | { do: 'trust'; yes: boolean }
+  | { do: 'reconsider' }
+  | { do: 'revoke'; task: boolean }
+  | { do: 'wait'; ms: number }
+  | { do: 'restart' }
+  | { do: 'fail'; mode: Failure }
+
+/** Played every time, because a run by chance may miss them: the policy's word for an agent, past the maximum, and for what was taken. */
+const plays: [BoundaryLevel, Command[]][] = [
+  [
+    'readwrite',
+    [
+      { do: 'user', entries: [], maximum: 'full', auto: true },
+      { do: 'request', to: 'network', hosts: ['a.test:1'], source: 'agent' },
+    ],
+  ],
+  [
+    'readonly',
+    [
+      { do: 'user', entries: [{ level: 'full', hosts: [] }], maximum: 'readonly', auto: true },
+      { do: 'request', to: 'readwrite', hosts: [], source: 'driver' },
+      { do: 'reconsider' },
+    ],
+  ],
+  [
+    'readonly',
+    [
+      { do: 'request', to: 'full', hosts: [], source: 'agent' },
+      { do: 'user', entries: [{ level: 'full', hosts: [] }], maximum: 'readwrite', auto: false },
+      { do: 'reconsider' },
+      { do: 'approve', scope: 'once' },
+    ],
+  ],
+  [
+    'network',
+    [
+      { do: 'user', entries: [{ level: 'full', hosts: [] }], maximum: 'full', auto: true },
+      { do: 'take', host: '*.test' },
+      { do: 'request', to: 'network', hosts: ['a.test:1'], source: 'broker' },
+      { do: 'reconsider' },
+      { do: 'request', to: 'full', hosts: [], source: 'agent' },
+      { do: 'approve', scope: 'project' },
+      { do: 'restart' },
+      { do: 'take', host: 'a.test' },
+    ],
+  ],
+  // Nobody else's yes counts, nor one that has ended, is for elsewhere, or was taken back.
+  ...[{ agent: 'codex' }, { endsIn: 60_000 }, { elsewhere: true }].map(
+    (limit): [BoundaryLevel, Command[]] => [
+      'readonly',
+      [
+        {
+          do: 'user',
+          entries: [{ level: 'network', hosts: ['a.test'], ...limit }],
+          maximum: 'full',
+          auto: false,
+        },
+        { do: 'wait', ms: 120_000 },
+        { do: 'request', to: 'readonly', hosts: ['a.test:1'], source: 'broker' },
+        { do: 'repository', entries: [{ level: 'readwrite', hosts: [], ...limit }] },
+        { do: 'trust', yes: true },
+        { do: 'wait', ms: 120_000 },
+        { do: 'request', to: 'readwrite', hosts: [], source: 'agent' },
+        { do: 'reconsider' },
+      ],
+    ],
+  ),
+  [
+    'readonly',
+    [
+      { do: 'request', to: 'readonly', hosts: ['a.test:1'], source: 'agent' },
+      { do: 'approve', scope: 'task' },
+      { do: 'revoke', task: true },
+      { do: 'user', entries: [], maximum: 'readwrite', auto: false },
+      { do: 'reconsider' },
+      { do: 'user', entries: [], maximum: 'full', auto: false },
+      { do: 'request', to: 'readonly', hosts: ['a.test:1'], source: 'broker' },
+    ],
+  ],
+  // A yes to a host is no yes to files, to the network or to another host; one without a host names none.
+  ...(
+    [
+      ['readonly', ['a.test'], 'readwrite', ['a.test:1']],
+      ['readonly', ['a.test'], 'full', ['a.test:1']],
+      ['readwrite', ['a.test'], 'network', []],
+      ['readonly', ['a.test'], 'readwrite', []],
+      ['readwrite', ['a.test'], 'network', ['b.test:1']],
+      ['readwrite', [], 'network', ['b.test:1']],
+    ] as const
+  ).map(([start, saved, to, wished]): [BoundaryLevel, Command[]] => [
+    start,
+    [
+      { do: 'user', entries: [{ level: to, hosts: [...saved] }], maximum: 'full', auto: false },
+      { do: 'request', to: to === 'full' ? 'network' : to, hosts: [...wished], source: 'agent' },
+      { do: 'request', to, hosts: [...wished], source: 'agent' },
+      { do: 'reconsider' },
+    ],
+  ]),
+  // A host comes without a level that nobody spoke of, and what a repository says is nobody's word until it is trusted.
+  [
+    'readwrite',
+    [
+      { do: 'user', entries: [{ level: 'readonly', hosts: ['a.test'] }], maximum: 'full', auto: false },
+      { do: 'request', to: 'network', hosts: ['a.test:1'], source: 'broker' },
+      { do: 'repository', entries: [{ level: 'full', hosts: [] }] },
+      { do: 'request', to: 'full', hosts: [], source: 'agent' },
+      { do: 'reconsider' },
+    ],
+  ],
+  // What a program prints nobody answers but a person.
+  [
+    'readwrite',
+    [
+      { do: 'user', entries: [{ level: 'full', hosts: [] }], maximum: 'full', auto: true },
+      { do: 'request', to: 'network', hosts: ['a.test:1'], source: 'output' },
+    ],
+  ],
+  // Who took it all back while a yes failed has the last word.
+  [
+    'readwrite',
+    [
+      { do: 'request', to: 'network', hosts: ['a.test:1'], source: 'agent' },
+      { do: 'fail', mode: 'overtaken' },
+      { do: 'approve', scope: 'once' },
+    ],
+  ],
+  // One host is not all that the contract names.
+  [
+    'readwrite',
+    [
+      { do: 'request', to: 'network', hosts: ['a.test:1'], source: 'broker' },
+      { do: 'approve', scope: 'once' },
+    ],
+  ],
+  // Below the network no host is open, whoever said so, and at whichever level.
+  ...(['user', 'project'] as const).map((whose): [BoundaryLevel, Command[]] => [
+    'readonly',
+    [
+      { do: 'user', entries: [{ level: 'readonly', hosts: ['a.test'] }], maximum: 'full', auto: false },
+      { do: 'request', to: 'readonly', hosts: ['a.test:1'], source: 'broker' },
+      whose === 'project'
+        ? { do: 'repository', entries: [], maximum: 'readwrite' }
+        : {
+            do: 'user',
+            entries: [{ level: 'readonly', hosts: ['*.test'] }],
+            maximum: 'readwrite',
+            auto: false,
+          },
+      { do: 'reconsider' },
+      { do: 'request', to: 'readonly', hosts: ['b.test:1'], source: 'agent' },
+      { do: 'request', to: 'readwrite', hosts: ['a.test:1'], source: 'agent' },
+      { do: 'approve', scope: 'user' },
+    ],
+  ]),
+]
+
+const user = (
+  entries: Drawn[],
+  auto = false,
+  more: { maximum?: BoundaryLevel; autoElsewhere?: boolean } = {},
+) => ({ do: 'user', entries, maximum: 'full', auto, ...more }) as const
+const asks = (to: BoundaryLevel, hosts: string[], source: RequestSource = 'agent') =>
+  ({ do: 'request', to, hosts, source }) as const
+const everything: Drawn[] = [{ level: 'full', hosts: [] }]
+
+/** A repository's word before and after trust, an approval for elsewhere, another phase, another time. */
+const strangers: [BoundaryLevel, Command[], Phase?][] = [
+  [
+    'readwrite',
+    [user([{ level: 'network', hosts: ['a.test'], phase: 'plan' }]), asks('network', ['a.test:1'])],
+  ],
+  ['readwrite', [user([], true, { autoElsewhere: true }), asks('network', ['a.test:1'], 'broker')]],
+  ['readwrite', [user([], true), asks('full', ['a.test:1'], 'broker')]],
+  [
+    'readonly',
+    [user([], true), asks('readwrite', [], 'driver'), asks('readonly', ['a.test:1'], 'broker')],
+    'plan',
+  ],
+  ['readonly', [user([], true), asks('readonly', ['a.test:1'], 'broker'), { do: 'reconsider' }], 'learn'],
+  [
+    'readwrite',
+    [
+      user([], true),
+      { do: 'repository', entries: [], autoHosts: ['b.test'] },
+      { do: 'trust', yes: true },
+      asks('network', ['b.test:1'], 'broker'),
+    ],
+  ],
+  [
+    'readwrite',
+    [user([]), { do: 'repository', entries: [], auto: true }, asks('network', ['a.test:1'], 'broker')],
+  ],
+  [
+    'network',
+    [
+      { do: 'repository', entries: [], levelHosts: ['repository.test'] },
+      { do: 'trust', yes: true },
+      { do: 'repository', entries: everything, levelHosts: ['repository.test', 'a.test'] },
+      asks('full', []),
+    ],
+  ],
+  [
+    'readwrite',
+    [
+      { do: 'repository', entries: everything },
+      asks('network', ['a.test:1']),
+      { do: 'approve', scope: 'project' },
+      asks('full', []),
+    ],
+  ],
+  [
+    'readonly',
+    [
+      user([], false, { maximum: 'readwrite' }),
+      { do: 'repository', entries: everything, maximum: 'full' },
+      { do: 'trust', yes: true },
+      asks('network', ['a.test:1']),
+      asks('full', []),
+      { do: 'approve', scope: 'once' },
+      { do: 'reconsider' },
+    ],
+  ],
+  [
+    'readwrite',
+    [asks('network', ['a.test:1']), { do: 'wait', ms: 3_600_000 }, { do: 'approve', scope: 'once' }],
+  ],
+  [
+    'readwrite',
+    [
+      asks('network', ['a.test:1']),
+      { do: 'approve', scope: 'once' },
+      { do: 'narrow', to: 'readwrite' },
+      asks('network', ['b.test:1']),
+      { do: 'approve', scope: 'once' },
+    ],
+  ],
+  // Saved for a folder in the project, and widened to all of it by whoever writes the file.
+  [
+    'readwrite',
+    [
+      asks('network', ['a.test:1']),
+      { do: 'fail', mode: 'gone' },
+      { do: 'approve', scope: 'project', inner: true },
+      { do: 'repository', entries: [{ level: 'network', hosts: ['a.test:1'], agent: 'claude' }] },
+      { do: 'reconsider' },
+    ],
+  ],
+  // A change that did not take leaves no more on record than there was.
+  [
+    'readwrite',
+    [asks('network', ['a.test:1']), { do: 'fail', mode: 'before' }, { do: 'approve', scope: 'once' }],
+  ],
+  // A trusted text that changes and comes back, with and without an approval that was taken out meanwhile.
+  [
+    'readwrite',
+    [
+      { do: 'repository', entries: everything },
+      { do: 'trust', yes: true },
+      { do: 'repository', entries: [] },
+      { do: 'repository', entries: everything },
+      asks('full', []),
+    ],
+  ],
+]
+
+export const examples: [BoundaryLevel, Command[], Phase][] = [...plays, ...strangers].map(
+  ([start, commands, phase = 'build']) => [start, commands, phase],
+)
