@@ -1,5 +1,5 @@
-import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { constants, existsSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { layout } from '../../src/engine/base/paths.ts'
 import type { Workspace } from '../../src/engine/base/workspace.ts'
 import { createChangesets } from '../../src/engine/changeset/changesets.ts'
@@ -8,28 +8,51 @@ import { Bench } from '../../src/engine/changeset/testing.ts'
 import { openStore } from '../../src/engine/store/index.ts'
 import { copyTree, pictureOf } from './trees.ts'
 
-export type Act = 'capture' | 'apply' | 'undo'
+/** `look`: a capture while the agent runs; `commit`: an apply that also makes a commit. */
+export type Act = 'look' | 'capture' | 'apply' | 'commit' | 'undo'
+type Work = {
+  readonly setUp: string
+  readonly script: string
+  /** What the user does after the capture. */
+  readonly meanwhile?: string
+}
 
-const everything = {
+/** In two roots, with edits of the user to be woven in, one of them under a name that the agent changes. */
+const everything: Work = {
   setUp: `seq 30 > edit; echo gone > gone; mkdir -p sub/deep swap keep/inner; echo s > sub/deep/s; echo w > swap/w
-  echo link > target; ln -s target link; seq 9 > mode; chmod 644 mode; echo f > becomes; echo k > keep/inner/k`,
+  echo link > target; ln -s target link; seq 9 > mode; chmod 644 mode; echo f > becomes; echo k > keep/inner/k
+  seq 30 > woven; seq 40 > named; seq 5 > ../second/other`,
   script: `sed -i s/^7$/seven/ edit; rm gone; rm -r sub; mkdir -p new/er; echo n > new/er/n; rm -r swap; echo now > swap
-  ln -sfn edit link; chmod 755 mode; rm becomes; mkdir becomes; echo in > becomes/in; mkdir -m 711 empty; echo K > keep/inner/k`,
+  ln -sfn edit link; chmod 755 mode; rm becomes; mkdir becomes; echo in > becomes/in; mkdir -m 711 empty; echo K > keep/inner/k
+  sed -i s/^3$/three/ woven; mv named renamed; sed -i s/^3$/three/ renamed; echo six >> ../second/other; echo n > ../second/new`,
+  meanwhile: 'sed -i s/^27$/mine/ woven named',
 }
 
 /** One change of each kind that lands by operations of its own: for kills that cost a process each. */
-export const few = {
+export const few: Work = {
   setUp: 'seq 30 > edit; echo gone > gone; mkdir swap; echo w > swap/w; seq 9 > mode',
   script:
     'sed -i s/^7$/seven/ edit; rm gone; rm -r swap; echo now > swap; mkdir new; ln -s ../edit new/link; chmod 755 mode',
 }
 
+export const committed: Work = {
+  ...few,
+  setUp: `git init -q -b main .; git config user.name u; git config user.email u@u; ${few.setUp}; git add .; git commit -qm one`,
+}
+
 /** After these the disk is as it was. */
-const reading = new Set(['lstat', 'stat', 'list', 'read', 'readlink', 'close', 'sync', 'flush'])
+const reading = new Set(['lstat', 'stat', 'list', 'read', 'readlink', 'open', 'close', 'sync', 'flush'])
 export const isReading = (operation: string): boolean => reading.has(operation)
 /** A crash of the process loses nothing that was written: waiting for the disk would be most of the suite's time. */
 const quickDisk: Disk = { ...realDisk, sync: async () => {}, flush: async () => true }
-export const watched = (before: Parameters<typeof watchedDisk>[0]): Disk => watchedDisk(before, quickDisk)
+/** A file that is opened to be made is told as what it is. */
+export const watched = (before: (operation: string, count: number) => void): Disk =>
+  watchedDisk((operation, count, [, flags]) => {
+    const isNew = operation === 'open' && (Number(flags) & constants.O_CREAT) !== 0
+    before(isNew ? 'create' : operation, count)
+  }, quickDisk)
+
+export const isCapture = (act: Act): boolean => act === 'look' || act === 'capture'
 
 const unexpected = () => {
   throw new Error('it went through in spite of the failure')
@@ -50,20 +73,23 @@ export class FaultBench implements AsyncDisposable {
     this.workspace = workspace
   }
 
-  static async make(act: Act, work: { setUp: string; script: string } = everything): Promise<FaultBench> {
-    const bench = await Bench.make()
+  static async make(act: Act, work: Work = everything): Promise<FaultBench> {
+    const bench = await Bench.make(['project', 'second'])
     await bench.user(work.setUp)
     const workspace = await bench.workspace()
     await bench.agent(workspace, work.script)
     const it = new FaultBench(bench, workspace)
+    if (!isCapture(act)) {
+      await bench.changesets.capture(workspace, { final: true })
+      await bench.user(work.meanwhile ?? ':')
+    }
     const before = it.picture()
-    if (act !== 'capture') await bench.changesets.capture(workspace, { final: true })
     it.#save('master')
     ;[it.old, it.new] = [before, before]
-    if (act === 'capture') return it
+    if (isCapture(act)) return it
     await bench.changesets.apply(workspace.id, { all: true, include_ignored: false }, 'test')
     const after = it.picture()
-    if (act === 'apply') it.new = after
+    if (act !== 'undo') it.new = after
     else {
       it.old = after
       it.#save('master')
@@ -76,12 +102,14 @@ export class FaultBench implements AsyncDisposable {
   }
 
   picture(): string {
-    return pictureOf(this.bench.root)
+    const pictures = this.bench.roots.map((root) => pictureOf(root))
+    // A commit follows the files; whether it was made is told, and is no matter of old or new files.
+    return pictures.join('--\n').replaceAll(/^\.git\/.*\n/gm, '')
   }
 
   reset(): void {
     this.#clear()
-    copyTree(this.#at('master', 'project'), this.#at('project'))
+    for (const name of this.#names) copyTree(this.#at('master', name), this.#at(name))
     copyTree(this.#at('master', 'data'), this.#at('data'))
   }
 
@@ -95,8 +123,11 @@ export class FaultBench implements AsyncDisposable {
       store,
       changesets,
       act: async (act: Act): Promise<void> => {
-        if (act === 'capture') await changesets.capture(this.workspace, { final: true })
-        if (act === 'apply') await changesets.apply(id, { all: true, include_ignored: false }, 'test')
+        const all = { all: true, include_ignored: false }
+        const commit = { branch: 'main', own: false, hooks: false }
+        if (isCapture(act)) await changesets.capture(this.workspace, { final: act === 'capture' })
+        if (act === 'apply') await changesets.apply(id, all, 'test')
+        if (act === 'commit') await changesets.apply(id, { ...all, commit }, 'test')
         if (act === 'undo') await changesets.undo(id, 'test')
       },
       state: async () => (await changesets.get(id)).state,
@@ -147,26 +178,30 @@ export class FaultBench implements AsyncDisposable {
   /** Puts the disk into the state of the n-th image. */
   crash(image: number): void {
     this.#clear()
-    renameSync(this.#at(`image-${image + 1}`, 'project'), this.#at('project'))
+    for (const name of this.#names) renameSync(this.#at(`image-${image + 1}`, name), this.#at(name))
     copyTree(this.#at(`image-${image + 1}`, 'data'), this.#at('data'))
     rmSync(this.#at(`image-${image + 1}`), { recursive: true })
   }
 
   #save(name: string): void {
     rmSync(this.#at(name), { recursive: true, force: true })
-    copyTree(this.#at('project'), this.#at(name, 'project'))
+    for (const root of this.#names) copyTree(this.#at(root), this.#at(name, root))
     copyTree(this.#at('data'), this.#at(name, 'data'), sandboxes)
   }
 
   /** Everything goes but what the agent wrote. */
   #clear(): void {
-    rmSync(this.#at('project'), { recursive: true, force: true })
+    for (const name of this.#names) rmSync(this.#at(name), { recursive: true, force: true })
     const { repoId } = this.workspace
     const repo = this.#at('data', 'repos', repoId)
     for (const name of readdirSync(this.#at('data')))
       if (name !== 'repos') rmSync(this.#at('data', name), { recursive: true })
     for (const name of existsSync(repo) ? readdirSync(repo) : [])
       if (!sandboxes.has(name)) rmSync(join(repo, name), { recursive: true })
+  }
+
+  get #names(): string[] {
+    return this.bench.roots.map((root) => basename(root))
   }
 
   #at(...names: string[]): string {

@@ -4,11 +4,11 @@ import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { build } from 'vite'
 import { afterAll, expect, test } from 'vitest'
-import { few, FaultBench, isReading, watched, type Act } from './faultBench.ts'
+import { committed, few, FaultBench, isCapture, isReading, watched, type Act } from './faultBench.ts'
 import { pictureOf } from './trees.ts'
 
 const acts: readonly Act[] = ['capture', 'apply', 'undo']
-const writing = new Set(['write', 'mkdir', 'link', 'symlink', 'truncate'])
+const writing = new Set(['create', 'write', 'mkdir', 'link', 'symlink', 'truncate', 'rename', 'makeStore'])
 
 /** How often each kind of fault was tried. */
 const tried: Record<string, number> = {}
@@ -29,14 +29,14 @@ async function expectWhole(it: FaultBench, act: Act, where: string, again = true
   await next.changesets.recover()
   const found = it.picture()
   expect(found === it.old || found === it.new, `${where}: neither old nor new\n${found}`).toBe(true)
-  if (act === 'capture') {
+  if (isCapture(act)) {
     if (!again) return 'old'
     await next.act('capture')
     expect(await next.state(), where).toBe('review')
     return 'old'
   }
   const isNew = found === it.new
-  const [oldState, newState] = act === 'apply' ? ['review', 'applied'] : ['applied', 'review']
+  const [oldState, newState] = act === 'undo' ? ['applied', 'review'] : ['review', 'applied']
   expect(await next.state(), where).toBe(isNew ? newState : oldState)
   if (!isNew && again) {
     await next.act(act)
@@ -45,8 +45,9 @@ async function expectWhole(it: FaultBench, act: Act, where: string, again = true
   return isNew ? 'new' : 'old'
 }
 
-test.each(acts)('a crash at any file-system operation of %s leaves all old or all new', async (act) => {
-  await using it = await FaultBench.make(act)
+const crashed: readonly Act[] = ['look', 'capture', 'apply', 'commit', 'undo']
+test.each(crashed)('a crash at any file-system operation of %s leaves all old or all new', async (act) => {
+  await using it = await FaultBench.make(act, act === 'commit' ? committed : undefined)
   const { operations, images } = await it.crashes(act)
   const outcomes = { old: 0, new: 0 }
   for (const [at, where] of images.entries()) {
@@ -136,7 +137,7 @@ function startChild(it: FaultBench, program: string, act: Act, point: number): C
 
 const faults = {
   // A full disk stays full for everything that needs room.
-  ENOSPC: { hits: (operation: string) => writing.has(operation), lasts: true, work: undefined },
+  ENOSPC: { hits: (operation: string) => writing.has(operation), lasts: true, work: few },
   // A permission is missing once, whatever is done: with one change of each kind, since every operation is tried.
   EACCES: { hits: () => true, lasts: false, work: few },
 }

@@ -1,8 +1,8 @@
-import { mkdir, readdir } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isDispatchId, type DispatchId } from '../../shared/ids.ts'
 import type { Layout } from '../base/paths.ts'
-import { createFlags, errorCode, syncFolder, type Disk } from './disk.ts'
+import { createFlags, ensureFolder, errorCode, syncFolder, type Disk } from './disk.ts'
 
 type Place = { readonly layout: Layout; readonly disk: Disk }
 
@@ -38,5 +38,5 @@ export async function listApplying(place: Place): Promise<readonly DispatchId[] 
 
 /** Every changeset has been looked at: from now on the folder tells. */
 export async function keepApplying(place: Place): Promise<void> {
-  await mkdir(folderOf(place), { recursive: true, mode: 0o700 })
+  await ensureFolder(place.disk, folderOf(place))
 }

@@ -1,8 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { uptime } from 'node:os'
 import { join } from 'node:path'
-import { ensurePrivateDir } from '../base/files.ts'
-import { replaceFile, type Disk } from './disk.ts'
+import { ensureFolder, replaceFile, type Disk } from './disk.ts'
 import type { Side } from './manifest.ts'
 
 /** What the agent started from, path by path, recorded the first time a path shows up and kept from then on. */
@@ -53,6 +52,6 @@ export async function writeBases(folder: string, bases: Bases, disk: Disk, durab
     clockStepped: bases.clockStepped,
     bootMs: bases.bootMs,
   }
-  await ensurePrivateDir(folder)
+  await ensureFolder(disk, folder)
   await replaceFile(disk, join(folder, 'bases.json'), JSON.stringify(stored), durable)
 }

@@ -70,7 +70,7 @@ export async function captureWorkspace(
   await using locked = new LockedFolders(disk)
   const roots = workspace.roots.filter((root) => root.role === 'project' && root.access === 'rw')
   const gitDir = layout.objects(workspace.repoId)
-  const repository = ensureRepository(gitDir)
+  const repository = ensureRepository(gitDir, disk)
   repository.catch(() => {})
   const scans: RootScan[] = []
   for (const root of roots) {

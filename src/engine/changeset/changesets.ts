@@ -1,4 +1,3 @@
-import { rm } from 'node:fs/promises'
 import type {
   ApplyResult,
   Changeset,
@@ -26,7 +25,7 @@ import { carryToNewNames, renewPlaces } from './carryDecisions.ts'
 import { decideFiles, approveSelected } from './decide.ts'
 import { noteCopies } from './copies.ts'
 import type { DiffText } from './diffText.ts'
-import { realDisk, type Disk } from './disk.ts'
+import { realDisk, removeTree, type Disk } from './disk.ts'
 import { expireAbandoned } from './expireAbandoned.ts'
 import { givenText, toBytes, toText, type GivenPlace } from './bytePath.ts'
 import { landCommit, planCommit, type CommitRequest } from './landCommit.ts'
@@ -218,7 +217,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       // Everything was put back: there is nothing to review and nothing to lose.
       if (final) {
         if (known !== null) records.forget(id)
-        await rm(folder, { recursive: true, force: true })
+        await removeTree(disk, folder)
         return null
       }
       if (known === null) {

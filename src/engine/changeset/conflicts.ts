@@ -1,12 +1,11 @@
-import { createHash } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createHash, randomBytes } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ResolutionRecord } from '../base/changesetRecords.ts'
 import { tryGit } from '../base/git.ts'
 import { namedPath, parentOf, rootPath, toText, type BytePath } from './bytePath.ts'
 import { contentOf, storeSide } from './content.ts'
-import type { Disk } from './disk.ts'
+import { realDisk, removeTree, writeNew, type Disk } from './disk.ts'
 import { localIdentity } from './land.ts'
 import { sameContent, sameSide, type Entry, type Side } from './manifest.ts'
 import { largeFile, type BlobReader } from './objects.ts'
@@ -233,7 +232,7 @@ export async function settle(
       base === null ? Buffer.alloc(0) : await tools.blobs.read(base.oid),
       await tools.blobs.read(wanted.oid),
     ]
-    const merged = await mergeTexts(contents, favour)
+    const merged = await mergeTexts(contents, favour, tools.disk)
     if (merged === null) return null
     const sha256 = createHash('sha256').update(merged).digest('hex')
     const oid = await tools.writer.add('blob', merged)
@@ -271,16 +270,18 @@ const marks = ['-L', 'yours', '-L', 'before', '-L', "the agent's"]
 export async function mergeTexts(
   contents: readonly [mine: Buffer, base: Buffer, theirs: Buffer],
   favour: '--union' | 'marked' | null,
+  disk: Disk = realDisk,
 ): Promise<Buffer | null> {
-  const folder = await mkdtemp(join(tmpdir(), 'orangery-merge-'))
+  const folder = join(tmpdir(), `orangery-merge-${randomBytes(8).toString('hex')}`)
+  await disk.mkdir(folder, 0o700)
   try {
     const names = ['mine', 'base', 'theirs'].map((name) => join(folder, name))
-    await Promise.all(names.map((name, at) => writeFile(name, contents[at] ?? '', { mode: 0o600 })))
+    for (const [at, name] of names.entries()) await writeNew(disk, name, contents[at] ?? Buffer.alloc(0))
     const how = favour === 'marked' ? marks : favour === null ? [] : [favour]
     const { code, stdout } = await tryGit(['merge-file', '-p', '-q', ...how, ...names])
     // Beyond 127 it is an error and not a number of conflicts.
     return code === 0 || (favour === 'marked' && code !== null && code < 128) ? stdout : null
   } finally {
-    await rm(folder, { recursive: true, force: true })
+    await removeTree(disk, folder)
   }
 }

@@ -24,8 +24,9 @@ import {
 } from 'node:fs'
 import { readdir, unlink } from 'node:fs/promises'
 import { platform } from 'node:os'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { git } from '../base/git.ts'
 import { run } from '../base/process.ts'
 import { Pace } from './pace.ts'
 
@@ -109,6 +110,10 @@ const operations = {
     for (const each of ended) if (each.status === 'rejected') throw each.reason
   },
   rmdir: quickly((path: PathBytes): void => rmdirSync(path)),
+  /** An empty store of contents, which is git's work. */
+  makeStore: async (path: string): Promise<void> => {
+    await git(['init', '--quiet', '--bare', '--template=', '--object-format=sha1', path])
+  },
   /** Everything written to a file system, in one go instead of file by file; false where there is no such call. */
   flush: async (path: string): Promise<boolean> =>
     platform() === 'linux' && (await run('sync', ['-f', path])).code === 0,
@@ -120,7 +125,7 @@ export type DiskStat = Awaited<ReturnType<Disk['lstat']>>
 
 /** A disk that asks `before` ahead of each operation; what that throws is what the operation throws. */
 export function watchedDisk(
-  before: (operation: string, count: number) => void | Promise<void>,
+  before: (operation: string, count: number, args: readonly unknown[]) => void | Promise<void>,
   disk: Disk = operations,
 ): Disk {
   let count = 0
@@ -129,7 +134,7 @@ export function watchedDisk(
     async (...args: unknown[]) => {
       count += 1
       try {
-        await before(name, count)
+        await before(name, count, args)
       } catch (error) {
         // A descriptor is not the disk's: a dead process would have lost it too.
         if (name === 'close') closeSync(args[0] as Descriptor)
@@ -175,6 +180,37 @@ export async function replaceFile(disk: Disk, path: string, text: string, durabl
   }
   await disk.rename(temporary, path)
   if (durable) await syncFolder(disk, dirname(path))
+}
+
+/** A folder only we can enter, with its parents; asked for first, since it is there but for once. */
+export async function ensureFolder(disk: Disk, path: string): Promise<void> {
+  if ((await unlessMissing(disk.lstat(path))) !== null) return
+  if (dirname(path) !== path) await ensureFolder(disk, dirname(path))
+  try {
+    await disk.mkdir(path, 0o700)
+  } catch (error) {
+    if (errorCode(error) !== 'EEXIST') throw error
+  }
+}
+
+/** A file of our own and all of its text, where there is none yet. */
+export async function writeNew(disk: Disk, path: string, content: Uint8Array): Promise<void> {
+  const handle = await disk.open(path, createFlags, 0o600)
+  try {
+    await disk.write(handle, content, null)
+  } finally {
+    await disk.close(handle)
+  }
+}
+
+/** A folder of our own with everything in it. */
+export async function removeTree(disk: Disk, path: string): Promise<void> {
+  const stat = await unlessMissing(disk.lstat(path))
+  if (stat === null) return
+  if (!stat.isDirectory()) return void (await unlessMissing(disk.unlink(path)))
+  for (const name of (await unlessMissing(disk.list(path))) ?? [])
+    await removeTree(disk, join(path, name.toString()))
+  await unlessMissing(disk.rmdir(path))
 }
 
 /** Names in a folder, as they are now, also after a power loss. */

@@ -3,10 +3,9 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { changesetStateSchema, madeCommitSchema, type MadeCommit } from '../../shared/changeset.ts'
 import { dispatchIdSchema } from '../../shared/ids.ts'
-import { replaceFile, syncFolder, unlessMissing, type Disk } from './disk.ts'
+import { ensureFolder, replaceFile, syncFolder, unlessMissing, type Disk } from './disk.ts'
 import { manifestSchema } from './manifest.ts'
 import { operationSchema } from './steps.ts'
-import { ensurePrivateDir } from '../base/files.ts'
 
 const baseSchema = z.object({ side: operationSchema.shape.before, certain: z.boolean() })
 
@@ -55,7 +54,7 @@ export class Journals {
 
   /** Replaces the journal as a whole: a reader finds the state before or the one after. */
   async write(journal: Journal): Promise<void> {
-    await ensurePrivateDir(this.#folder)
+    await ensureFolder(this.#disk, this.#folder)
     await replaceFile(this.#disk, this.#path(journal.transaction), JSON.stringify(journal))
   }
 

@@ -1,10 +1,10 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { rename, rm, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { randomBytes } from 'node:crypto'
 import { OrangeryError } from '../../shared/errors.ts'
-import { ensurePrivateDir } from '../base/files.ts'
-import { git, gitCommand } from '../base/git.ts'
+import { gitCommand } from '../base/git.ts'
+import { ensureFolder, removeTree, type Disk } from './disk.ts'
 import type { PackWriter } from './packWriter.ts'
 import type { BytePath } from './bytePath.ts'
 
@@ -13,15 +13,15 @@ export const largeFile = 16 * 1024 * 1024
 export const largeFileConfig = ['-c', `core.bigFileThreshold=${largeFile}`]
 
 /** Makes the private bare repository; two processes may do so at once. */
-export async function ensureRepository(gitDir: string): Promise<void> {
+export async function ensureRepository(gitDir: string, disk: Disk): Promise<void> {
   if (await isThere(gitDir)) return
-  await ensurePrivateDir(dirname(gitDir))
+  await ensureFolder(disk, dirname(gitDir))
   const temporary = `${gitDir}.${randomBytes(4).toString('hex')}`
-  await git(['init', '--quiet', '--bare', '--template=', '--object-format=sha1', temporary])
   try {
-    await rename(temporary, gitDir)
+    await disk.makeStore(temporary)
+    await disk.rename(temporary, gitDir)
   } catch (error) {
-    await rm(temporary, { recursive: true, force: true })
+    await removeTree(disk, temporary).catch(() => {})
     if (!(await isThere(gitDir))) throw error
   }
 }

@@ -12,7 +12,7 @@ test('objects of every size are what git itself takes them for', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'orangery-pack-'))
   try {
     const gitDir = join(folder, 'objects.git')
-    await ensureRepository(gitDir)
+    await ensureRepository(gitDir, realDisk)
     const writer = new PackWriter(gitDir, realDisk)
     const sizes = [0, 1, 15, 16, 4095, 4096, 4097, 32_768, 32_769, 70_000]
     const contents = sizes.flatMap((size) => [

@@ -2,8 +2,7 @@ import { createHash, hash, randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { constants as zlib, crc32, createDeflate, deflate, deflateSync } from 'node:zlib'
-import { createFlags, type Disk } from './disk.ts'
-import { ensurePrivateDir } from '../base/files.ts'
+import { createFlags, ensureFolder, type Disk } from './disk.ts'
 
 const compress = promisify(deflate)
 const types = { commit: 1, tree: 2, blob: 3, tag: 4 } as const
@@ -46,7 +45,7 @@ export class PackWriter {
 
   /** Streams one blob of exactly `size` bytes; null when the stream had another length. */
   async addStream(size: number, chunks: AsyncIterable<Buffer>): Promise<string | null> {
-    await ensurePrivateDir(this.#folder)
+    await ensureFolder(this.#disk, this.#folder)
     const temporary = this.#temporaryName()
     const handle = await this.#disk.open(temporary, createFlags, 0o444)
     let kept = false
@@ -101,7 +100,7 @@ export class PackWriter {
     if (objects.length === 0) return
     this.#waiting = []
     this.#size = 0
-    await ensurePrivateDir(this.#folder)
+    await ensureFolder(this.#disk, this.#folder)
     const rows: { oid: string; crc: number; offset: number }[] = []
     let offset = 12
     for (const { oid, bytes } of objects) {

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto'
-import { readdir, readFile, rm } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
-import { ensurePrivateDir } from '../base/files.ts'
-import { replaceFile, type Disk } from './disk.ts'
+import { ensureFolder, replaceFile, unlessMissing, type Disk } from './disk.ts'
 import { manifestSchema, type Manifest } from './manifest.ts'
 
 /** Manifests on disk, each named by the hash of its text: a revision cannot say something else tomorrow. */
@@ -19,7 +18,7 @@ export class SavedManifests {
 
   async write(manifest: Manifest, durable = true): Promise<string> {
     const { revision, text } = written(manifest)
-    await ensurePrivateDir(this.#folder)
+    await ensureFolder(this.#disk, this.#folder)
     await replaceFile(this.#disk, this.#path(revision), text, durable)
     return revision
   }
@@ -44,7 +43,7 @@ export class SavedManifests {
     for (const name of await readdir(this.#folder).catch(() => [])) {
       const revision = name.replace(/\.json$/, '')
       if (/^[0-9a-f]{64}$/.test(revision) && !revisions.has(revision))
-        await rm(this.#path(revision), { force: true })
+        await unlessMissing(this.#disk.unlink(this.#path(revision)))
     }
   }
 

@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ensurePrivateDir } from '../base/files.ts'
-import { replaceFile, type Disk } from './disk.ts'
+import { ensureFolder, replaceFile, type Disk } from './disk.ts'
 import { entryKey } from './manifest.ts'
 import type { View } from './view.ts'
 
@@ -32,6 +31,6 @@ export async function noteFirstSeen(
       now.set(key, (hunk === '' ? undefined : before.get(key)) ?? writtenMs(file.entry))
     }
   }
-  await ensurePrivateDir(folder)
+  await ensureFolder(disk, folder)
   await replaceFile(disk, join(folder, 'first-seen.json'), JSON.stringify([...now]), false)
 }
