@@ -67,8 +67,8 @@ export async function changedTips(
       foreign.push(ref)
       continue
     }
-    // Looking at an old commit makes none; of a submodule it says what the agent wants it to be.
-    const isMade = ref.startsWith('refs/heads/') || submodule !== undefined
+    // Looking at an old commit makes none, nor does a new name for it; of a submodule it says what the agent wants it to be.
+    const isMade = (ref.startsWith('refs/heads/') && ours.has(ref)) || submodule !== undefined
     if (!isMade && (await isHeld(realGit, oid))) continue
     tips.push({
       root,

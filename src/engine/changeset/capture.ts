@@ -8,6 +8,7 @@ import { classifyEntries } from './classifyEntries.ts'
 import { isUtf8, namedPath, parentOf, toText, type BytePath } from './bytePath.ts'
 import { readBases, type Bases } from './bases.ts'
 import { captureCommits, type Nested } from './commits.ts'
+import { droppedGit, droppedInGitRoot } from './droppedGit.ts'
 import { permissionBits, storeQuickly, storeSide, Unstable } from './content.ts'
 import { unlessMissing, type Disk, type DiskStat } from './disk.ts'
 import { entryKey, sameSide, type Entry, type Manifest, type Side } from './manifest.ts'
@@ -126,6 +127,10 @@ export async function captureWorkspace(
   if (options.final) {
     const history = await captureCommits(workspace, gitDir, disk, scans.flatMap(nestedIn))
     manifest.commits.push(...history.commits)
+    const project = roots[0]?.path
+    for (const root of workspace.roots)
+      if (project !== undefined && root.role === 'git' && root.access === 'rw')
+        manifest.dropped.push(...droppedInGitRoot(project, await scanRoot(workspace, root, locked)))
     manifest.dropped.push(...history.problems)
     isWhole = history.isWhole
   }
@@ -273,29 +278,4 @@ function nestedIn({ root, seen }: RootScan): Nested[] {
   return [...parts]
     .filter((part) => part.endsWith('/.git') && isUtf8(part))
     .map((part) => ({ root: root.path, folder: toText(parentOf(part)) }))
-}
-
-/** Changes under `.git`, told by the folder they lie in: an object store is no reading matter. */
-function droppedGit(root: WorkspaceRoot, seen: readonly Seen[]): Dropped[] {
-  const found = new Map<string, string>()
-  const originals = new Set(seen.filter((each) => each.base !== null).map((each) => each.path))
-  for (const { path, result, base } of seen) {
-    const part = gitPartOf(path)
-    if (
-      part === null ||
-      ((result === null || result.isDirectory()) && path !== part && base?.isFile() !== true)
-    )
-      continue
-    if (path === part && base?.isDirectory() === true && result?.isDirectory() === true) continue
-    if (part !== '.git' && !originals.has(part)) {
-      found.set(part, 'a new nested repository: its files are shown, its .git never lands')
-      continue
-    }
-    const inside = path.slice(part.length + 1).split('/')
-    const isBulk = ['objects', 'logs'].includes(inside[0] ?? '')
-    const runs = inside[0] === 'hooks' || inside[0]?.startsWith('config') === true
-    const why = runs ? 'git runs what is in here: it never lands' : "git's own files never land as files"
-    found.set(isBulk ? `${part}/${inside[0]}` : path, why)
-  }
-  return [...found].map(([path, why]) => ({ root: root.path, ...namedPath(path as BytePath), why }))
 }
