@@ -47,6 +47,14 @@ export const levelOverrideSchema = z.strictObject({
   tools: toolList.optional().describe('Tool names, for agents that can enforce them.'),
   commands: toolList.optional().describe('Shell commands, for agents that can enforce them.'),
 })
+/** Above `readonly` all of the roots is writable: a list that nothing would hold to must not look like one. */
+const writingLevelSchema = levelOverrideSchema.extend({
+  writable: z
+    .never({
+      error: 'allowed at readonly only: at readwrite, network and full all of the roots is writable',
+    })
+    .optional(),
+})
 export type LevelOverride = z.infer<typeof levelOverrideSchema>
 
 export const savedApprovalSchema = z.strictObject({
@@ -125,9 +133,9 @@ export const configFileSchema = z
     sandboxLevels: z
       .strictObject({
         readonly: levelOverrideSchema.optional(),
-        readwrite: levelOverrideSchema.optional(),
-        network: levelOverrideSchema.optional(),
-        full: levelOverrideSchema.optional(),
+        readwrite: writingLevelSchema.optional(),
+        network: writingLevelSchema.optional(),
+        full: writingLevelSchema.optional(),
       })
       .optional()
       .describe('Overrides what a boundary level can do.'),

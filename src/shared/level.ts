@@ -2,7 +2,9 @@ import { z } from 'zod'
 
 export const sandboxLevels = [0, 1, 2, 3] as const
 export type SandboxLevel = (typeof sandboxLevels)[number]
-export const sandboxLevelSchema = z.union([z.literal(0), z.literal(1), z.literal(2), z.literal(3)])
+export const sandboxLevelSchema = z.union([z.literal(0), z.literal(1), z.literal(2), z.literal(3)], {
+  error: 'expected one of 0, 1, 2, 3',
+})
 
 export type LevelName = 'bare-cli' | 'os-sandboxed' | 'container' | 'vm'
 export const levelNames: Readonly<Record<SandboxLevel, LevelName>> = {

@@ -113,6 +113,22 @@ describe('reading', () => {
     expect(configNotes(await load())).toHaveLength(1)
   })
 
+  test.each([
+    ['{ "sandboxSelection": [{ "level": 7 }] }', 'expected one of 0, 1, 2, 3'],
+    ['{ "sandboxSelection": [{ "minimum": "bogus" }] }', 'expected one of 0, 1, 2, 3'],
+    [
+      '{ "sandboxApprovedEscalations": [{ "level": "full", "host": [] }] }',
+      'allowed are agent, level, hosts',
+    ],
+    ['{ "sandboxLevels": { "readwrite": { "writable": ["src"] } } }', 'allowed at readonly only'],
+    ['{ "sandboxLevels": { "full": { "writable": [] } } }', 'allowed at readonly only'],
+  ])('a wrong value is told with its line and what is allowed: %s', async (text, allowed) => {
+    await user(`\n${text}`)
+    const { message } = await failure(load())
+    expect(message).toContain('config.json:2: sandbox')
+    expect(message).toContain(allowed)
+  })
+
   test('a syntax error names its line', async () => {
     await user('{\n  "sandboxEnabled": true,\n  oops\n}')
     expect((await failure(load())).message).toContain(`${join(userConfigDir, 'config.json')}:3: not JSON`)

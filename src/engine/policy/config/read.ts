@@ -10,8 +10,16 @@ import {
   type Node,
   type ParseError,
 } from 'jsonc-parser'
+import type { z } from 'zod'
 import { OrangeryError } from '../../../shared/errors.ts'
-import { configFileSchema, type ConfigFile, type ConfigNotice } from '../../../shared/config.ts'
+import {
+  configFileSchema,
+  credentialSchema,
+  savedApprovalSchema,
+  selectionRuleSchema,
+  type ConfigFile,
+  type ConfigNotice,
+} from '../../../shared/config.ts'
 
 /** Far above any real config; a repository must not make the host read without end. */
 const largestConfigBytes = 512 * 1024
@@ -128,6 +136,18 @@ function withoutKeys(value: unknown, path: readonly PropertyKey[], keys: readonl
   if (target !== undefined) for (const key of keys) delete target[key]
 }
 
+/** The rules that unknown keys are errors in, and what else may stand there. */
+const rules: Readonly<Record<string, readonly string[]>> = {
+  sandboxApprovedEscalations: Object.keys(savedApprovalSchema.shape),
+  sandboxSelection: Object.keys(selectionRuleSchema.shape),
+  sandboxCredentials: Object.keys(credentialSchema.shape),
+}
+
+function messageOf({ code, message, path }: z.core.$ZodIssue): string {
+  const allowed = code === 'unrecognized_keys' ? rules[String(path[0])] : undefined
+  return allowed === undefined ? message : `${message}; allowed are ${allowed.join(', ')}`
+}
+
 /** Reads a config's text into checked values. Unknown keys are warned about, wrong values are errors with their line. */
 export function parseConfig(source: ConfigText): ConfigLayer {
   const { file } = source
@@ -187,7 +207,7 @@ export function parseConfig(source: ConfigText): ConfigLayer {
   if (!parsed.success) {
     const problems = parsed.error.issues.map((issue) => {
       const line = lineOf(issue.path as (string | number)[])
-      return { file, line, key: keyText(issue.path), message: issue.message }
+      return { file, line, key: keyText(issue.path), message: messageOf(issue) }
     })
     const [one, ...others] = problems
     const more = others.length > 0 ? ` (and ${others.length} more)` : ''
