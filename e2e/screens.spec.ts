@@ -14,6 +14,56 @@ test('dispatches stand by what needs a person, and search narrows them', async (
   await expect(list.getByRole('button')).toHaveCount(10)
 })
 
+test('a family of dispatches stands together, and an unbroken line leads from a parent to each child', async ({
+  demo,
+}) => {
+  const { page } = demo
+  const list = demo.handlers['dispatch.list']
+  const parent = await demo.idOf('Port the importer')
+  const family = ['Read the feed', 'Check the pages', 'Check one page'].map((name, at) => ({
+    name,
+    id: `20260101000000-fa0${at}` as never,
+    parent_id: at === 2 ? ('20260101000000-fa01' as never) : (parent as never),
+  }))
+  const withFamily: Partial<typeof demo.handlers> = {
+    'dispatch.list': async (input, caller) => {
+      const rows = await list(input, caller)
+      const mother = rows.find((row) => row.id === parent)!
+      // The eldest last: the line to it runs past its sibling's child.
+      return [...rows, ...family.toReversed().map((child) => ({ ...mother, ...child }))]
+    },
+  }
+  Object.assign(demo.handlers, withFamily)
+  await page.reload()
+  const nav = page.getByRole('navigation', { name: 'Dispatches' })
+  const row = (name: string) => nav.getByRole('button', { name: new RegExp(`^(Level.*)?${name}`) })
+  await expect(row('Check one page')).toBeVisible()
+  const names = await nav.getByRole('button').allTextContents()
+  const first = names.findIndex((text) => text.startsWith('Port the importer'))
+  expect(
+    names
+      .slice(first + 1, first + 4)
+      .map((text) => text.match(/^(Check the pages|Check one page|Read the feed)/)?.[0]),
+  ).toEqual(['Check the pages', 'Check one page', 'Read the feed'])
+  // As drawn: the pieces of each upright line, and how far apart the farthest neighbours are.
+  const gaps = await page.evaluate<Record<string, number>>(`(() => {
+    const uprights = new Map()
+    for (const piece of document.querySelectorAll('nav [data-rails] > span')) {
+      if (parseFloat(getComputedStyle(piece).borderLeftWidth) === 0) continue
+      const { left, top, bottom } = piece.getBoundingClientRect()
+      uprights.set(Math.round(left), [...(uprights.get(Math.round(left)) ?? []), { top, bottom }])
+    }
+    return Object.fromEntries([...uprights].map(([left, pieces]) => {
+      const sorted = pieces.toSorted((a, b) => a.top - b.top)
+      return [left, Math.max(0, ...sorted.slice(1).map((piece, at) => piece.top - sorted[at].bottom))]
+    }))
+  })()`)
+  expect(Object.keys(gaps)).toHaveLength(2)
+  for (const gap of Object.values(gaps)) expect(gap).toBeLessThan(1)
+  await row('Check one page').click()
+  await expect(page).toHaveURL(/fa02/)
+})
+
 test('protected files carry their mark and stay out of approving all', async ({ demo }) => {
   const { page } = demo
   await page.getByRole('button', { name: /Make coupons work/ }).click()
@@ -75,7 +125,7 @@ test('the record says where what happened differs from what was asked', async ({
   await expect(page.getByText('Boundary readwrite → network')).toBeVisible()
   const network = page.getByRole('region', { name: 'Network' })
   await expect(network.getByRole('listitem').first()).toContainText('telemetry.example.com:443')
-  await expect(network).toContainText('18 connections, 881.9 KB')
+  await expect(network).toContainText('18 connections, 882 KB')
 })
 
 test('what never started looks unlike what failed, and says why', async ({ demo }) => {

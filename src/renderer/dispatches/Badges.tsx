@@ -32,7 +32,7 @@ export function LevelIcon({
 export function LevelBadge({ level }: { level: SandboxLevel }) {
   return (
     <Tip text={levelWords[level].detail}>
-      <span tabIndex={-1}>
+      <span tabIndex={-1} className="inline-flex">
         <Badge tone={level === 0 ? 'bad' : 'neutral'} icon={<LevelIcon level={level} size={12} />}>
           {levelWords[level].label}
         </Badge>
@@ -51,7 +51,7 @@ export function BoundaryBadge({ boundary, isHeld = true }: { boundary: BoundaryL
   const { label, detail } = boundaryWords[boundary]
   return (
     <Tip text={isHeld ? detail : 'Without a sandbox nothing holds it to a boundary.'}>
-      <span tabIndex={-1}>
+      <span tabIndex={-1} className="inline-flex">
         <Badge
           tone={boundary === 'full' || !isHeld ? 'warn' : 'neutral'}
           icon={<BoundaryIcon boundary={boundary} size={12} />}
@@ -92,9 +92,13 @@ const inks: Readonly<Record<Tone, string>> = {
   live: 'text-live',
 }
 
+/** Who asks for more needs a person, whatever else is to be said of it. */
+const saidOf = (row: DispatchRow, asks: boolean) =>
+  asks ? { label: 'Asks for more', tone: 'accent' as const } : standingOf(row)
+
 /** The same in a word. Only what wants attention has a colour. */
 export function StatusWord({ row, asks }: { row: DispatchRow; asks: boolean }) {
-  const { label, tone } = asks ? { label: 'Asks for more', tone: 'accent' as const } : standingOf(row)
+  const { label, tone } = saidOf(row, asks)
   return (
     <span className={`min-w-0 shrink-0 truncate ${inks[tone]}`}>
       <Plain>{label}</Plain>
@@ -125,8 +129,8 @@ const dots: Readonly<Record<Tone, string>> = {
 }
 
 /** One dot for how it stands: what needs a person outshines how the process ended. */
-export function StatusDot({ row }: { row: DispatchRow }) {
-  const word = standingOf(row)
+export function StatusDot({ row, asks }: { row: DispatchRow; asks: boolean }) {
+  const word = saidOf(row, asks)
   const label = isTerminal(row.status) && row.changeset ? `${endingOf(row).label}, ${word.label}` : word.label
   return (
     <span

@@ -1,10 +1,11 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { useEffect, useRef } from 'react'
+import { useEffect, useMemo, useRef } from 'react'
 import type { DispatchRow } from '../../shared/dispatch.ts'
 import { Plain } from '../text/Plain.tsx'
 import { ago, duration } from '../text/time.ts'
 import { useNow } from '../text/useNow.ts'
 import { Counts, LevelChip, StatusDot, StatusWord } from './Badges.tsx'
+import { railsOf, type Rails } from './rails.ts'
 import { folderOf, groupOf, groupWords, titleOf, type ListEntry } from './words.ts'
 
 const indent = 0.875
@@ -17,10 +18,32 @@ type DispatchListProps = {
   onSelect(id: string): void
 }
 
+/** Under the dot of the parent. */
+const railAt = (depth: number) => ({ insetInlineStart: `${0.85 + (depth - 1) * indent}rem` })
+
+function RailLines({ rails: { depth, past, opens } }: { rails: Rails }) {
+  const isLast = !past.includes(depth)
+  const line = 'absolute border-line-strong'
+  return (
+    <span aria-hidden className="contents" data-rails={[...past, ...(opens ? ['opens'] : [])].join(' ')}>
+      {past.map((each) => (
+        <span key={each} style={railAt(each)} className={`${line} top-0 -bottom-0.5 border-l`} />
+      ))}
+      {depth > 0 && (
+        <span
+          style={railAt(depth)}
+          className={`${line} top-0 h-6.5 w-2.5 border-b ${isLast ? 'rounded-bl-md border-l' : ''}`}
+        />
+      )}
+      {opens && <span style={railAt(depth + 1)} className={`${line} top-9 -bottom-0.5 border-l`} />}
+    </span>
+  )
+}
+
 function Row({
   row,
   folder,
-  depth,
+  rails,
   selected,
   now,
   asks,
@@ -28,7 +51,7 @@ function Row({
 }: {
   row: DispatchRow
   folder: string
-  depth: number
+  rails: Rails
   selected: boolean
   now: number
   asks: boolean
@@ -42,17 +65,11 @@ function Row({
       data-dispatch={row.id}
       aria-current={selected ? 'page' : undefined}
       onClick={() => onSelect(row.id)}
-      style={{ paddingInlineStart: `${0.625 + depth * indent}rem` }}
+      style={{ paddingInlineStart: `${0.625 + rails.depth * indent}rem` }}
       className="relative flex h-13 w-full items-center gap-2.5 rounded-lg pr-2.5 text-left outline-offset-[-2px] hover:bg-hover aria-[current=page]:bg-active"
     >
-      {depth > 0 && (
-        <span
-          aria-hidden
-          style={{ insetInlineStart: `${0.85 + (depth - 1) * indent}rem` }}
-          className="absolute -top-3 h-9.5 w-2.5 rounded-bl-md border-b border-l border-line-strong"
-        />
-      )}
-      <StatusDot row={row} />
+      <RailLines rails={rails} />
+      <StatusDot row={row} asks={asks} />
       <span className="min-w-0 flex-1">
         <span className="flex items-baseline gap-2">
           <span className="min-w-0 flex-1 truncate font-medium text-ink">
@@ -81,6 +98,7 @@ function Row({
 
 export function DispatchList({ entries, asking, worktrees, selected, onSelect }: DispatchListProps) {
   const scroller = useRef<HTMLDivElement>(null)
+  const rails = useMemo(() => railsOf(entries), [entries])
   const running = entries.some((entry) => entry.kind === 'row' && groupOf(entry.row) === 'running')
   const now = useNow(running ? 1000 : 20_000)
   const virtualizer = useVirtualizer({
@@ -93,6 +111,9 @@ export function DispatchList({ entries, asking, worktrees, selected, onSelect }:
       return entry.kind === 'group' ? entry.group : entry.row.id
     },
     overscan: 12,
+    // A row that is scrolled to keeps the heading above it, and does not touch the edge.
+    scrollPaddingStart: 36,
+    scrollPaddingEnd: 12,
   })
   const position = entries.findIndex((entry) => entry.kind === 'row' && entry.row.id === selected)
   useEffect(() => {
@@ -120,7 +141,7 @@ export function DispatchList({ entries, asking, worktrees, selected, onSelect }:
                 <Row
                   row={entry.row}
                   folder={folderOf(entry.row, worktrees)}
-                  depth={Math.min(entry.depth, 4)}
+                  rails={rails[item.index] ?? { depth: 0, past: [], opens: false }}
                   selected={entry.row.id === selected}
                   now={now}
                   asks={asking.has(entry.row.id)}

@@ -134,7 +134,7 @@ function Page({ row, requests, tab }: PageProps) {
       className="flex h-full min-h-0 flex-col"
     >
       <header className="shrink-0 border-b border-line px-5 pt-3.5 tight:px-4">
-        <div className="flex flex-wrap items-center justify-end gap-x-3 gap-y-2">
+        <div className="flex min-h-8 flex-wrap items-center justify-end gap-x-3 gap-y-2">
           <h1
             className="min-w-0 flex-1 basis-60 truncate text-title font-semibold tracking-tight"
             title={titleOf(row)}

@@ -151,7 +151,7 @@ export function Sidebar({ rows, requests, onSpawn, className = '' }: SidebarProp
         </label>
       </div>
       {requests.length > 0 && (
-        <div className="shrink-0 px-2 pt-1">
+        <div className="shrink-0 px-2 py-1">
           <button
             type="button"
             aria-current={route.page === 'inbox' ? 'page' : undefined}

@@ -23,5 +23,6 @@ test('durations keep the precision a person can use', () => {
 test('sizes are said in the unit they fill', () => {
   expect(bytes(12)).toBe('12 B')
   expect(bytes(2048)).toBe('2.0 KB')
+  expect(bytes(612 * 1024)).toBe('612 KB')
   expect(bytes(5 * 1024 * 1024)).toBe('5.0 MB')
 })

@@ -29,16 +29,21 @@ export function duration(milliseconds: number): string {
 /** Records of any age and any program: a time that is none to us is shown as it was written. */
 const isTime = (at: string) => !Number.isNaN(Date.parse(at))
 
-export const dateTime = (at: string): string => (isTime(at) ? new Date(at).toLocaleString() : at)
+export const dateTime = (at: string): string =>
+  isTime(at) ? new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' }) : at
+
+export const date = (at: string): string =>
+  isTime(at) ? new Date(at).toLocaleDateString(undefined, { dateStyle: 'medium' }) : at
 
 export function clock(at: string): string {
   if (!isTime(at)) return at
   return new Date(at).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' })
 }
 
+/** `12 B`, `2.0 KB`, `612 KB`, `1.5 GB`: no more digits than a person can use. */
 export function bytes(count: number): string {
   if (count < 1024) return `${count} B`
-  if (count < 1024 * 1024) return `${(count / 1024).toFixed(1)} KB`
-  if (count < 1024 ** 3) return `${(count / 1024 ** 2).toFixed(1)} MB`
-  return `${(count / 1024 ** 3).toFixed(2)} GB`
+  const steps = count < 1024 ** 2 ? 1 : count < 1024 ** 3 ? 2 : 3
+  const value = count / 1024 ** steps
+  return `${value.toFixed(value < 100 ? 1 : 0)} ${['KB', 'MB', 'GB'][steps - 1]}`
 }
