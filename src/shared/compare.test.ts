@@ -146,6 +146,7 @@ test('refused hosts are a difference, and recorded violations and failed probes 
   })
   expect(fields.get('violation: file')).toMatchObject({
     effective: 'wrote /etc/passwd (likely)',
+    violation: 'wrote /etc/passwd (likely)',
     differs: true,
   })
   expect(fields.get('declared: seccomp')).toMatchObject({ requested: 'on', effective: 'off' })

@@ -378,12 +378,13 @@ function violations(effective: Fields): ComparedField[] {
     .map(fieldsOf)
     .map((violation) => {
       const detail = String(violation['detail'] ?? '')
+      const doubt = violation['certain'] === false ? ' (likely)' : ''
       return {
         field: `violation: ${String(violation['kind'] ?? 'unknown')}`,
         requested: null,
-        effective: violation['certain'] === false ? `${detail} (likely)` : detail,
+        effective: detail + doubt,
         differs: true,
-        violation: detail === '' ? String(violation['kind'] ?? 'unknown') : detail,
+        violation: (detail === '' ? String(violation['kind'] ?? 'unknown') : detail) + doubt,
       }
     })
 }

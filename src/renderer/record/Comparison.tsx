@@ -18,19 +18,27 @@ function Cell({ text, none }: { text: string | null; none: string }) {
 
 const keyOf = (field: ComparedField) => field.field + field.effective
 
-/** What the record can say of the sandbox: not yet, what was seen, or nothing (it never ran, or not under us). */
-type Stage = 'running' | 'seen' | 'unseen'
+/** What the record can say of the sandbox: not yet, what was seen, or nothing: it never ran, or not under us. */
+type Stage = 'running' | 'seen' | 'unstarted' | 'unseen'
 
 const heading: Readonly<Record<Stage, string>> = {
   running: 'Effective (still running)',
   seen: 'Effective',
+  unstarted: 'Effective (it did not start)',
   unseen: 'Effective (not on record)',
 }
 
 const plainly: Readonly<Record<Stage, string>> = {
   running: 'Nothing was requested beyond the defaults, and nothing has been recorded yet.',
   seen: 'Nothing was requested beyond the defaults, and nothing went beyond them.',
+  unstarted: 'Nothing was requested beyond the defaults, and it did not start.',
   unseen: 'Nothing was requested beyond the defaults, and no sandbox of it is on record.',
+}
+
+function stageOf({ status, sandbox_effective: effective }: DispatchDetail): Stage {
+  if (effective !== null) return 'seen'
+  if (status === 'preflight_failed') return 'unstarted'
+  return isTerminal(status) ? 'unseen' : 'running'
 }
 
 function Line({ field, stage }: { field: ComparedField; stage: Stage }) {
@@ -106,8 +114,7 @@ function Verdict({
  */
 export function Comparison({ detail }: { detail: DispatchDetail }) {
   const fields = useMemo(() => compareSandbox(detail), [detail])
-  const unseen = isTerminal(detail.status) ? 'unseen' : 'running'
-  const stage: Stage = detail.sandbox_effective === null ? unseen : 'seen'
+  const stage = stageOf(detail)
   // A violation without a setting of its own has nothing to stand beside; it is said above.
   const lines = fields.filter((field) => !isOwnLine(field.field))
   const telling = lines.filter(

@@ -45,6 +45,7 @@ function Facts({ detail }: { detail: DispatchDetail }) {
     ...(detail.parent_id === null ? [] : [['Parent', detail.parent_id] as const]),
     ...(detail.recorded_status === undefined ? [] : [['Recorded as', detail.recorded_status] as const]),
     ['Asked for', dateTime(detail.created_at)],
+    ...(detail.error === null ? [] : [['Error', detail.error] as const]),
   ]
   return (
     <dl className="selectable grid grid-cols-[7rem_1fr] gap-x-3 gap-y-1">
@@ -104,11 +105,11 @@ function Timeline({ id, ended, events }: { id: string; ended: boolean; events: r
   })
   return (
     <section className="flex min-h-0 w-96 shrink-0 flex-col border-l border-line max-[72rem]:w-80 tight:w-full tight:border-t tight:border-l-0">
-      <div className="flex flex-wrap items-center justify-between gap-x-3 px-5 pt-4 pb-2">
+      <div className="flex flex-wrap items-center justify-between gap-x-3 px-5 pt-4 pb-2 tight:px-4">
         <h2 className="text-large font-semibold">Timeline</h2>
         {ended && entries.length > 0 && <Proof id={id} />}
       </div>
-      <div ref={scroller} className="min-h-40 flex-1 overflow-y-auto px-5 pb-4">
+      <div ref={scroller} className="min-h-40 flex-1 overflow-y-auto px-5 pb-4 tight:px-4">
         <div className="relative" style={{ height: virtualizer.getTotalSize() }}>
           {virtualizer.getVirtualItems().map((item) => {
             const entry = entries[item.index]
@@ -135,7 +136,7 @@ export function Record({ detail }: { detail: DispatchDetail }) {
   const events = useEvents(detail.id)
   return (
     <div className="flex min-h-0 flex-1 tight:flex-col tight:overflow-y-auto">
-      <div className="min-w-0 flex-1 space-y-6 overflow-y-auto p-5 tight:overflow-visible">
+      <div className="min-w-0 flex-1 space-y-6 overflow-y-auto p-5 tight:overflow-visible tight:px-4">
         <Facts detail={detail} />
         <Comparison detail={detail} />
         <Network detail={detail} events={events} />

@@ -54,3 +54,8 @@ test('what was denied and what nobody answered is told in its place, what was gr
     'nobody answered in time | claude asked: to see',
   ])
 })
+
+test('a request that was over early stands where it was asked, not at a deadline that never came', () => {
+  const [chapter] = boundaryStory({ history: [], requests: [request('closed', '2026-01-01T12:00:00Z')] })
+  expect(chapter).toMatchObject({ at: '2026-01-01T12:00:00Z', by: 'over before anybody answered' })
+})

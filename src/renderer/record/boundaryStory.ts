@@ -1,5 +1,6 @@
 import type { BoundaryLevel } from '../../shared/boundary.ts'
 import type { BoundaryGrant, BoundaryRequest, BoundaryState } from '../../shared/escalation.ts'
+import { sourceWords } from '../inbox/words.ts'
 
 /** One thing that was said about a boundary: a change of it, or a request that came to nothing. */
 export type Chapter = {
@@ -38,15 +39,20 @@ const ofGrant = ({ at, from, to, why, hosts, by, way }: BoundaryGrant, index: nu
   by: `${by}, ${wayWords[way]}`,
 })
 
-function ofRequest({ id, to, hosts, why, status, answer, by, expires_at: end }: BoundaryRequest): Chapter[] {
+/** Whether somebody asked; else something was refused, and that was the asking. */
+const isAsker = (source: BoundaryRequest['source']) => source === 'agent' || source === 'user'
+
+function ofRequest(request: BoundaryRequest): Chapter[] {
+  const { id, to, hosts, why, status, answer, by, source } = request
   if (status === 'open' || status === 'approved') return []
   const said = answer === null || answer.message === '' ? '' : `: ${answer.message}`
   const endings = {
     denied: `denied by ${answer?.by ?? 'nobody'}${said}`,
     expired: 'nobody answered in time',
-    closed: 'made way, or it ended before an answer',
+    closed: 'over before anybody answered',
   }
-  const at = answer?.at ?? end
+  // Of one that was over early only the asking has a time; its deadline may not even have come.
+  const at = answer?.at ?? (status === 'expired' ? request.expires_at : request.last_at)
   return [
     {
       key: `request ${id}`,
@@ -54,7 +60,7 @@ function ofRequest({ id, to, hosts, why, status, answer, by, expires_at: end }: 
       from: null,
       to,
       changed: false,
-      why: `${by} asked: ${why}`,
+      why: `${isAsker(source) ? `${by} asked` : sourceWords[source]}: ${why}`,
       hosts,
       by: endings[status],
     },

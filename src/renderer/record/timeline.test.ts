@@ -30,3 +30,19 @@ test('an event this window does not know is shown by its name', () => {
   const unknown = { type: 'SomethingNew' } as unknown as EventBody
   expect(timelineOf([logged(unknown, 1)])[0]?.title).toBe('SomethingNew')
 })
+
+test('of captures in a row the last is told, whatever was printed between them', () => {
+  const captured = (files: number): EventBody => ({ type: 'ChangesetCaptured', files, revision: 'a1b2' })
+  const events: EventBody[] = [
+    captured(1),
+    { type: 'Output', bytes: 10 },
+    captured(2),
+    { type: 'Note', text: 'widened' },
+    captured(3),
+  ]
+  expect(timelineOf(events.map(logged)).map(({ title }) => title)).toEqual([
+    'Captured 2 changed files',
+    'Note',
+    'Captured 3 changed files',
+  ])
+})

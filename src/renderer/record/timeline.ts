@@ -40,9 +40,6 @@ function tell({ event }: LoggedEvent): Told | null {
     }
     case 'AgentStarted':
       return { title: 'Agent started', detail: `pid ${event.pid}`, tone: 'live' }
-    // How much was printed by then is for provenance, not for reading.
-    case 'Output':
-      return null
     case 'AgentMessage':
       return {
         title:
@@ -88,7 +85,7 @@ function tell({ event }: LoggedEvent): Told | null {
       return null
     case 'Violated':
       return {
-        title: `${event.violation.certain ? 'Violation' : 'Likely violation'}: ${event.violation.kind}`,
+        title: `${event.violation.certain ? 'Violation' : 'Likely violation'}: ${event.violation.kind.replaceAll('_', ' ')}`,
         detail: event.violation.detail,
         tone: 'bad',
       }
@@ -121,8 +118,15 @@ function tell({ event }: LoggedEvent): Told | null {
   }
 }
 
+/** Of captures in a row the last holds what the others held: a busy agent would bury everything else under them. */
+const isRepeated = ({ event }: LoggedEvent, next: LoggedEvent | undefined): boolean =>
+  event.type === 'ChangesetCaptured' && next?.event.type === 'ChangesetCaptured'
+
 export function timelineOf(events: readonly LoggedEvent[]): readonly Entry[] {
-  return events.flatMap((logged) => {
+  // How much was printed by then is for provenance, not for reading.
+  const told = events.filter(({ event }) => event.type !== 'Output')
+  const kept = told.filter((logged, at) => !isRepeated(logged, told[at + 1]))
+  return kept.flatMap((logged) => {
     const told = tell(logged)
     return told === null
       ? []
