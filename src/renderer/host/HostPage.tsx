@@ -32,7 +32,7 @@ export function HostPage({ tab }: { tab: HostTab }) {
       onValueChange={(next) => go({ page: 'host', tab: next as HostTab })}
       className="flex h-full min-h-0 flex-col"
     >
-      <header className="shrink-0 border-b border-line px-5 pt-3.5">
+      <header className="shrink-0 border-b border-line px-5 pt-3.5 tight:px-4">
         <h1 className="text-title font-semibold tracking-tight">This computer</h1>
         <p className="mt-1 text-ink-soft">{hints[tab]}</p>
         <TabList className="mt-1.5">

@@ -113,6 +113,7 @@ export function Storage() {
   const { shared, total } = disk.data
   const dispatches = disk.data.dispatches.toSorted((a, b) => b.total - a.total)
   const most = Math.max(1, dispatches[0]?.total ?? 1)
+  const hidden = dispatches.length - shownMost
   return (
     <>
       <Section
@@ -125,8 +126,10 @@ export function Storage() {
             <Use key={use.id} use={use} most={most} />
           ))}
         </Rows>
-        {!all && dispatches.length > shownMost && (
-          <Button onClick={() => setAll(true)}>Show {dispatches.length - shownMost} smaller ones</Button>
+        {!all && hidden > 0 && (
+          <Button onClick={() => setAll(true)}>
+            {hidden === 1 ? 'Show one smaller' : `Show ${hidden} smaller`}
+          </Button>
         )}
       </Section>
       <Retention disk={disk.data} />

@@ -9,6 +9,7 @@ import { FixText } from '../design/FixText.tsx'
 import { Reading, Rows, Section } from '../design/Section.tsx'
 import { showToast } from '../design/toasts.ts'
 import { PathText, Plain } from '../text/Plain.tsx'
+import { date } from '../text/time.ts'
 import { Sandboxes } from './Sandboxes.tsx'
 
 const orphanWords: Readonly<Record<string, string>> = {
@@ -27,8 +28,8 @@ const orphanWords: Readonly<Record<string, string>> = {
   archive_without_record: 'Something in the archive without a record',
 }
 
-const day = (at: string) =>
-  new Date(at).toLocaleDateString(undefined, { day: 'numeric', month: 'short', year: 'numeric' })
+/** How it came into the archive, in the words of the window; anything else is shown as it was written. */
+const archivedWords: Readonly<Record<string, string>> = { disposed: 'not landed' }
 
 /** What is removed is archived first; unmerged work is named before anything happens. */
 function RemoveDialog({ entry, onClose }: { entry: WorktreeEntry; onClose(): void }) {
@@ -137,11 +138,11 @@ function Archived({ record, busy, onRestore }: { record: ArchiveRecord; busy: bo
           </span>
           <Badge>{record.kind === 'worktree' ? 'Worktree' : 'Sandbox'}</Badge>
           <span className="truncate text-small text-ink-faint">
-            <Plain>{record.why}</Plain>
+            <Plain>{archivedWords[record.why] ?? record.why}</Plain>
           </span>
         </p>
         <p className="text-small text-ink-faint">
-          Put away {day(record.archived_at)}, kept until {day(record.expires_at)}
+          Put away {date(record.archived_at)}, kept until {date(record.expires_at)}
         </p>
       </div>
       <Button

@@ -10,6 +10,15 @@ import { RequestCard } from './RequestCard.tsx'
 import { useSeen } from './useSeen.ts'
 import { countAlike } from './words.ts'
 
+const hints = [
+  ['j k', 'move'],
+  ['a', 'once'],
+  ['t', 'for the task'],
+  ['s', 'save to the project'],
+  ['u', 'save for you'],
+  ['x', 'deny'],
+] as const
+
 /** What waits for a person, over all agents. */
 export function InboxPage({
   requests,
@@ -60,9 +69,12 @@ export function InboxPage({
         <header>
           <h1 className="text-display font-semibold tracking-tight">Asking for more</h1>
           <p className="mt-1 text-ink-soft">They go on as far as they may until you answer.</p>
-          <p className="mt-3 flex items-center gap-1.5 text-small text-ink-faint max-[52rem]:hidden">
-            <Keys>j k</Keys> move <Keys>a</Keys> once <Keys>t</Keys> for the task <Keys>s</Keys> save to the
-            project <Keys>u</Keys> save for you <Keys>x</Keys> deny
+          <p className="mt-3 flex flex-wrap items-center gap-x-3 gap-y-1 text-small text-ink-faint max-[52rem]:hidden">
+            {hints.map(([keys, what]) => (
+              <span key={keys} className="inline-flex items-center gap-1.5">
+                <Keys>{keys}</Keys> {what}
+              </span>
+            ))}
           </p>
         </header>
         <div className="space-y-3">

@@ -59,7 +59,7 @@ function Deadline({ at }: { at: string }) {
   const now = useNow(5_000)
   const left = Date.parse(at) - now
   if (left <= 0) return <span className="text-bad">expired</span>
-  return <span>{`waits ${duration(Math.ceil(left / 1000) * 1000)}`}</span>
+  return <span title="Time left to answer">{`${duration(Math.ceil(left / 1000) * 1000)} left`}</span>
 }
 
 /** What is asked, by whom, why, and what it would open; then the answer. */

@@ -66,7 +66,7 @@ export function Conflicts({ id, answer, busy, onResolve }: ConflictsProps) {
             {answer.conflicts.map((conflict) => (
               <li key={keyOf(conflict)} className="space-y-1.5 px-3 py-2">
                 <PathText path={conflict.path} className="font-mono text-small" />
-                <p className="text-small text-ink-soft">
+                <p className="text-small text-ink-soft first-letter:uppercase">
                   <Plain>{conflict.why}</Plain>
                 </p>
                 <span className="flex flex-wrap gap-1.5">

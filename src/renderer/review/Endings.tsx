@@ -31,7 +31,7 @@ export function AbandonDialog({ open, changeset, onClose }: EndingProps) {
           {changeset.files.length === 1
             ? '1 file leaves review and will not reach your folder. It is kept in'
             : `${changeset.files.length} files leave review and will not reach your folder. They are kept in`}{' '}
-          the archive for 30 days, your own files stay as they are.
+          the archive for 30 days; your own files stay as they are.
         </>
       }
       footer={
@@ -115,8 +115,10 @@ export function StopDialog({ open, row, onClose }: { open: boolean; row: Dispatc
       title="Stop it now"
       description={
         <>
-          <Plain>{titleOf(row)}</Plain> ends at once, with everything it started. What it has written so far
-          is kept for review.
+          <span className="font-medium text-ink">
+            <Plain>{titleOf(row)}</Plain>
+          </span>{' '}
+          ends at once, with everything it started. What it has written so far is kept for review.
         </>
       }
       footer={

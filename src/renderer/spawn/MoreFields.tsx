@@ -96,7 +96,7 @@ export function MoreFields({ form, troubles, onChange }: MoreFieldsProps) {
           className={inputLook}
         />
       </Field>
-      <div className="col-span-full grid grid-cols-3 gap-3 tight:grid-cols-1">
+      <div className="col-span-full grid grid-cols-3 gap-3">
         {amounts.map(([label, key, placeholder]) => (
           <Field key={key} label={label}>
             <input
