@@ -1,45 +1,66 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DispatchId } from '../../shared/ids.ts'
+import { findCard } from '../agents/index.ts'
 import { layout } from '../base/paths.ts'
+import { defaultConfig, resolveContract } from '../policy/index.ts'
 import { rehearseSandbox } from '../sandbox/index.ts'
-import { createEventLog } from '../store/index.ts'
-import { claimWorkspace, identifyProject, prepareWorkspace, syncInvocation } from '../workspace/index.ts'
-import { listenForControl } from './control.ts'
-import { FollowedConfig } from './followedConfig.ts'
-import { OutputLog } from './output.ts'
+import { identifyProject } from '../workspace/index.ts'
+import { terminalIo } from './agentIo.ts'
+import type { Job } from './job.ts'
+import { Course, lead } from './lead.ts'
 import type { Parts } from './parts.ts'
-import { makeScratch } from './scratch.ts'
+import { makeScratch, sparePlaces } from './scratch.ts'
+import type { Size } from './terminal.ts'
 
 const nobody = '00000000000000-0000' as DispatchId
 
 /**
- * Goes through the start of a dispatch of nobody, up to its first process: code that runs for the first time is
- * several times slower, and a spare has the time that an agent has not. Nothing of it stays.
+ * Leads a dispatch of nobody up to its first instruction, which never comes: the records know no such dispatch and
+ * refuse to call it running. Code that runs for the first time is several times slower, most of it for being
+ * compiled, and a spare has the time that an agent has not. Nothing of it stays.
  */
-export async function rehearse(parts: Parts): Promise<void> {
+export async function rehearse(parts: Parts, size: Size): Promise<void> {
   parts.store.dispatches.rehearse()
-  await using scratch = await makeScratch(parts.runtime)
+  const host = await parts.host()
+  await rehearseSandbox(host, parts.layout.dataDir)
+  if (!host.userNamespaces.ok || !host.overlay.ok || host.bubblewrap === null) return
+  await using scratch = await makeScratch(sparePlaces(parts.layout))
   const root = join(scratch.folder, 'root')
   await mkdir(root)
-  await using _config = await FollowedConfig.open({ userConfigDir: parts.configDir, roots: [root] })
-  using _control = await listenForControl(join(scratch.folder, 'c'), () => {})
-  await rehearseSandbox(await parts.host(), parts.layout.dataDir)
   const place = layout(join(scratch.folder, 'data'))
-  const workspace = await prepareWorkspace({
+  const job = await jobOfNobody(parts.configDir, root, size)
+  using io = terminalIo(size)
+  await using course = new Course(job.contract)
+  const { signal } = new AbortController()
+  const away = { ...parts, layout: place, runtime: scratch.folder }
+  await lead(away, job, { io, signal }, course).catch(() => {})
+  await course.log?.close()
+}
+
+async function jobOfNobody(configDir: string, root: string, size: Size): Promise<Job> {
+  const card = await findCard(configDir, 'command')
+  const config = defaultConfig()
+  const asked = { spec: null, legacySandbox: null, phase: null, role: null, parent: null }
+  return {
     id: nobody,
-    project: await identifyProject([root]),
-    strategy: 'overlay',
-    driver: 'kernel-overlay',
-    layout: place,
     name: null,
-    runner: 'nobody',
-    mode: 'headed',
-  })
-  const { repoId } = workspace
-  await using _claim = await claimWorkspace(place, workspace)
-  await using log = await createEventLog(place.events(repoId, nobody))
-  log.append({ type: 'Note', text: 'a rehearsal' })
-  await using _output = await OutputLog.create(place.output(repoId, nobody))
-  await syncInvocation(place, repoId, nobody)
+    card,
+    command: ['true'],
+    prompt: null,
+    systemPrompt: null,
+    contract: resolveContract({ ...asked, card, roots: [root], config }),
+    project: await identifyProject([root]),
+    driver: 'kernel-overlay',
+    entersInvocation: false,
+    continues: null,
+    trusted: false,
+    notes: [],
+    env: {},
+    told: { env: {}, files: [] },
+    credentials: [],
+    proxies: null,
+    size,
+    config,
+  }
 }

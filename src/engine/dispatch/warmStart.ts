@@ -7,16 +7,11 @@ import { readUserIdentity, type UserIdentity } from '../workspace/index.ts'
 import type { Parts } from './parts.ts'
 import { rehearse } from './rehearse.ts'
 import { makeScratch, sparePlaces } from './scratch.ts'
+import type { Spares } from './spares.ts'
 import type { Size } from './terminal.ts'
 
 const usualSize: Size = { columns: 120, rows: 40 }
-
-/** What was made before it was known for whom. */
-export type Spares = {
-  readonly holder: SpareHolder | null
-  readonly door: Door | null
-  readonly identity: UserIdentity | null
-}
+const rounds = 2
 
 /** What a supervisor has ready before it knows its job: a terminal, a holder, and code that has run once. */
 export class WarmStart implements AsyncDisposable {
@@ -46,8 +41,8 @@ export class WarmStart implements AsyncDisposable {
     await this.#spare?.stage(host, parts.layout.dataDir, join(scratch.folder, 'stage'), this.#io.sandbox)
     this.#door = this.#places.use(await spareDoor(join(scratch.folder, 'door')))
     this.#identity = await readUserIdentity()
-    // More than once: only what has run some times is compiled.
-    for (let round = 0; round < 3 && !this.#isTaken; round++) await rehearse(parts)
+    // More than once: only what has run some times is quick.
+    for (let round = 0; round < rounds && !this.#isTaken; round++) await rehearse(parts, usualSize)
     this.#spare?.rehearse()
     if (!this.#isTaken) await parts.watchHost()
   }
