@@ -123,7 +123,7 @@ export function gateQuestions(plan: SandboxPlan): readonly GateQuestion[] {
 }
 
 // A shell sets these for itself and does not hand on what it was given.
-const shellNames = ['PS1', 'PS2', 'PS4', 'IFS', 'OPTIND', 'SHLVL', '_']
+export const shellNames = ['PS1', 'PS2', 'PS4', 'IFS', 'OPTIND', 'SHLVL', '_']
 
 function restoredEnvironment(environment: Readonly<Record<string, string>>): readonly string[] {
   const pairs = shellNames.flatMap((name) => {

@@ -1,4 +1,4 @@
-import { gateArguments } from './gate.ts'
+import { gateArguments, shellNames } from './gate.ts'
 import { bubblewrap, quote, tablePath } from './holder.ts'
 import type { SandboxPlan } from './plan.ts'
 import { placeInStage, placesOf, type Stage } from './stage.ts'
@@ -31,13 +31,21 @@ export function attachOrders(stage: Stage, plan: SandboxPlan): string {
   return `${known}said=$(${mount} 2>&1) && echo go >${quote(bell)}\n`
 }
 
+// Others a shell cannot set, or sets for itself; some of them only bash does.
+const ownNames =
+  /^(?:BASH.*|DIRSTACK|EPOCH.*|EUID|FUNCNAME|GROUPS|HISTCMD|LINENO|OLDPWD|PPID|RANDOM|SECONDS|SHELLOPTS|SRANDOM|UID)$/
+const isShellName = (name: string) =>
+  /^[A-Za-z_]\w*$/.test(name) && !shellNames.includes(name) && !ownNames.test(name)
+
 /** What stands inside becomes: the gate, as it would have been started by bubblewrap. */
 export function gateOrders(plan: SandboxPlan, closesDescriptors: boolean): string {
   const { cwd } = plan.request
-  const environment = Object.entries({ ...plan.environment, PWD: cwd }).map(
-    ([name, value]) => `${name}=${value}`,
-  )
+  const environment = Object.entries({ ...plan.environment, PWD: cwd })
+  const pairs = environment.map(([name, value]) => `${name}=${value}`)
   const gate = gateArguments(plan, closesDescriptors, '/dev/console')
-  const command = ['/usr/bin/env', '-i', ...environment, ...gate]
-  return `cd -- ${quote(cwd)} || exit 70\nexec ${command.map(quote).join(' ')}\n`
+  // Bubblewrap gave it an environment of nothing: what the shell can name it hands on by itself, one program less.
+  const isNamed = environment.every(([name]) => isShellName(name))
+  const give = isNamed ? `unset OLDPWD\nexport ${pairs.map(quote).join(' ')}\n` : ''
+  const command = isNamed ? gate : ['/usr/bin/env', '-i', ...pairs, ...gate]
+  return `cd -- ${quote(cwd)} || exit 70\n${give}exec ${command.map(quote).join(' ')}\n`
 }
