@@ -216,6 +216,7 @@ async function runAgent(
 
   // All that can be had before the agent stands at its gate: from there on it waits for us.
   const description = describePlan(plan)
+  const starts = boundary.look(followed)
   const supervisorStartTicks = await ownStartTicks()
   await Promise.all([furnishing, recording, introducing])
   await using sandbox = await starting
@@ -232,7 +233,7 @@ async function runAgent(
     }
   }
   // Where all was made before, the first instruction is to come at once.
-  await boundary.start(followed, options.spares === undefined)
+  await boundary.start(starts, followed, options.spares === undefined)
   sandbox.onDeniedWrite((path) => {
     signs.deniedWrite(path)
     boundary.writeDenied(path)

@@ -56,6 +56,12 @@ function reachOf(state: Pick<EscalationState, 'start' | 'grants' | 'requests'>):
   return JSON.stringify([opensGrantedOnly(state), hosts, taken, returned])
 }
 
+/** The boundary a dispatch begins with; null where there is none to keep. */
+type StartingBoundary = {
+  readonly inherited: ReturnType<Boundaries['inherit']>
+  readonly policy: NetworkPolicy
+} | null
+
 /** An agent that sees its last requests sees enough. */
 const mostShown = 20
 const nobodyAnswered = 'nobody answered in time'
@@ -135,17 +141,23 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     this.#lapsed = new LapsedRequests(() => this.#boundaries.show(id).requests, note)
   }
 
+  /** What the records and the config say of it, while the sandbox is still being made. */
+  look({ config }: FollowedConfig): StartingBoundary {
+    const { contract, id } = this.#job
+    this.#config = config
+    if (contract.level === 0) return null
+    const inherited = this.#boundaries.inherit(id)
+    const held = currentBoundary(this.#state())
+    return { inherited, policy: networkAt(contract, this.#level, [], config, false, held) }
+  }
+
   /**
    * Before the agent's first instruction: the network as the contract has it. Where nothing gets out only a patient one
    * waits for who tells it so; without that a name asked for in the first milliseconds may be on record as one that nobody heard.
    */
-  async start(followed: FollowedConfig, isPatient = true): Promise<void> {
-    const { contract } = this.#job
-    this.#config = followed.config
-    if (contract.level === 0) return
-    const inherited = this.#boundaries.inherit(this.#job.id)
-    const held = currentBoundary(this.#state())
-    const policy = networkAt(contract, this.#level, [], followed.config, false, held)
+  async start(found: StartingBoundary, followed: FollowedConfig, isPatient = true): Promise<void> {
+    if (found === null) return
+    const { inherited, policy } = found
     // Where nothing gets out, somebody listens for which names are asked for, and wakes when one is.
     const isLazy = policy.mode === 'none' && !listensForHosts(this.#job)
     const opening = this.#network.set(policy, isLazy)
