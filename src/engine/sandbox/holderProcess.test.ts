@@ -100,22 +100,29 @@ const mountsInside = (screen: string) =>
     })
     .sort()
 
-test('a sandbox that stood before there was a dispatch is the same as one made for it', async (context) => {
-  if (host.etcLayer === null) return context.skip('no layer over /etc on this host')
-  await writeFile(join(ground.root, 'secret.txt'), 'hidden')
-  const show =
-    'cat /proc/self/mountinfo; id; env | sort; pwd; tty; ls -A / /home /tmp; cat secret.txt; echo $$'
-  const changes = { hide: ['secret.txt'], env: { 'ODD-NAME': "it's $HOME" } }
-  const fresh = await runOn(null, ['sh', '-c', show], { changes })
-  using spare = new SpareHolder(host, ground.dataDir)
-  const staged = await runOn(spare, ['sh', '-c', show], { changes, isStaged: true })
-  expect(staged).toMatchObject({ pid: spare.pid, exitCode: 0, probe: { ok: true } })
-  expect(staged.probe).toEqual(fresh.probe)
-  expect(mountsInside(staged.screen)).toEqual(mountsInside(fresh.screen))
-  const rest = (screen: string) => screen.split('\r\n').filter((line) => !line.includes(' - '))
-  expect(rest(staged.screen)).toEqual(rest(fresh.screen))
-  expect(staged.screen).not.toContain('hidden')
-})
+const environments = {
+  'of names a shell has': { PLAIN: "it's $HOME\n`id`", EMPTY: '' },
+  'of names a shell cannot have': { 'ODD-NAME': "it's $HOME", SECONDS: '7' },
+}
+test.for(Object.entries(environments))(
+  'a sandbox that stood before there was a dispatch, with an environment %s, is the same as one made for it',
+  async ([, env], context) => {
+    if (host.etcLayer === null) return context.skip('no layer over /etc on this host')
+    await writeFile(join(ground.root, 'secret.txt'), 'hidden')
+    const show =
+      'cat /proc/self/mountinfo; id; env | sort; pwd; tty; ls -A / /home /tmp; cat secret.txt; echo $$'
+    const changes = { hide: ['secret.txt'], env }
+    const fresh = await runOn(null, ['sh', '-c', show], { changes })
+    using spare = new SpareHolder(host, ground.dataDir)
+    const staged = await runOn(spare, ['sh', '-c', show], { changes, isStaged: true })
+    expect(staged).toMatchObject({ pid: spare.pid, exitCode: 0, probe: { ok: true } })
+    expect(staged.probe).toEqual(fresh.probe)
+    expect(mountsInside(staged.screen)).toEqual(mountsInside(fresh.screen))
+    const rest = (screen: string) => screen.split('\r\n').filter((line) => !line.includes(' - '))
+    expect(rest(staged.screen)).toEqual(rest(fresh.screen))
+    expect(staged.screen).not.toContain('hidden')
+  },
+)
 
 test('a sandbox that stood before is not used for a plan it cannot become', async (context) => {
   if (host.etcLayer === null) return context.skip('no layer over /etc on this host')
