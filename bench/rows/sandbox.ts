@@ -20,8 +20,8 @@ function fixed(name: string, figure: number): Contender {
   return { name, sample: () => Promise.resolve(figure) }
 }
 
-const firstInstruction: Row = {
-  name: "from the call into a warm engine to the agent's first instruction, probed",
+const made: Row = {
+  name: 'a sandbox made from nothing, without an engine, to the first instruction, probed',
   samples: 50,
   warmups: 3,
   async prepare(scope) {
@@ -43,13 +43,25 @@ const firstInstruction: Row = {
   },
 }
 
-/** Memory that only these processes hold, of everything between the supervisor and the agent. */
-async function privateMemoryMb(marker: string): Promise<number> {
-  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
+async function childrenOf(pid: number): Promise<readonly number[]> {
+  const threads = await readdir(`/proc/${pid}/task`).catch((): string[] => [])
+  const lists = await Promise.all(
+    threads.map((thread) => readFile(`/proc/${pid}/task/${thread}/children`, 'utf8').catch(() => '')),
+  )
+  return lists.flatMap((list) => list.split(' ').filter(Boolean).map(Number))
+}
+
+async function descendantsOf(pid: number): Promise<readonly number[]> {
+  const children = await childrenOf(pid)
+  return [...children, ...(await Promise.all(children.map(descendantsOf))).flat()]
+}
+
+/** What we started for a sandbox, to the last process, but for the agent itself: a page that several have counts by its share (Pss). */
+async function memoryMb(agent: string): Promise<number> {
   const sizes = await Promise.all(
-    pids.map(async (pid) => {
+    (await descendantsOf(process.pid)).map(async (pid) => {
       const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
-      if (!command.includes(marker) || command.startsWith('sleep') || Number(pid) === process.pid) return 0
+      if (command.split('\0')[0] === agent) return 0
       const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'utf8').catch(() => '')
       return Number(/^Pss:\s+(\d+)/m.exec(rollup)?.[1] ?? 0) / 1024
     }),
@@ -57,28 +69,30 @@ async function privateMemoryMb(marker: string): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0)
 }
 
-const memory: Row = {
-  name: 'memory of everything between supervisor and agent, without network',
+/** Read-only, there is one more: who watches for writes that are denied. */
+const memory = (files: 'ro' | 'rw', counted: string): Row => ({
+  name: `memory of everything between supervisor and agent, without network, files ${files === 'ro' ? 'read-only' : 'writable'}`,
   unit: 'MB',
   samples: 50,
   async prepare(scope) {
     const { ground, host } = await prepareGround(scope)
     return {
       subject: {
-        name: 'holder, gatekeeper and bubblewrap',
+        name: counted,
         async sample() {
-          const { sandbox } = await startOn(ground, ground.request(['sleep', '100']), host)
+          const { sandbox } = await startOn(ground, ground.request(['sleep', '100'], { files }), host)
           await using _ = sandbox
           sandbox.release()
-          await new Promise((resolve) => setTimeout(resolve, 50))
-          return await privateMemoryMb(ground.marker)
+          await sleep(50)
+          return await memoryMb('sleep')
         },
       },
       peers: [fixed('ten megabytes', 10)],
       limits: [{ against: 'ten megabytes', atMost: 1 }],
     }
   },
-}
+})
+const holding = 'unshare, holder, who takes its orders, who watches that one, bubblewrap twice'
 
 const flip: Row = {
   name: 'from a decision to its effect: read-only to writable and back on a running process tree',
@@ -183,4 +197,11 @@ const many: Row = {
   },
 }
 
-export const rows = [firstInstruction, memory, flip, reading, many]
+export const rows = [
+  made,
+  memory('rw', holding),
+  memory('ro', `${holding}, and who watches writes`),
+  flip,
+  reading,
+  many,
+]

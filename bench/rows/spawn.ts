@@ -5,7 +5,7 @@ import { tree } from '../trees.ts'
 import { warmEngine, warmSpawn } from '../warmEngine.ts'
 
 const firstInstruction: Row = {
-  name: 'spawn to first instruction, warm engine, level 1',
+  name: "from the call into a warm engine to the agent's first instruction, level 1, recorded and probed",
   samples: 50,
   warmups: 3,
   async prepare(scope) {
