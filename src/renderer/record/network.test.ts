@@ -68,6 +68,25 @@ test('what is no host, or forbidden by a rule, is not offered to be allowed', ()
   expect(canBeAllowed({ ...reached, host: '(an address)' })).toBe(false)
   expect(canBeAllowed({ ...reached, host: '(not a host)' })).toBe(false)
   expect(canBeAllowed({ ...reached, host: 'a.test', why: 'denied by the rule a.test' })).toBe(false)
+  expect(
+    canBeAllowed({ ...reached, host: '127.0.0.1:80', why: 'loopback address, which only a pin opens' }),
+  ).toBe(false)
+})
+
+test('a host that was granted since is not offered to be allowed again', () => {
+  const granted: LoggedEvent['event'] = {
+    type: 'BoundaryEscalated',
+    from: null,
+    to: 'network',
+    by: 'ada',
+    why: '',
+    hosts: ['b.test'],
+  }
+  const denied = decided('b.test', false)
+  const offered = (...events: LoggedEvent[]) => networkOf(events, null).filter(canBeAllowed).length
+  expect(offered(denied)).toBe(1)
+  expect(offered(denied, { ...denied, event: granted })).toBe(0)
+  expect(offered(denied, { ...denied, event: granted }, denied)).toBe(1)
 })
 
 test('a host is offered to be taken back while it gets through', () => {

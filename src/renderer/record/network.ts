@@ -1,6 +1,6 @@
 import { sandboxEffectiveSchema } from '../../shared/effective.ts'
 import type { LoggedEvent } from '../../shared/events.ts'
-import { parseHostPattern } from '../../shared/hosts.ts'
+import { parseHostPattern, someHostCovers } from '../../shared/hosts.ts'
 
 export type Reached = {
   /** `host:port`, or the host alone where it asked only for its address. */
@@ -15,9 +15,15 @@ export type Reached = {
   readonly bytes: number | null
 }
 
-/** Whether somebody can allow it: it is a host, and it is missing, not forbidden by a rule that wins over every other. */
-export const canBeAllowed = ({ host, denied, why }: Reached): boolean =>
-  denied > 0 && parseHostPattern(host) !== undefined && !(why ?? '').startsWith('denied by')
+/**
+ * Whether somebody can allow it: it is a host, and it is missing, not granted since, not forbidden by a rule that wins over
+ * every other, nor in a place that only a pin opens.
+ */
+export const canBeAllowed = ({ host, denied, why, isOpen }: Reached): boolean =>
+  denied > 0 &&
+  !isOpen &&
+  parseHostPattern(host) !== undefined &&
+  !/^denied by|a pin .*opens$|a pin opens$/.test(why ?? '')
 
 /** Whether it can be taken back: it got through when it was last tried, by this name. */
 export const canBeTaken = ({ host, isOpen }: Reached): boolean =>
@@ -34,6 +40,8 @@ export function networkOf(events: readonly LoggedEvent[], effective: unknown): r
   const carried = new Map<string, number>()
   for (const { event } of events) {
     if (event.type === 'EgressCarried') for (const { host, bytes } of event.hosts) carried.set(host, bytes)
+    if (event.type === 'BoundaryEscalated')
+      for (const [host, known] of hosts) if (someHostCovers(event.hosts ?? [], host)) known.isOpen = true
     if (event.type !== 'EgressDecided') continue
     const known = at(event.port === null ? event.host : `${event.host}:${event.port}`)
     const count = event.count ?? 1
