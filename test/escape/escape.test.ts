@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { proofs } from './proofs.ts'
 import { canRunAs, patienceMs, judgeSuiteAs, type Who } from './runAs.ts'
 import { suite } from './suite.ts'
+import { summarise } from './table.ts'
 
 async function tableVerdict(id: string, who: Who): Promise<string | undefined> {
   const table = await readFile(join(import.meta.dirname, '../../docs/escape-table.md'), 'utf8')
@@ -48,6 +49,18 @@ test('the page names every case, and for each attack that others make a test the
       `${place}: ${name}`,
     ).toBe(true)
   }
+})
+
+test('the README shows how many attacks of the page were blocked, and for whom', async () => {
+  const top = join(import.meta.dirname, '../..')
+  const [page, readme] = await Promise.all(
+    ['docs/escape-table.md', 'README.md'].map((name) => readFile(join(top, name), 'utf8')),
+  )
+  const cells = (text = '') => text.split('\n').map((line) => line.split(/ *\| */).join('|'))
+  const shown = new Set(cells(readme))
+  const rows = cells(summarise(page ?? '')).filter((row) => !row.startsWith('|---'))
+  expect(rows.length).toBeGreaterThan(5)
+  expect(rows.filter((row) => !shown.has(row))).toEqual([])
 })
 
 /** Of every file below a folder: the attacks that its comments name, or for documents the table of rules. */

@@ -1,22 +1,4 @@
-/**
- * Attacks that need a host of their own, a whole dispatch or no sandbox at all, and the test that makes them. A
- * comment in the source names an attack by such an id, or by that of a case of the suite: `(escape: id)`.
- */
-export type Proof = {
-  readonly ids: readonly string[]
-  readonly attack: string
-  /** The folder in which the test is. */
-  readonly folder: string
-  /** Words of the test's name. */
-  readonly test: string
-}
-
-const proof = (ids: string, attack: string, folder: string, test: string): Proof => ({
-  ids: ids.split(' '),
-  attack,
-  folder,
-  test,
-})
+import { proof, type Proof } from './proof.ts'
 
 const sandbox = [
   proof(
@@ -118,6 +100,12 @@ const sandbox = [
 ]
 
 const changesets = [
+  proof(
+    'recreated-folder swapped-kinds renamed-folder',
+    'deletes and recreates a folder, swaps files, folders and links, renames a folder, against whatever the user did meanwhile',
+    'test/changeset',
+    'every pair of incoming and local change is in the document and does what it says',
+  ),
   proof(
     'apply-parent-swap',
     'swaps a folder for a link while a changeset is applied',

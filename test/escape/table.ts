@@ -57,3 +57,23 @@ export function renderTable(
     '',
   ].join('\n')
 }
+
+/** For the README: of each section of that page how many attacks there are, and how many were blocked for whom. */
+export function summarise(page: string): string {
+  const sections = page.split('\n## ').slice(1)
+  const rows = sections.flatMap((section) => {
+    const [name = ''] = section.split('\n')
+    const cells = section.split('\n').filter((line) => line.startsWith('| `'))
+    const columns = cells.map((line) => line.split('|').map((cell) => cell.trim()))
+    const blocked = (column: number) => columns.filter((row) => row[column] === 'BLOCKED').length
+    const isOther = name === 'Attacked by other tests'
+    return [
+      `| ${name} | ${cells.length} | ${isOther ? 'by their tests' : blocked(3)} | ${isOther ? '' : blocked(4)} |`,
+    ]
+  })
+  return [
+    '| attacks | in all | blocked as root | as an ordinary user |',
+    '| --- | --- | --- | --- |',
+    ...rows,
+  ].join('\n')
+}

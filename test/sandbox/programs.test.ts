@@ -213,6 +213,10 @@ test('a debugger is refused at level 1, with an error it can report', async ({ s
 
 test('an agent that trashes everything it sees leaves the next run of the project clean', async () => {
   await using first = await makeGround()
+  const litter = 'touch ~/left /tmp/left /var/left /dev/shm/left left'
+  const trashed = await runIn(first, host, `${litter}; ls -A ~ /tmp; rm -f README.md; kill -9 -1`)
+  // The control: what is looked for in the next run was there in this one.
+  expect(trashed.stdout.match(/left/g)).toHaveLength(2)
   await runIn(first, host, 'rm -rf --no-preserve-root / 2>/dev/null; rm -rf ./* ~/* /tmp/*; kill -9 -1')
   expect(await readFile(join(first.root, 'README.md'), 'utf8')).toBe('original\n')
   await using second = await makeGround('project')
@@ -223,8 +227,9 @@ test('an agent that trashes everything it sees leaves the next run of the projec
     ...request.workspace,
     roots: [{ ...root, path: first.root, target: first.root, mount: { ...root.mount, lower: first.root } }],
   }
-  const outcome = await runIn(second, host, 'cat README.md; ls -A ~ /tmp', { workspace, cwd: first.root })
-  expect(outcome.stdout).toMatch(/^original\n/)
+  const script = 'cat README.md; ls -A .; find ~ /tmp /var /dev/shm . -name left'
+  const outcome = await runIn(second, host, script, { workspace, cwd: first.root })
+  expect(outcome.stdout).toBe('original\nREADME.md\n')
 })
 
 test('fifty sandboxes at once start, run and leave nothing behind', async () => {
