@@ -1,3 +1,4 @@
+import { policy } from './policyProofs.ts'
 import { proof, type Proof } from './proof.ts'
 
 const sandbox = [
@@ -233,13 +234,13 @@ const egress = [
   proof(
     'hello-then-plain',
     'begins with a TLS hello, which a plain server reads over, and goes on in plain words',
-    'src/engine/egress/retry.test.ts',
+    'src/engine/egress',
     'a server that answers a hello in anything but TLS is not heard',
   ),
   proof(
     'preset-leak',
     "has a tool that is asked for its registries talk to the proxy that the tool's own file names",
-    'src/engine/egress/presets/told.test.ts',
+    'src/engine/egress/presets',
     'a tool that is asked reaches nobody but our listening proxy',
   ),
   proof(
@@ -247,129 +248,6 @@ const egress = [
     'plants a configuration above the folder in which a tool is asked for its registries',
     'src/engine/egress/presets',
     'a tool is asked where nobody else can put a configuration above it',
-  ),
-]
-
-const policy = [
-  proof(
-    'child-granted-host child-always-hosts',
-    'has a child granted a host that its parent cannot reach',
-    'src/engine/policy',
-    'nobody grants a running child a host that its parent cannot reach',
-  ),
-  proof(
-    'child-pinned-host',
-    'has a child reach the host that its parent is led elsewhere for',
-    'src/engine/policy',
-    'a host its parent is led elsewhere for leads the child there too',
-  ),
-  proof(
-    'child-root-dots child-root-link',
-    'spawns a child whose root leads out of its own by dots or a link',
-    'test/records',
-    'a link or dots in a root lead no child out of what its parent has',
-  ),
-  proof(
-    'child-root-hidden',
-    'spawns a child that sees what is hidden from itself',
-    'src/engine/dispatch',
-    'never sees what is hidden from it',
-  ),
-  proof(
-    'widen-through-child',
-    'gets through a child what it would have to ask for itself',
-    'src/engine/policy',
-    'no child gets through a saved approval what its parent would have to ask for',
-  ),
-  proof(
-    'taken-host-by-child',
-    'reaches a host that was taken from it through a child started later',
-    'src/engine/policy',
-    'from its children, too: those that run, those that start later',
-  ),
-  proof(
-    'undo-after-narrowing',
-    'has a change that failed bring back what a person took meanwhile',
-    'src/engine/policy',
-    'a take that fails is undone, with what was denied because of it; one that was overtaken stays',
-  ),
-  proof(
-    'host-for-files',
-    'uses a yes to a host as one to its files',
-    'src/engine/policy',
-    'a yes to a host, saved or for the task, changes no files and opens no other host',
-  ),
-  proof(
-    'one-host-for-all',
-    'gets every host of the contract back by a yes to one',
-    'src/engine/policy',
-    'after a narrowing a yes to one host opens that host',
-  ),
-  proof(
-    'host-below-maximum',
-    'has a host opened below a maximum of network',
-    'src/engine/policy',
-    'below a maximum of network no host is opened',
-  ),
-  proof(
-    'printed-denial',
-    'prints what looks like a denial, to be widened for it',
-    'test/boundary',
-    'what an agent prints is never taken for a denial',
-  ),
-  proof(
-    'selected-level-zero',
-    'has a repository of its own switch the sandbox off, or select level 0',
-    'src/engine/policy/config',
-    'file that is not trusted widens nothing at all',
-  ),
-  proof(
-    'lifted-narrowing',
-    'takes away, empties or shadows the file that narrows it, on the real files',
-    'src/engine/policy/config',
-    'what narrowed an agent on the real files at its start holds on',
-  ),
-  proof(
-    'trust-after-write',
-    'overwrites a config while it is saved, to be trusted with it',
-    'src/engine/policy/config',
-    'a file that an agent overwrites while an approval is saved or revoked is not trusted with it',
-  ),
-  proof(
-    'config-fifo',
-    'puts a fifo, a link, a folder or a huge file in the place of the config',
-    'src/engine/policy/config',
-    'in place of the config are refused without blocking',
-  ),
-  proof(
-    'unreadable-config',
-    'spoils the config, so that nothing can be taken from it',
-    'test/boundary',
-    'a running agent that is narrowed cannot write any more, be its config spoilt meanwhile',
-  ),
-  proof(
-    'borrowed-trust',
-    'claims to be a worktree of a repository that the user trusts',
-    'src/engine/policy/config/twin.test.ts',
-    'a checkout that only claims to be a worktree borrows no trust',
-  ),
-  proof(
-    'restored-approval',
-    'puts back an approval that the user took out of a trusted file',
-    'src/engine/policy/config/twin.test.ts',
-    'an approval that was taken out of a file by hand does not come back',
-  ),
-  proof(
-    'config-behind-a-link',
-    "changes the user's own config through what it is a link to",
-    'src/engine/preflight',
-    'a folder that holds our own config, by whichever link',
-  ),
-  proof(
-    'config-by-changeset',
-    "changes the user's own config by a changeset",
-    'test/boundary',
-    'paths the user protects, and our own config, need a decision of their own',
   ),
 ]
 
