@@ -120,7 +120,9 @@ test("a project's config is trusted by its text, and a changed one is asked abou
   house,
 }) => {
   const { page, project } = house
-  const config = (host: string) => `{ "sandboxLevels": { "network": { "hosts": ["${host}"] } } }\n`
+  // Far to the right, where somebody would hide what is to be trusted unread.
+  const config = (host: string) =>
+    `{${' '.repeat(300)}"sandboxLevels": { "network": { "hosts": ["${host}"] } } }\n`
   await house.write({ '.orangery.json': config('first.test') })
   const form = page.getByRole('dialog', { name: 'New dispatch' })
   const fillIn = async () => {
@@ -133,6 +135,19 @@ test("a project's config is trusted by its text, and a changed one is asked abou
   await expect(form).toContainText('a config you have not trusted')
   await form.getByRole('button', { name: 'Look at it' }).click()
   await expect(trust).toContainText('first.test')
+  const isInSight = await page.evaluate<boolean>(`(() => {
+    const box = [...document.querySelectorAll('[role=dialog] pre')].find(({ textContent }) => textContent.includes('first.test'))
+    const walker = document.createTreeWalker(box, NodeFilter.SHOW_TEXT)
+    let node = walker.nextNode()
+    while (!node.data.includes('first.test')) node = walker.nextNode()
+    const word = document.createRange()
+    word.setStart(node, node.data.indexOf('first.test'))
+    word.setEnd(node, node.data.indexOf('first.test') + 'first.test'.length)
+    const { left, right } = word.getBoundingClientRect()
+    const edges = box.getBoundingClientRect()
+    return left >= edges.left && right <= edges.right
+  })()`)
+  expect(isInSight).toBe(true)
   await trust.getByRole('button', { name: 'Trust exactly this text' }).click()
   await expect(form.getByText('Until then it can only narrow')).toBeHidden()
   await form.getByRole('button', { name: 'Cancel' }).click()

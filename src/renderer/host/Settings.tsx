@@ -21,7 +21,7 @@ function SettingRow({ setting }: { setting: Setting }) {
   const files = setting.origins.filter((origin) => origin.file !== null)
   const sources = [...new Set(setting.origins.map((origin) => origin.source))]
   return (
-    <li className="grid grid-cols-[minmax(0,15rem)_1fr_auto] gap-x-4 gap-y-0.5 px-4 py-2 tight:grid-cols-[1fr_auto]">
+    <li className="grid grid-cols-[minmax(0,18rem)_1fr_auto] gap-x-4 gap-y-0.5 px-4 py-2 tight:grid-cols-[1fr_auto]">
       <span className="selectable min-w-0 font-mono text-small [overflow-wrap:anywhere] text-ink-soft">
         <Plain>{setting.key}</Plain>
       </span>

@@ -60,7 +60,7 @@ export function WidenDialog({ row, to, hosts: first = '', onClose }: WidenDialog
       open
       onClose={onClose}
       title={`Widen to ${boundaryWords[to].label}`}
-      description={`${boundaryWords[to].detail} It holds at once, while it runs, and until it ends or you narrow it.`}
+      description={`${boundaryWords[to].detail} It holds at once, until the dispatch ends or you narrow it.`}
       footer={
         <DialogActions onCancel={onClose}>
           <Button look="primary" disabled={widen.isPending || wrong !== null} onClick={() => widen.mutate()}>
@@ -71,7 +71,7 @@ export function WidenDialog({ row, to, hosts: first = '', onClose }: WidenDialog
     >
       {boundaryRank(to) >= boundaryRank('network') && (
         <div className="mb-4 space-y-1.5">
-          <span className="font-medium">Hosts it may reach</span>
+          <span className="block font-medium">Hosts it may reach</span>
           <HostsField
             value={text}
             agent={row.agent}
@@ -83,7 +83,7 @@ export function WidenDialog({ row, to, hosts: first = '', onClose }: WidenDialog
         </div>
       )}
       <label className="block space-y-1.5">
-        <span className="font-medium">
+        <span className="block font-medium">
           Why <span className="font-normal text-ink-faint">for the record</span>
         </span>
         <input

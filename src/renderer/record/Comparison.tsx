@@ -135,7 +135,7 @@ export function Comparison({ detail }: { detail: DispatchDetail }) {
           <table className="selectable w-full table-fixed text-left">
             <thead className="bg-sunken text-micro text-ink-faint">
               <tr>
-                <th className="w-34 px-3 py-1.5 font-medium tight:w-24 tight:px-2">Setting</th>
+                <th className="w-34 px-3 py-1.5 font-medium max-[72rem]:w-24 tight:px-2">Setting</th>
                 <th className="px-3 py-1.5 font-medium tight:px-2">Requested</th>
                 <th className="w-6" aria-label="Same or not" />
                 <th className="px-3 py-1.5 font-medium tight:px-2">{heading[stage]}</th>

@@ -106,7 +106,7 @@ export function FileHeader({
         )}
       </span>
       {note !== null && (
-        <span className="max-w-80 min-w-0 shrink-9999 truncate text-small text-ink-faint" title={note}>
+        <span className="max-w-1/2 min-w-0 shrink-9999 truncate text-small text-ink-faint" title={note}>
           <Plain>{note}</Plain>
         </span>
       )}

@@ -164,6 +164,11 @@ export function Sidebar({ rows, requests, onSpawn, className = '' }: SidebarProp
           </button>
         </div>
       )}
+      {rows.length > 0 && entries.length === 0 && (
+        <p className="shrink-0 px-5 py-4 text-center text-small text-ink-faint">
+          Nothing matches your search.
+        </p>
+      )}
       <DispatchList
         entries={entries}
         asking={asking}
@@ -171,9 +176,6 @@ export function Sidebar({ rows, requests, onSpawn, className = '' }: SidebarProp
         selected={selected}
         onSelect={(id) => go({ page: 'dispatch', id, tab: null })}
       />
-      {rows.length > 0 && entries.length === 0 && (
-        <p className="px-5 pb-4 text-center text-small text-ink-faint">Nothing matches your search.</p>
-      )}
       <div className="flex shrink-0 items-center gap-1 px-2 py-2">
         <HostLine />
         <ThemeButton />

@@ -46,7 +46,14 @@ export function TrustNotice({ root }: { root: string }) {
         open={open}
         onClose={() => setOpen(false)}
         title="Trust this project's config"
-        description={<Plain>{asked.file}</Plain>}
+        description={
+          <>
+            From then on it may widen what agents get in this project, up to your own limits.{' '}
+            <span className="block font-mono text-small [overflow-wrap:anywhere]">
+              <Plain>{asked.file}</Plain>
+            </span>
+          </>
+        }
         width="max-w-2xl"
         footer={
           <DialogActions cancel="Not now" onCancel={() => setOpen(false)}>
@@ -60,10 +67,14 @@ export function TrustNotice({ root }: { root: string }) {
           </DialogActions>
         }
       >
-        <pre className="selectable overflow-x-auto rounded-lg bg-sunken py-2 font-mono text-small shadow-[inset_0_0_0_1px_var(--line)]">
+        {/* Wrapped: what lies beyond an edge would be trusted unread. (attack: one long line) */}
+        <pre className="selectable rounded-lg bg-sunken py-2 font-mono text-small shadow-[inset_0_0_0_1px_var(--line)]">
           {lines.map(({ key, kind, text }) => (
-            <div key={key} className={`px-3 ${colours[kind]}`}>
-              {signs[kind]} <Plain>{text}</Plain>
+            <div key={key} className={`flex gap-2 px-3 ${colours[kind]}`}>
+              <span className="shrink-0 select-none">{signs[kind]}</span>
+              <span className="min-w-0 [overflow-wrap:anywhere] whitespace-pre-wrap">
+                <Plain>{text}</Plain>
+              </span>
             </div>
           ))}
         </pre>
