@@ -58,6 +58,10 @@ function Retention({ disk }: { disk: DiskUse }) {
     },
   })
   const current = choiceOf(disk.logs_kept)
+  const removing =
+    asked === 0
+      ? 'Keeping none removes those of every dispatch that has ended'
+      : `Keeping ${bytes(asked ?? 0)} removes the oldest`
   const choose = (name: string) => {
     const kept = keptChoices.find((choice) => choice.name === name)?.bytes ?? null
     if (kept !== null && kept < disk.logs) setAsked(kept)
@@ -86,11 +90,11 @@ function Retention({ disk }: { disk: DiskUse }) {
         open={asked !== null}
         onClose={() => setAsked(null)}
         title="Remove old logs"
-        description={`There are ${bytes(disk.logs)} of logs now. Keeping ${bytes(asked ?? 0)} removes the oldest at once. Records, changesets and your files stay.`}
+        description={`There are ${bytes(disk.logs)} of logs now. ${removing} at once. Records, changesets and your files stay.`}
         footer={
           <DialogActions cancel="Keep them" onCancel={() => setAsked(null)}>
             <Button look="danger" disabled={keep.isPending} onClick={() => keep.mutate({ bytes: asked })}>
-              Remove the oldest
+              {asked === 0 ? 'Remove logs' : 'Remove the oldest'}
             </Button>
           </DialogActions>
         }
