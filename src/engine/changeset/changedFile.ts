@@ -37,8 +37,8 @@ export function changedFile(file: FileView, decisions: Decisions, notes: Notes):
     size_after: sizeOf(entry.result),
     insertions: file.hunks.reduce((total, hunk) => total + hunk.insertions, 0),
     deletions: file.hunks.reduce((total, hunk) => total + hunk.deletions, 0),
-    protected: entry.protected || from?.protected === true,
-    ignored: entry.ignored,
+    protected: file.protected,
+    ignored: file.ignored,
     refused: entry.refused,
     hunks: file.hunks.map((hunk) => ({
       id: hunk.id,

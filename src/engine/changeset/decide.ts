@@ -74,10 +74,10 @@ function filesFor(view: View, input: DecisionInput): readonly FileView[] {
   }
   if (exact.length === 1) return exact
   // Approving a folder is a small "approve all": what needs a decision of its own is not in it.
-  const files =
-    verdict === 'approve'
-      ? inside.filter(({ entry, from }) => !entry.protected && from?.protected !== true)
-      : inside
+  const free = verdict === 'approve' ? inside.filter((file) => !file.protected) : inside
+  // Nor what git ignores, unless the folder holds nothing else: then it is what was meant.
+  const seen = verdict === 'approve' ? free.filter((file) => !file.ignored) : free
+  const files = seen.length > 0 ? seen : free
   if (files.length > 0) return files
   if (inside.length > 0) {
     throw new OrangeryError('changeset.protected', `${path}: everything in it is protected`, {

@@ -137,3 +137,23 @@ test('who escalated a changeset and who took it back is on record, and is no tur
   ])
   expect([turn, escalated]).toEqual([1, null])
 })
+
+test('a file that git ignores is not taken away by "approve all" or by approving its folder when the agent renames it', async () => {
+  await using bench = await Bench.make()
+  await bench.user('git init -q .; echo .env > .gitignore; seq 20 > .env; echo a > a')
+  const { id } = await bench.dispatch('mv .env settings; echo b > a')
+  const { files } = await bench.changesets.get(id)
+  expect(files).toMatchObject([
+    { path: 'a', ignored: false },
+    { path: 'settings', from_path: '.env', ignored: true },
+  ])
+  expect((await bench.changesets.diff(id, {})).text).not.toContain('.env')
+  await bench.changesets.decide(id, { path: '.', verdict: 'approve' }, 'me')
+  const { applied, skipped } = await bench.changesets.apply(id, { ...approved, all: true }, 'me')
+  expect(applied.map(({ path }) => path)).toEqual(['a'])
+  expect(skipped).toMatchObject([{ path: 'settings', why: expect.stringContaining('ignored by git') }])
+  const read = (path: string) => readFile(join(bench.root, path), 'utf8').catch(() => null)
+  expect([await read('settings'), await read('.env')]).toEqual([null, expect.stringContaining('20\n')])
+  await bench.changesets.apply(id, { all: true, include_ignored: true }, 'me')
+  expect([await read('.env'), await read('settings')]).toEqual([null, expect.stringContaining('20\n')])
+})

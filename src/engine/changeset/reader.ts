@@ -130,8 +130,8 @@ export class ChangesetReader {
     const chosen = isGiven(options)
       ? chooseFiles(current, options)
       : current.files.filter(
-          ({ entry }) =>
-            (include_ignored || !entry.ignored) && (options.landable !== true || entry.refused === null),
+          ({ entry, ignored }) =>
+            (include_ignored || !ignored) && (options.landable !== true || entry.refused === null),
         )
     const entries = chosen.flatMap(({ entry, from }) => (from === null ? [entry] : [from, entry]))
     const earlier = scope === 'all' ? null : this.#earlier(record, scope, by)
@@ -225,8 +225,8 @@ export class ChangesetReader {
   async *#tar(record: ChangesetRecord, includeIgnored: boolean): AsyncGenerator<Buffer> {
     const { manifest, files } = await this.#shown(record)
     const chosen = files
+      .filter(({ entry, ignored }) => entry.refused === null && (includeIgnored || !ignored))
       .map(({ entry }) => entry)
-      .filter(({ refused, ignored }) => refused === null && (includeIgnored || !ignored))
     // A folder comes with what is in it, and one that holds only what is left out stays away.
     const keys = new Set(
       chosen.flatMap(({ root, path }) =>

@@ -51,8 +51,7 @@ export function selectTargets(
       skipped.push({ ...path, why: file.entry.refused })
       continue
     }
-    const isProtected = file.entry.protected || file.from?.protected === true
-    const mayApproveAll = options.all && !isProtected && (!file.entry.ignored || options.includeIgnored)
+    const mayApproveAll = options.all && !file.protected && (!file.ignored || options.includeIgnored)
     const verdictOf = (decision: Decision): Decision => decision ?? (mayApproveAll ? 'approve' : null)
     const whole = verdictOf(file.hunks.length === 0 ? decisions.ofWhole(file) : decisions.ofFile(file))
     const hunks = file.hunks.filter((hunk) => verdictOf(decisions.ofHunk(file, hunk)) === 'approve')
@@ -62,7 +61,7 @@ export function selectTargets(
       file.hunks.length === 0 ? whole === 'approve' : hunks.length === file.hunks.length && isShapeApproved
     const part = isWhole ? null : partial(file, hunks)
     if (!isWhole && hunks.length === 0) {
-      skipped.push({ ...path, why: reason(whole, isProtected, file.entry.ignored) })
+      skipped.push({ ...path, why: reason(whole, file) })
       continue
     }
     if (!isWhole) skipped.push({ ...path, why: partialReason(file, hunks) })
@@ -119,10 +118,10 @@ function impliedTargets(view: View, chosen: ReadonlySet<string>): Target[] {
     .map((entry): Target => ({ entry, file: null, wanted: { kind: 'side', side: entry.result } }))
 }
 
-function reason(decision: Decision, isProtected: boolean, isIgnored: boolean): string {
+function reason(decision: Decision, file: FileView): string {
   if (decision === 'reject') return 'rejected'
   if (decision === 'rework') return 'sent back for rework'
-  if (isProtected) return 'protected: it needs a decision of its own'
-  if (isIgnored) return 'ignored by git: it lands only when asked for'
+  if (file.protected) return 'protected: it needs a decision of its own'
+  if (file.ignored) return 'ignored by git: it lands only when asked for'
   return 'not approved'
 }

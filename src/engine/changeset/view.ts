@@ -13,6 +13,9 @@ export type FileView = {
   /** Another changed file that had exactly this content before. Told, and no more: nothing comes of it. */
   readonly copyOf: BytePath | null
   readonly change: ChangeKind
+  /** Of the file under its old name too: what is renamed is taken away from there. */
+  readonly protected: boolean
+  readonly ignored: boolean
   readonly binary: boolean
   readonly hunks: readonly PatchHunk[]
   /** Names everything this change would do to the file. */
@@ -83,6 +86,8 @@ function fileView(
     from,
     copyOf: from === null && entry.base === null ? (originals.get(contentKey(entry.result)) ?? null) : null,
     change: changeOf(entry, from),
+    protected: entry.protected || from?.protected === true,
+    ignored: entry.ignored || from?.ignored === true,
     binary: patch?.binary ?? false,
     hunks: patch?.hunks ?? [],
     anchor: anchorOf(entry, from),
