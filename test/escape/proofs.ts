@@ -157,6 +157,12 @@ const changesets = [
     'of objects that a repository borrows, a sandbox gets what its own refs reach',
   ),
   proof(
+    'linked-repository',
+    'comes as a checkout that has links to another repository of the user in its .git',
+    'src/engine/workspace',
+    'gets no worktree of what its objects and branches lead to',
+  ),
+  proof(
     'layer-link',
     'puts a link in the place of a folder of its layer that we go into',
     'test/workspace',

@@ -1,4 +1,4 @@
-import { readFile, realpath, stat } from 'node:fs/promises'
+import { lstat, readFile, realpath, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { readSmallFile } from './files.ts'
 
@@ -10,7 +10,7 @@ export type GitPlace = {
   readonly gitDir: string
   /** Real path of the repository that all its worktrees share. */
   readonly commonDir: string
-  /** `.git` is a file that names a folder elsewhere (a linked worktree or a submodule). */
+  /** `.git` is a file or link that names a folder elsewhere (a linked worktree or a submodule). */
   readonly linked: boolean
   /** A linked checkout whose git folder points back at it: nobody can claim a repository that is not theirs. */
   readonly confirmed: boolean
@@ -31,7 +31,10 @@ async function readDotGit(top: string): Promise<GitPlace | null> {
   if (info.isDirectory()) {
     if (!(await looksLikeGit(path))) return null
     const real = await realpath(path)
-    return { top, gitDir: real, commonDir: await commonDirOf(real), linked: false, confirmed: true }
+    const commonDir = await commonDirOf(real)
+    // A link, or a `commondir`, names a repository as a `.git` file does, and nothing there says that it may.
+    const linked = commonDir !== real || (await lstat(path)).isSymbolicLink()
+    return { top, gitDir: real, commonDir, linked, confirmed: !linked }
   }
   if (!info.isFile() || info.size > 4096) return null
   const named = /^gitdir: (.+?)\n*$/s.exec(await readFile(path, 'utf8'))?.[1]

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { git, tryGit } from '../base/git.ts'
+import { assertOwnGit } from '../base/ownGit.ts'
 import { unlessMissing, type Disk } from './disk.ts'
 import { fromBytes, fromText, joinPath, type BytePath } from './bytePath.ts'
 import { contentOf } from './content.ts'
@@ -53,6 +54,7 @@ export async function changedTips(
   const theirs = new Map([...(await refsOf(tree)), ...detached(heads)])
   const passed = await passedCommits(tree, real, heads)
   if (theirs.size === 0 && passed.length === 0) return nothing
+  await assertOwnGit(realGit)
   const ours = await userRefs(realGit)
   const checkedOut = heads.find(({ name }) => name === 'HEAD')?.value ?? ''
   const tips: Commit[] = []

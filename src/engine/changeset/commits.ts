@@ -5,6 +5,7 @@ import { inflate } from 'node:zlib'
 import { git, tryGit } from '../base/git.ts'
 import { movedSubmodules, submoduleStays } from '../base/gitlinks.ts'
 import { withoutMarkers } from '../base/markers.ts'
+import { assertOwnGit } from '../base/ownGit.ts'
 import type { Workspace } from '../base/workspace.ts'
 import {
   changedTips,
@@ -266,6 +267,7 @@ export async function importCommits(
     try {
       if (folder !== undefined && !(await isFolderIn(root, join(folder, '.git'))))
         throw new Error(`${folder} is no repository any more`)
+      await assertOwnGit(realGit)
       const env = { GIT_ALTERNATE_OBJECT_DIRECTORIES: join(realGit, 'objects') }
       const input = `${oid}\n${base === null ? '' : `^${base}\n`}`
       const pack = await git(['pack-objects', '--revs', '--thin', '--stdout', '-q'], { gitDir, env, input })

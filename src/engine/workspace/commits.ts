@@ -6,6 +6,7 @@ import { git, tryGit } from '../base/git.ts'
 import { createRepoLock } from '../base/lock.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import { withoutMarkers } from '../base/markers.ts'
+import { assertOwnGit } from '../base/ownGit.ts'
 import type { Layout } from '../base/paths.ts'
 import type { RunResult } from '../base/process.ts'
 import type { Workspace } from '../base/workspace.ts'
@@ -194,6 +195,7 @@ export function isPlainRef(ref: string): boolean {
 }
 
 async function openCommits(layout: Layout, repoId: RepoId, commonDir: string): Promise<string> {
+  await assertOwnGit(commonDir)
   const path = commitsDir(layout, repoId)
   await initBare(path, commonDir)
   await mkdir(join(path, 'objects', 'info'), { recursive: true })

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { git } from '../base/git.ts'
 import { createRepoLock } from '../base/lock.ts'
+import { assertOwnGit } from '../base/ownGit.ts'
 import { repoIdOf, type Layout } from '../base/paths.ts'
 import { borrowersOf, faultOf } from './borrowed.ts'
 import { initBare } from './commits.ts'
@@ -35,6 +36,7 @@ export async function lendObjects(
 }
 
 async function copyReachable(layout: Layout, commonDir: string): Promise<string> {
+  await assertOwnGit(commonDir)
   const repoId = repoIdOf(commonDir)
   const copy = join(layout.repo(repoId), 'lent.git')
   const objects = join(copy, 'objects')

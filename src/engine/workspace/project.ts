@@ -2,6 +2,7 @@ import { access, constants, realpath, stat } from 'node:fs/promises'
 import { basename, resolve } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { RepoId } from '../../shared/ids.ts'
+import { tryGit } from '../base/git.ts'
 import { repoIdOf } from '../base/paths.ts'
 import { findGit, type GitPlace } from '../base/findGit.ts'
 import { isInside } from './pathSafety.ts'
@@ -48,6 +49,31 @@ export async function identifyProject(paths: readonly string[]): Promise<Project
   }
   const commonDir = first.git?.commonDir ?? null
   return { repoId: repoIdOf(commonDir ?? first.path), commonDir, roots: [first, ...rest] }
+}
+
+/** The repository of a project, where it is its own. */
+export async function requireGit({ roots: [{ target, git }], commonDir }: Project): Promise<string> {
+  if (commonDir === null || git === null) {
+    throw new OrangeryError('workspace.not_git', `${target}: not in a git repository`, {
+      kind: 'input',
+      hint: 'Worktrees need git; `orangery run` works without.',
+    })
+  }
+  // Who made a checkout can name any of the user's repositories in it. (escape: worktree-gitdir)
+  if (git.confirmed || (await isSubmodule(git))) return commonDir
+  throw new OrangeryError(
+    'workspace.foreign_repository',
+    `${target}: its .git names ${commonDir}, and that repository knows nothing of this checkout`,
+    { kind: 'refused', hint: `If they belong together, name the repository itself: --repo ${commonDir}` },
+  )
+}
+
+/** Git says in a submodule's repository where its checkout is. */
+async function isSubmodule({ top, gitDir, commonDir }: GitPlace): Promise<boolean> {
+  if (gitDir !== commonDir) return false
+  const said = await tryGit(['config', '--no-includes', `--file=${gitDir}/config`, 'core.worktree'])
+  const named = said.stdout.toString().trim()
+  return said.code === 0 && (await realpath(resolve(gitDir, named)).catch(() => null)) === top
 }
 
 async function findRoot(named: string): Promise<{ path: string; target: string; key: string }> {

@@ -1,5 +1,6 @@
 import { OrangeryError } from '../../shared/errors.ts'
 import { git, tryGit, type GitOptions } from '../base/git.ts'
+import { assertOwnGit } from '../base/ownGit.ts'
 import type { RunResult } from '../base/process.ts'
 import { isFolder } from './scan.ts'
 
@@ -26,6 +27,7 @@ export async function openRepository(commonDir: string, checkout?: string): Prom
       },
     )
   }
+  await assertOwnGit(commonDir)
   const settings = await tamedSettings([
     { gitDir: commonDir },
     ...(checkout === undefined ? [] : [{ cwd: checkout }]),

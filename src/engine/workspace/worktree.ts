@@ -25,7 +25,7 @@ import { ownRefCommits, unfinishedIn } from './gitSide.ts'
 import { includeFiles } from './includeFiles.ts'
 import { assertHidden, hideMarkers, writeMarker } from './marker.ts'
 import { changedPaths, submoduleNotes, uncommittedNotes } from './notes.ts'
-import { identifyProject, type Project } from './project.ts'
+import { identifyProject, requireGit, type Project } from './project.ts'
 import { reattachWorktree, type AfterRestoreStep } from './reattach.ts'
 import { removeTree } from './removeTree.ts'
 import { openRepository, type Repository } from './repository.ts'
@@ -57,7 +57,7 @@ export async function createWorktree(options: CreateWorktreeOptions): Promise<Wo
   const { layout, name } = options
   refuseName(name)
   const project = await identifyProject([options.repo])
-  const repository = await openRepository(requireGit(project))
+  const repository = await openRepository(await requireGit(project))
   const { repoId } = project
   const baseCommit = await requireCommit(repository, project, options.base)
   await refuseTrackedMarkers(repository, baseCommit)
@@ -119,14 +119,6 @@ export async function listWorktrees(
 export async function writeWorktreeMeta(layout: Layout, meta: WorktreeMeta): Promise<void> {
   const path = layout.worktreeMeta(meta.repo_id as RepoId, meta.worktree_id)
   await writeFileAtomically(path, `${JSON.stringify(meta, null, 2)}\n`)
-}
-
-function requireGit(project: Project): string {
-  if (project.commonDir !== null) return project.commonDir
-  throw new OrangeryError('workspace.not_git', `${project.roots[0].target}: not in a git repository`, {
-    kind: 'input',
-    hint: 'Worktrees need git; `orangery run` works without.',
-  })
 }
 
 async function requireCommit(
