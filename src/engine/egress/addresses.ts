@@ -7,8 +7,8 @@ type Named = readonly [name: string, subnets: readonly string[]]
 /** What a public name must never lead to. Everything here is reachable only through a pin. */
 const refusedIpv4: readonly Named[] = [
   ['loopback', ['127.0.0.0/8']],
-  // The second looks public, and is a cloud's own service at every machine in it.
-  ['link-local or metadata', ['169.254.0.0/16', '168.63.129.16/32']],
+  // Those outside 169.254 look like others, and are a cloud's own service at every machine in it.
+  ['link-local or metadata', ['169.254.0.0/16', '168.63.129.16/32', '100.100.100.200/32', '192.0.0.192/32']],
   ['private', ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10']],
   ['unspecified', ['0.0.0.0/8']],
   ['multicast or broadcast', ['224.0.0.0/4', '255.255.255.255/32']],
@@ -32,6 +32,7 @@ const refusedIpv6: readonly Named[] = [
   ['loopback', ['::1/128']],
   ['unspecified', ['::/128']],
   ['link-local', ['fe80::/10']],
+  ['metadata', ['fd00:ec2::254/128', 'fd20:ce::254/128', 'fd00:42::42/128']],
   ['private', ['fc00::/7', 'fec0::/10']],
   ['multicast', ['ff00::/8']],
   // Teredo and 6to4 carry an IPv4 address that a gateway of the LAN would dial.
@@ -104,6 +105,16 @@ export function refusedAddress(address: string, own: readonly Interface[] = ownI
   if (why !== null) return why
   if (!globalUnicast.check(address, 'ipv6')) return 'not a public address'
   return ownAddress(address, own)
+}
+
+/**
+ * This machine itself, or what every machine of a cloud or a cable has at the same place: no preset opens that, whoever
+ * names it. (escape: preset-metadata)
+ */
+export function isOnlyForPins(address: string, own: readonly Interface[] = ownInterfaces()): boolean {
+  const plain = mappedIpv4(address) ?? nat64Ipv4(address) ?? address
+  if (own.some(({ address: mine }) => mine === plain)) return true
+  return /^(loopback|link-local|metadata|unspecified|multicast)/.test(refusedAddress(plain, []) ?? '')
 }
 
 function refusedAmong(

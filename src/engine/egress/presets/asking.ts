@@ -16,11 +16,19 @@ export type PresetContext = {
 
 const ports: Readonly<Record<string, number>> = { http: 80, https: 443, ssh: 22, 'git+ssh': 22, git: 9418 }
 
+/**
+ * A name and password in a url are the broker's to put in, if anybody's: the agent must not see them. A password may
+ * have an `@` of its own: the host follows the last one.
+ */
+export const withoutUser = (url: string): string => url.replace(/^(\s*[a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, '$1')
+/** The same of every url in a text. */
+export const withoutUsers = (text: string): string => text.replaceAll(/(:\/\/)[^/\s<>"']*@/g, '$1')
+
 /** `host:port` of every url that leads over a network. */
 export function hostsOf(urls: readonly string[]): string[] {
   return urls.flatMap((text) => {
-    const url = text.trim().replace(/^(sparse|registry)\+/, '')
-    const full = /^([a-z+]+):\/\/(?:[^/@]*@)?(\[[^\]]*\](?::\d+)?|[^/?#]+)/i.exec(url)
+    const url = withoutUser(text.trim().replace(/^(sparse|registry)\+/, ''))
+    const full = /^([a-z+]+):\/\/(\[[^\]]*\](?::\d+)?|[^/?#]+)/i.exec(url)
     const target =
       full === null ? null : parseAuthority(full[2] ?? '', ports[(full[1] ?? '').toLowerCase()] ?? null)
     return target === null ? [] : [showTarget(target)]
@@ -69,8 +77,16 @@ export function parseJson(text: string): Record<string, unknown> {
 export async function read(context: PresetContext, url: string): Promise<string | null> {
   if (context.fetchText !== undefined) return context.fetchText(url)
   try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(5000) })
-    return response.ok ? (await response.text()).slice(0, 2_000_000) : null
+    const deadline = AbortSignal.timeout(5000)
+    // Where an answer sends us is not what the user's tools are configured for: only the same server is asked again.
+    for (let at = url, hops = 0; hops < 4; hops++) {
+      const response = await fetch(at, { signal: deadline, redirect: 'manual' })
+      if (response.ok) return (await response.text()).slice(0, 2_000_000)
+      const next = new URL(response.headers.get('location') ?? '', at)
+      if (response.status < 300 || response.status > 399 || next.origin !== new URL(at).origin) return null
+      at = next.href
+    }
+    return null
   } catch {
     return null
   }

@@ -2,7 +2,7 @@ import { lookup } from 'node:dns/promises'
 import { OrangeryError } from '../../../shared/errors.ts'
 import { presetOf, type PresetName } from '../../../shared/hosts.ts'
 import type { Outputs } from '../../../shared/spec.ts'
-import { refusedAddress } from '../addresses.ts'
+import { isOnlyForPins, refusedAddress } from '../addresses.ts'
 import { parseAuthority, showTarget } from '../names.ts'
 import { parseAllowHost } from '../policy.ts'
 import { checkApart } from './apart.ts'
@@ -18,13 +18,15 @@ import { cargo, go, npm, pip } from './tools.ts'
  */
 export async function expandPreset(name: PresetName, context: PresetContext): Promise<Expansion> {
   const found = await presets[name](context)
+  const configured = new Set(name === 'git' ? [] : found.hosts)
   if (found.hosts.length === 0 && name !== 'git' && name !== 'model') await checkApart(toolEnv(context))
-  const unique = [...new Set(found.hosts)].sort()
+  const unique = [...new Set([...found.hosts, ...(found.learnt ?? [])])].sort()
   const placed = await Promise.all(unique.map(async (host) => ({ host, pin: await pinOf(host, context) })))
-  // Whoever wrote the repository wrote its remotes: they do not open the user's own machine and network. And what is on
-  // this machine nothing opens but a pin the user writes; by the name localhost no program would use it anyway.
+  // Whoever wrote the repository wrote its remotes, and whoever answers for a registry says where its files lie: they do
+  // not open the user's own machine and network. (escape: preset-answer) And what is on this machine nothing opens but a
+  // pin the user writes; by the name localhost no program would use it anyway.
   const leftOut = placed
-    .filter(({ host, pin }) => pin !== null && (name === 'git' || leadsHome(host, pin)))
+    .filter(({ host, pin }) => pin !== null && (!configured.has(host) || leadsHome(host, pin)))
     .map(({ host }) => host)
   const hosts = placed
     .filter(({ host }) => !leftOut.includes(host))
@@ -114,6 +116,6 @@ async function pinOf(host: string, context: PresetContext): Promise<string | nul
   return showTarget({ host: first, port: target.port })
 }
 
-/** Whether a host is this machine itself. */
+/** Whether a host is this machine itself, or beside every machine. */
 const leadsHome = (host: string, pin: string): boolean =>
-  /(^|\.)localhost(:|$)/.test(host) || /^(127\.|\[::1\]|\[::\]|0\.)/.test(pin)
+  /(^|\.)localhost(:|$)/.test(host) || isOnlyForPins(parseAuthority(pin, null)?.host ?? '')

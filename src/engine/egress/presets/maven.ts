@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { hostsOf, toolEnv, urlsIn, type PresetContext } from './asking.ts'
-import { insideFolder, withoutUser, type Found } from './told.ts'
+import { hostsOf, toolEnv, urlsIn, withoutUser, withoutUsers, type PresetContext } from './asking.ts'
+import { insideFolder, type Found } from './told.ts'
 import { overheard } from './tools.ts'
 
 const blocks = (text: string, name: string): string[] =>
@@ -16,7 +16,15 @@ const without = (text: string, ...names: readonly string[]): string =>
   )
 
 /** Settings as they are, but for what they say about comments and proxies. */
-const plain = (text: string): string => without(text.replaceAll(/<!--[\s\S]*?-->/g, ''), 'proxies')
+const plain = (text: string): string =>
+  without(
+    text
+      .replaceAll(/<!--[\s\S]*?-->/g, '')
+      .replaceAll(/<!\[CDATA\[([\s\S]*?)\]\]>/g, (_, inner: string) =>
+        inner.replaceAll('&', '&amp;').replaceAll('<', '&lt;'),
+      ),
+    'proxies',
+  )
 
 /** Properties may be passwords: only those that a url is made of are put in, and none is left. */
 function spelledOut(settings: string): string {
@@ -31,7 +39,7 @@ function spelledOut(settings: string): string {
   const fill = (url: string) =>
     url.replaceAll(/\$\{([\w.-]+)\}/g, (whole, name: string) => known.get(name) ?? whole)
   return settings.replaceAll(
-    /<url>\s*([^<]*?)\s*<\/url>/g,
+    /<url(?:\s[^>]*)?>\s*([^<]*?)\s*<\/url>/g,
     (_, url: string) => `<url>${withoutUser(fill(url))}</url>`,
   )
 }
@@ -52,7 +60,7 @@ export function mavenTold(text: string): string {
   const parts = ['mirrors', 'profiles', 'activeProfiles'].flatMap((name) =>
     blocks(settings, name).map((inner) => `<${name}>${inner}</${name}>`),
   )
-  return parts.length === 0 ? '' : `<settings>\n${parts.join('\n')}\n</settings>\n`
+  return parts.length === 0 ? '' : withoutUsers(`<settings>\n${parts.join('\n')}\n</settings>\n`)
 }
 
 export async function maven(context: PresetContext): Promise<Found> {

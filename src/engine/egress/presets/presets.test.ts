@@ -1,10 +1,14 @@
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { chmod, mkdir, mkdtemp, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { homedir, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { hostsOf, type PresetContext } from './asking.ts'
+import { ownInterfaces } from '../addresses.ts'
+import { hostsOf, read, type PresetContext } from './asking.ts'
 import { expandOutputs, expandPreset as expand } from './index.ts'
 import { sshHostOf } from './remotes.ts'
 
@@ -204,6 +208,53 @@ test("a registry on the user's own machine is not opened by a preset: that takes
   })
 })
 
+test('what a registry answers opens nothing of the own network, and what is beside every machine nobody opens', async () => {
+  const own = ownInterfaces().find(({ address }) => !/^(127\.|::1$|fe80:)/.test(address))?.address
+  const resolve = async (host: string) => [
+    host === 'index.test' ? '10.0.0.7' : host === 'files.test' ? '1.1.1.1' : host,
+  ]
+  const page = ['169.254.169.254/x', '192.168.77.7:8000/p', 'files.test/p', 'index.test/y'].map(
+    (at) => `http://${at}`,
+  )
+  await fakeTool('pip', `case $1 in config) echo "global.index-url='http://index.test/simple'" ;; esac`)
+  const asked = context({ resolve, fetchText: async () => page.join('\n') })
+  expect(await expand('pip', asked)).toMatchObject({
+    // Control: what the user's own configuration names in the own network.
+    hosts: ['files.test:80', 'index.test:80=10.0.0.7:80'],
+    leftOut: ['169.254.169.254:80', '192.168.77.7:8000'],
+  })
+  const config = { registries: { company: { index: 'sparse+http://index.test/' } } }
+  await fakeTool('cargo', `case "$*" in *config*) echo '${JSON.stringify(config)}' ;; esac`)
+  const fetchText = async () => '{"dl":"http://192.168.77.7:8000/dl"}'
+  expect(await expand('cargo', context({ resolve, fetchText }))).toMatchObject({
+    hosts: ['index.test:80=10.0.0.7:80'],
+    leftOut: ['192.168.77.7:8000'],
+  })
+  const nowhere = ['169.254.169.254', '100.100.100.200', 'fd00:ec2::254', 'fe80::1', '64:ff9b::a9fe:a9fe']
+  for (const address of [...nowhere, ...(own === undefined ? [] : [own])]) {
+    const card = context({ cardHosts: ['mirror.test:443'], resolve: async () => [address] })
+    await expect(expand('model', card), address).rejects.toMatchObject({ code: 'egress.own_network' })
+  }
+})
+
+test('a page is followed only to the same server', async () => {
+  const asked: string[] = []
+  const server = createServer((request, response) => {
+    asked.push(request.url ?? '')
+    const { port } = server.address() as AddressInfo
+    const to = { '/near': '/page', '/far': `http://localhost:${port}/page` }[request.url ?? '']
+    if (to === undefined) return void response.end('found')
+    response.writeHead(302, { Location: to }).end()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { fetchText: _, ...plain } = context()
+  const at = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  expect(await read(plain, `${at}/far`)).toBeNull()
+  expect(await read(plain, `${at}/near`)).toBe('found')
+  expect(asked).toEqual(['/far', '/near', '/page'])
+  server.close()
+})
+
 test("a mirror in the user's own network is pinned to the address it has", async () => {
   const private_ = context({ cardHosts: ['mirror.test:443'], resolve: async () => ['10.1.2.3'] })
   expect(await expandPreset('model', private_)).toEqual(['mirror.test:443=10.1.2.3:443'])
@@ -212,7 +263,7 @@ test("a mirror in the user's own network is pinned to the address it has", async
 test('urls of every kind give their host and port', () => {
   expect(
     hostsOf([
-      'https://user:pass@a.test/x',
+      'https://user:p@ss@a.test/x',
       'ssh://git@b.test:2222/x',
       'sparse+https://d.test/i/',
       'file:///x',

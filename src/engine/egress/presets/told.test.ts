@@ -31,7 +31,7 @@ const context = (): PresetContext => ({
 
 test('npm inside is told the registries that are open, without a password; one that npm does not print is read from its file', async () => {
   const own = join(home, '.npmrc')
-  await writeFile(own, 'registry = https://ada:pw@mirror.test/npm/\n//mirror.test/npm/:_authToken=s3cret\n')
+  await writeFile(own, 'registry = https://ada:pw@x@mirror.test/npm/\n//mirror.test/npm/:_authToken=s3cret\n')
   const printed = { '@corp:registry': 'http://corp.test:4873/', '@own:registry': 'http://localhost:1/' }
   await fakeTool('npm', `echo '${JSON.stringify({ ...printed, userconfig: own })}'`)
   const { hosts, told } = await expandPreset('npm', context())
@@ -51,7 +51,7 @@ test('npm inside is told the registries that are open, without a password; one t
 
 test('pip inside is told every index of the configuration, though a proxy of its own is named there, and all are open', async () => {
   const listed = [
-    "global.index-url='https://u:pw@index.test/simple'",
+    "global.index-url='https://u:pw@x@index.test/simple'",
     String.raw`global.extra-index-url='https://a.test/simple\nhttps://b.test/simple'`,
     "global.find-links='https://links.test/l /srv/wheels'",
     "global.proxy='http://127.0.0.1:9'",
@@ -69,17 +69,38 @@ test('pip inside is told every index of the configuration, though a proxy of its
 test("cargo's own registries and replaced sources are open and told, tokens are not", async () => {
   const config = {
     registries: { company: { index: 'sparse+https://crates.test/i/', token: 's3cret' } },
-    source: { 'crates-io': { 'replace-with': 'mirror' }, mirror: { registry: 'https://mirror.test/x' } },
+    source: {
+      'crates-io': { 'replace-with': 'mirror' },
+      mirror: { registry: 'https://u:pw@x@mirror.test/x' },
+      // Not in the sandbox: to be sent there would leave cargo with nothing.
+      other: { registry: 'https://other.test/x', 'replace-with': 'folder' },
+      folder: { directory: '/srv/vendor' },
+    },
   }
   await fakeTool('cargo', `case "$*" in *config*) echo '${JSON.stringify(config)}' ;; esac`)
   const { hosts, told } = await expandPreset('cargo', context())
-  expect(hosts).toEqual(['crates.test:443', 'mirror.test:443'])
+  expect(hosts).toEqual(['crates.test:443', 'mirror.test:443', 'other.test:443'])
   const lines = [
     '[source."crates-io"]\nreplace-with = "mirror"',
     '[source."mirror"]\nregistry = "https://mirror.test/x"',
+    '[source."other"]\nregistry = "https://other.test/x"',
     '[registries."company"]\nindex = "sparse+https://crates.test/i/"\n',
   ]
   expect(told?.files).toMatchObject([{ target: '/.cargo/config.toml', text: lines.join('\n') }])
+})
+
+test('go inside is told its proxies and checksum database without the passwords in them', async () => {
+  const values = {
+    GOPROXY: 'https://u:pw@x@go.test/p|direct',
+    GOSUMDB: 'sum.test+033de0ae+Ac4 https://u:pw@x@sums.test/s',
+  }
+  await fakeTool('go', `echo '${JSON.stringify(values)}'`)
+  const { hosts, told } = await expandPreset('go', context())
+  expect(hosts).toEqual(['go.test:443', 'sums.test:443'])
+  expect(told?.env).toEqual({
+    GOPROXY: 'https://go.test/p|direct',
+    GOSUMDB: 'sum.test+033de0ae+Ac4 https://sums.test/s',
+  })
 })
 
 test('of Maven settings mirrors and active profiles are told, and no server, proxy, property or comment', () => {
@@ -88,11 +109,15 @@ test('of Maven settings mirrors and active profiles are told, and no server, pro
   const told = mavenTold(`<settings><!-- <mirrors><mirror><url>http://old.test/</url></mirror></mirrors> -->
     <servers><server><password>s3cret</password></server></servers>
     <proxies><proxy><host>proxy.test</host></proxy></proxies>
-    <mirrors><mirror><url>https://u:pw@mirror.test/m</url></mirror></mirrors>
+    <mirrors><mirror><url>https://u:pw@x&#64;y@mirror.test/m</url></mirror><mirror><url ><![CDATA[http://u:pw@x@data.test/]]></url></mirror></mirrors>
     <profiles>${profile('on', 'https://${host}/r', '<properties><host>repo.test</host></properties>')}
     ${profile('off', 'https://off.test/')}</profiles>
     <activeProfiles><activeProfile>on</activeProfile></activeProfiles></settings>`)
-  expect(told.match(/https?:[^<]*/g)).toEqual(['https://mirror.test/m', 'https://repo.test/r'])
+  expect(told.match(/https?:[^<]*/g)).toEqual([
+    'https://mirror.test/m',
+    'http://data.test/',
+    'https://repo.test/r',
+  ])
   expect(told).not.toMatch(/s3cret|pw|proxy|properties/)
 })
 

@@ -1,4 +1,4 @@
-import { hostsOf } from './asking.ts'
+import { hostsOf, withoutUser } from './asking.ts'
 
 /** A file of ours that tools inside read. */
 export type ToldFile = { readonly name: string; readonly target: string; readonly text: string }
@@ -9,13 +9,12 @@ export type Told = { readonly env: Readonly<Record<string, string>>; readonly fi
 /** What a preset means; `tell` is asked which of the urls are open. */
 export type Found = {
   readonly hosts: readonly string[]
+  /** What a server answered, over the network, when it was asked where its files lie. */
+  readonly learnt?: readonly string[]
   readonly tell?: (open: (urls: readonly string[]) => string[]) => Told
 }
 
 export const insideFolder = '/run/orangery'
-
-/** A name and password in a url are the broker's to put in, if anybody's: the agent must not see them. */
-export const withoutUser = (url: string): string => url.replace(/^([a-z+]+:\/\/)[^/@]*@/i, '$1')
 
 /** What is told of the hosts that are granted, and of no other; null where that is nothing. */
 export function toldOpen({ tell }: Found, granted: ReadonlySet<string>): Told | null {

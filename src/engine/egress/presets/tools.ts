@@ -8,16 +8,18 @@ import {
   toolEnv,
   urlOf,
   urlsIn,
+  withoutUser,
+  withoutUsers,
   type PresetContext,
 } from './asking.ts'
 import { overhear, type Question } from './overhear.ts'
-import { insideFolder, withoutUser, type Found } from './told.ts'
+import { insideFolder, type Found } from './told.ts'
 
 export const overheard = ({ env, home }: PresetContext, question: Question): Promise<string[]> =>
   overhear(question, [env['XDG_RUNTIME_DIR'], home])
 
 /** Lines that are told of otherwise, or that nobody is told of. */
-const unsaidOfNpm = /registry|auth|password|token|username|email|cert|key|proxy/i
+const unsaidOfNpm = /registry|auth|password|token|username|email|cert|key|proxy|otp/i
 
 const registryLine = /^[ \t]*((?:@[^:\s]+:)?registry)[ \t]*=[ \t]*"?([^\s"]+)/gm
 
@@ -38,7 +40,7 @@ export async function npm(context: PresetContext): Promise<Found> {
       if (lines.length === 0) return { env: {}, files: [] }
       // The weakest of npm's files: what the project or the agent says goes before it, as before the user's own.
       const target = `${insideFolder}/npmrc`
-      const text = [...kept, ...lines, ''].join('\n')
+      const text = [...kept.map(withoutUsers), ...lines, ''].join('\n')
       return { env: { npm_config_globalconfig: target }, files: [{ name: 'npmrc', target, text }] }
     },
   }
@@ -83,7 +85,8 @@ export async function pip(context: PresetContext): Promise<Found> {
     listed.map(async (url) => hostsOf(urlsIn((await read(context, url)) ?? ''))),
   )
   return {
-    hosts: [...heard, ...hostsOf([...indexes, ...links]), ...files.flat()],
+    hosts: [...heard, ...hostsOf([...indexes, ...links])],
+    learnt: files.flat(),
     tell: (open) => ({
       env: {
         PIP_INDEX_URL: open(said('index-url'))[0] ?? '',
@@ -104,10 +107,16 @@ export async function go(context: PresetContext): Promise<Found> {
   const [name = '', url] = value('GOSUMDB').split(' ')
   const checksums = url ?? (name === '' || name === 'off' ? '' : `https://${name.split('+')[0] ?? ''}`)
   const proxies = value('GOPROXY').split(/([,|])/)
-  const env = Object.fromEntries(names.map((each) => [each, value(each)]))
+  // What is no url, and none of go's own words, could be a piece of a password.
+  const isSaid = (part: string) => /^(direct|off|[,|])$/.test(part) || hostsOf([part]).length > 0
+  const env = {
+    ...Object.fromEntries(names.map((each) => [each, value(each)])),
+    GOSUMDB: value('GOSUMDB').split(' ').map(withoutUser).join(' '),
+    GOPROXY: proxies.every(isSaid) ? proxies.map(withoutUser).join('') : '',
+  }
   return {
     hosts: hostsOf([...proxies, checksums]),
-    tell: () => ({ env: { ...env, GOPROXY: proxies.map(withoutUser).join('') }, files: [] }),
+    tell: () => ({ env, files: [] }),
   }
 }
 
@@ -169,14 +178,25 @@ export async function cargo(context: PresetContext): Promise<Found> {
       return typeof dl === 'string' ? hostsOf([dl]) : []
     }),
   )
+  // A source in a folder is not in the sandbox: to be told of it would leave cargo with nothing at all.
+  const isTold = (name: unknown, left = 8): boolean => {
+    const { registry, 'replace-with': next } = source[String(name)] ?? {}
+    if (left === 0) return false
+    return next === undefined
+      ? typeof registry === 'string' || String(name) in registries
+      : isTold(next, left - 1)
+  }
+  const told = ({ 'replace-with': next, ...values }: Readonly<Record<string, unknown>>) =>
+    isTold(next) ? { ...values, 'replace-with': next } : values
   const lines = [
-    ...Object.entries(source).flatMap(([name, values]) => cargoTable('source', name, values)),
+    ...Object.entries(source).flatMap(([name, values]) => cargoTable('source', name, told(values))),
     ...Object.entries(registries).flatMap(([name, values]) => cargoTable('registries', name, values)),
   ]
   // cargo looks in every folder above a project; this is the outermost, so that a project's own goes before it.
   const file = { name: 'cargo.toml', target: '/.cargo/config.toml', text: [...lines, ''].join('\n') }
   return {
-    hosts: [...heard, ...hostsOf(urls), ...files.flat()],
+    hosts: [...heard, ...hostsOf(urls)],
+    learnt: files.flat(),
     tell: () => ({ env: {}, files: lines.length === 0 ? [] : [file] }),
   }
 }
