@@ -1,6 +1,6 @@
-import { mkdir, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { git } from '../../base/git.ts'
 import { distrustProject, revokeApproval, saveApprovals, trustProject, trustQuestion } from './edit.ts'
@@ -84,18 +84,46 @@ test('a checkout that only claims to be a worktree borrows no trust', async () =
       await writeFile(join(fake, 'gitdir'), `${join(hostile, '.git')}\n`)
       await writeFile(join(hostile, '.git'), `gitdir: ${fake}\n`)
     },
+    () => symlink(join(main, '.git'), join(hostile, '.git')),
+    () => symlink(join(main, '.git/worktrees/tree'), join(hostile, '.git')),
+    () => symlink(join(tree, '.git'), join(hostile, '.git')),
+    () => ownGit(hostile, join(main, '.git')),
+    () => ownGit(hostile, relative(join(hostile, '.git'), join(main, '.git'))),
   ]
-  for (const claim of claims) {
-    await mkdir(hostile, { recursive: true })
-    await claim()
-    await writeFile(join(hostile, '.orangery.json'), await readFile(join(main, '.orangery.json')))
-    expect(await load(hostile)).toMatchObject({
+  const borrowsNothing = async (folder: string) => {
+    await writeFile(join(folder, '.orangery.json'), await readFile(join(main, '.orangery.json')))
+    expect(await load(folder)).toMatchObject({
       sandboxBoundaries: { build: 'readwrite' },
       sandboxApprovedEscalations: [],
       projects: [{ trust: 'untrusted' }],
     })
   }
+  for (const claim of claims) {
+    await mkdir(hostile, { recursive: true })
+    await claim()
+    await borrowsNothing(hostile)
+    await rm(hostile, { recursive: true })
+  }
+  // Also from inside the repository that it claims, and as its `.git` itself.
+  const vendored = join(main, 'vendor/x')
+  await mkdir(vendored, { recursive: true })
+  await symlink('../../.git', join(vendored, '.git'))
+  await borrowsNothing(vendored)
+  await rm(join(vendored, '.git'))
+  await ownGit(vendored, '../../../.git')
+  await borrowsNothing(vendored)
+  await borrowsNothing(join(main, '.git'))
+  expect((await load(main)).projects).toMatchObject([{ trust: 'trusted' }])
 })
+
+/** A git folder in place, whose `commondir` names another. */
+async function ownGit(folder: string, commonDir: string): Promise<void> {
+  const own = join(folder, '.git')
+  await mkdir(join(own, 'objects'), { recursive: true })
+  await mkdir(join(own, 'refs'))
+  await writeFile(join(own, 'HEAD'), 'ref: refs/heads/main\n')
+  await writeFile(join(own, 'commondir'), `${commonDir}\n`)
+}
 
 test('an approval that was taken out of a file by hand does not come back with the text that was trusted', async () => {
   const trusted = { ...wide, sandboxApprovedEscalations: [approval] }

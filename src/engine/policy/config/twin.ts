@@ -2,10 +2,13 @@ import { realpath } from 'node:fs/promises'
 import { basename, dirname, join, relative } from 'node:path'
 import { findGit, type GitPlace } from '../../base/findGit.ts'
 
-/** A checkout's claim to a repository counts once the repository knows of it. (escape: borrowed-trust) */
+/**
+ * A checkout's claim to a repository counts where the repository is its own, or knows of it; anything else, a bare
+ * repository and the inside of a `.git` too, is a project by itself. (escape: borrowed-trust)
+ */
 async function placeOf(folder: string): Promise<GitPlace | null> {
   const place = await findGit(folder).catch(() => null)
-  return place !== null && (!place.linked || place.confirmed) ? place : null
+  return place !== null && place.confirmed && place.top !== place.commonDir ? place : null
 }
 
 /** Names a folder by its repository, the same in each of its worktrees; null where there is none. */
