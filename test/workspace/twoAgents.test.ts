@@ -157,6 +157,55 @@ test('agents in worktree sandboxes do not hold each other up: each has a tree of
   expect(await bench.output(running)).not.toContain('SAW')
 })
 
+test('an agent in a worktree sandbox keeps the refs it started with while another lands and the user packs refs', async () => {
+  await makeWorktree()
+  const git = async (...args: string[]) =>
+    (await execute('git', ['-C', bench.project, ...args])).stdout.trim()
+  await git('tag', 'v1')
+  await git('update-ref', 'refs/remotes/origin/main', 'main')
+  await git('symbolic-ref', 'refs/remotes/origin/HEAD', 'refs/remotes/origin/main')
+  const identity =
+    'export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b'
+  const writer = await bench.spawn(`${identity}; echo -n new > one.txt; git commit -qam other`, {
+    worktree: 'feature',
+  })
+  await bench.ended(writer)
+  const { invocation_id: id, sandbox_branch: own } = await bench.client.call('agent.start', {
+    worktree: 'feature',
+  })
+  const refs = 'git for-each-ref --format="%(refname) %(objectname) %(symref)"'
+  const look = `{ ${refs}; git reflog --all; }`
+  const shown = `${refs} | sed "s/^/REF /"`
+  await bench.spawn(
+    `${look} > first; ${shown}; echo ready; read line; ${look} > second; cmp first second && echo STEADY
+     ${identity}; rm first second; echo mine > mine.txt; git add -A; git commit -qm Mine
+     git tag mine; git branch -q other; git branch -q -D other; ${refs} | grep -c mine`,
+    { invocation: id },
+  )
+  await waitUntil('it has looked', async () => (await bench.output(id)).includes('ready'), 30_000)
+  const before = await git('for-each-ref', '--format=%(refname) %(objectname)')
+  const { landed } = await bench.client.call('agent.land', { id: writer, all: true, how: 'merge' })
+  await git('branch', 'later')
+  await git('tag', '-d', 'v1')
+  await git('pack-refs', '--all', '--prune')
+  const after = await git('for-each-ref', '--format=%(refname) %(objectname)')
+  expect({ landed, isSame: after === before }).toEqual({ landed: true, isSame: false })
+  await bench.client.call('dispatch.input', { id, data: 'go\r' })
+  await bench.ended(id)
+  const output = await bench.output(id)
+  expect(output).toContain('STEADY')
+  for (const ref of ['heads/main', 'tags/v1', 'remotes/origin/HEAD', `heads/${own}`])
+    expect(output).toContain(`REF refs/${ref} `)
+  expect(output).not.toMatch(new RegExp(`REF \\S*(${writer}|refs/orangery)`))
+  // What it made comes out, and what others did meanwhile is not taken for its own.
+  const { commits } = await bench.client.call('agent.get', { id })
+  expect(commits.map(({ subject }) => subject)).toEqual(['Mine'])
+  const { dropped } = await bench.client.call('changeset.get', { id })
+  const told = dropped.map(({ path }) => path).filter((path) => /refs/.test(path))
+  expect(told).toEqual([`.git/refs/heads/${own}`, '.git/refs/tags/mine'].toSorted())
+  expect(await git('for-each-ref', '--format=%(refname) %(objectname)')).toBe(after)
+})
+
 test('one workspace is never mounted twice: a second dispatch in the same invocation is refused', async () => {
   await makeWorktree()
   const meta = await bench.client.call('agent.start', { worktree: 'feature' })

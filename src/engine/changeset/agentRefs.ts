@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import type { FrozenRefs } from '../base/frozenRefs.ts'
 import { git, tryGit } from '../base/git.ts'
 import { assertOwnGit } from '../base/ownGit.ts'
 import { unlessMissing, type Disk } from './disk.ts'
@@ -20,6 +21,8 @@ export type AgentRepository = {
   readonly realGit: string
   /** The user's own, which gets its commits when they land. */
   readonly landsIn: string
+  /** Its refs as the agent found them, where it did not see the user's own. */
+  readonly frozen?: FrozenRefs
 }
 
 export const linkedFolder = 'worktrees'
@@ -43,7 +46,7 @@ const nothing: AgentTips = { tips: [], foreign: [], passed: [], known: [] }
 
 /** Refs and detached HEADs that point elsewhere than in the user's repository, and where they went in between. */
 export async function changedTips(
-  { root, folder, submodule, agentGit, realGit }: AgentRepository,
+  { root, folder, submodule, agentGit, realGit, frozen }: AgentRepository,
   /** The roots of the workspace: a checkout there is the agent's own, also where it is a linked one. */
   checkouts: readonly string[],
   disk: Disk,
@@ -52,10 +55,11 @@ export async function changedTips(
   await using real = new Tree(realGit, disk)
   const heads = await headsOf(tree, real, checkouts)
   const theirs = new Map([...(await refsOf(tree)), ...detached(heads)])
-  const passed = await passedCommits(tree, real, heads)
+  const passed = await passedCommits(tree, real, heads, frozen)
   if (theirs.size === 0 && passed.length === 0) return nothing
   await assertOwnGit(realGit)
-  const ours = await userRefs(realGit)
+  const now = await userRefs(realGit)
+  const ours = frozen?.refs ?? now
   const checkedOut = heads.find(({ name }) => name === 'HEAD')?.value ?? ''
   const tips: Commit[] = []
   const foreign: string[] = []
@@ -82,7 +86,7 @@ export async function changedTips(
       ...(ref === 'HEAD' || checkedOut === `ref: ${ref}` ? { head: true } : {}),
     })
   }
-  const known = [...new Set(ours.values())].filter((oid) => oid.length === 40)
+  const known = [...new Set([...ours.values(), ...now.values()])].filter((oid) => oid.length === 40)
   return { tips, foreign, passed: passed.filter((oid) => oid.length === 40), known }
 }
 
@@ -131,11 +135,16 @@ async function refsOf(tree: Tree): Promise<Map<string, string>> {
 }
 
 /** What the agent's own reflogs name and the user's do not. */
-async function passedCommits(tree: Tree, real: Tree, heads: readonly Head[]): Promise<string[]> {
+async function passedCommits(
+  tree: Tree,
+  real: Tree,
+  heads: readonly Head[],
+  frozen: FrozenRefs | undefined,
+): Promise<string[]> {
   const found = new Set<string>()
   for (const path of [...heads.map((head) => logOf(head.path)), 'logs/refs/stash']) {
     const text = (await readSmall(tree, fromText(path))) ?? ''
-    const before = text === '' ? null : await readSmall(real, fromText(path))
+    const before = text === '' ? null : (frozen?.files.get(path) ?? (await readSmall(real, fromText(path))))
     const own = before !== null && text.startsWith(before) ? text.slice(before.length) : text
     for (const [, from = '', to = ''] of own.matchAll(/^([0-9a-f]{40,64}) ([0-9a-f]{40,64}) /gm))
       for (const oid of [from, to]) if (!/^0+$/.test(oid)) found.add(oid)

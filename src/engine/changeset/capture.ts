@@ -8,7 +8,7 @@ import { classifyEntries } from './classifyEntries.ts'
 import { isUtf8, namedPath, parentOf, toText, type BytePath } from './bytePath.ts'
 import { readBases, type Bases } from './bases.ts'
 import { captureCommits, type Nested } from './commits.ts'
-import { droppedGit, droppedInGitRoot } from './droppedGit.ts'
+import { droppedGit, droppedInGitRoot, withoutFrozen } from './droppedGit.ts'
 import { permissionBits, storeQuickly, storeSide, Unstable } from './content.ts'
 import { unlessMissing, type Disk, type DiskStat } from './disk.ts'
 import { entryKey, sameSide, type Entry, type Manifest, type Side } from './manifest.ts'
@@ -130,7 +130,9 @@ export async function captureWorkspace(
     const project = roots[0]?.path
     for (const root of workspace.roots)
       if (project !== undefined && root.role === 'git' && root.access === 'rw')
-        manifest.dropped.push(...droppedInGitRoot(project, await scanRoot(workspace, root, locked)))
+        manifest.dropped.push(
+          ...droppedInGitRoot(project, await withoutFrozen(await scanRoot(workspace, root, locked))),
+        )
     manifest.dropped.push(...history.problems)
     isWhole = history.isWhole
   }

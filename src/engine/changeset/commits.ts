@@ -2,6 +2,7 @@ import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { inflate } from 'node:zlib'
+import { readFrozenRefs } from '../base/frozenRefs.ts'
 import { git, tryGit } from '../base/git.ts'
 import { movedSubmodules, submoduleStays } from '../base/gitlinks.ts'
 import { withoutMarkers } from '../base/markers.ts'
@@ -51,6 +52,8 @@ async function repositoriesOf(workspace: Workspace, nested: readonly Nested[]): 
       const inside = root.role === 'git' ? '' : join(folder ?? '', '.git')
       if (!(await isFolderIn(result, inside)) || !(await isFolderIn(base, inside))) continue
       const own = await repositoriesAt(root.path, join(result, inside), join(base, inside))
+      const frozen = root.role === 'git' ? await readFrozenRefs(root.mount) : null
+      if (frozen !== null && own[0] !== undefined) own[0] = { ...own[0], frozen }
       found.push(...own.map((each) => (folder === undefined ? each : { ...each, folder })))
     }
   }

@@ -1,3 +1,4 @@
+import { readFrozenRefs } from '../base/frozenRefs.ts'
 import type { WorkspaceRoot } from '../base/workspace.ts'
 import { fromText, joinPath, namedPath, type BytePath } from './bytePath.ts'
 import { gitPartOf } from './classify.ts'
@@ -46,6 +47,18 @@ export function droppedInGitRoot(project: string, { root, seen, unreadable }: Ro
     why: 'the agent made this folder unreadable',
   }))
   return [...closed, ...droppedGit({ path: project }, told)]
+}
+
+/** A scan of a git folder without the refs that we laid there ourselves, and without what they hide. */
+export async function withoutFrozen(scan: RootScan): Promise<RootScan> {
+  const frozen = await readFrozenRefs(scan.root.mount)
+  if (frozen === null) return scan
+  const seen: Seen[] = []
+  for (const each of scan.seen) {
+    const isHidden = each.result === null && /^(refs|logs)\//.test(each.path)
+    if (!isHidden && !(await frozen.isUntouched(each.path))) seen.push(each)
+  }
+  return { ...scan, seen }
 }
 
 /** What git writes for the checkout the agent has, whatever it does there. */

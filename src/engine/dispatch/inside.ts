@@ -1,5 +1,6 @@
 import { mkdir, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { readFrozenRefs } from '../base/frozenRefs.ts'
 import type { SandboxRequest } from '../base/sandbox.ts'
 import type { Workspace } from '../base/workspace.ts'
 import type { Captured } from '../changeset/index.ts'
@@ -98,7 +99,10 @@ async function collectAgentCommits(
   await mkdir(home, { recursive: true, mode: 0o700 })
   try {
     const inside = insideRunner(parts, workspace, checkout)
-    return await collectCommits({ layout: parts.layout, repoId, id, commonDir, checkout, inside })
+    const git = roots.find(({ path }) => path === commonDir)
+    const frozen = git === undefined ? null : await readFrozenRefs(git.mount)
+    const refs = frozen === null ? {} : { refs: frozen.refs }
+    return await collectCommits({ layout: parts.layout, repoId, id, commonDir, checkout, inside, ...refs })
   } finally {
     await rm(home, { recursive: true, force: true })
   }

@@ -37,7 +37,7 @@ import { isSpokenTo, speechOf } from './speech.ts'
 import { prepareTrust } from './trust.ts'
 import { watchTurnedAway } from './turnedAway.ts'
 import type { Spares } from './spares.ts'
-import { introduce, workspaceFor } from './workspaceFor.ts'
+import { introduce, settle, workspaceFor } from './workspaceFor.ts'
 
 export type LeadOptions = {
   /** Aborted to end the dispatch now; the reason is the signal we were asked by. */
@@ -94,7 +94,7 @@ export async function lead(parts: Parts, job: Job, options: LeadOptions, course:
     detail: describeDriver(job.driver, contract.strategy),
     driver: job.driver,
   })
-  for (const text of job.notes) note({ type: 'Note', text })
+  for (const text of await settle(workspace, job)) note({ type: 'Note', text })
   const written = writeRecord(parts, job, course)
   const recording = written.then(({ syncing }) => syncing)
   // Whoever needs them on disk asks again.

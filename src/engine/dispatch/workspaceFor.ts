@@ -2,6 +2,7 @@ import type { Workspace } from '../base/workspace.ts'
 import {
   continueInvocation,
   enterInvocation,
+  freezeRefs,
   giveIdentity,
   prepareWorkspace,
   type UserIdentity,
@@ -36,6 +37,12 @@ export function workspaceFor(
     trusted,
   })
 }
+
+/** The last before anything is mounted: from here on its refs stand still. Gives what is to be said of the start. */
+export const settle = async (workspace: Workspace, { notes }: Job): Promise<string[]> => [
+  ...notes,
+  ...(await freezeRefs(workspace)),
+]
 
 /** Its user's name in the agent's home. At level 0 the home is the user's own. */
 export async function introduce(

@@ -31,6 +31,8 @@ export type CollectOptions = {
   /** Where the agent's checkout is, as it sees it. */
   readonly checkout: string
   readonly inside: InsideRunner
+  /** The refs the agent started with; left out, those of the repository now. */
+  readonly refs?: ReadonlyMap<string, string>
   readonly maxBytes?: number
 }
 
@@ -66,9 +68,8 @@ export async function collectCommits(options: CollectOptions): Promise<Collected
   )
   const ours = await allRefs(commonDir)
   const known = new Set(ours.map(({ commit }) => commit))
-  const moved = theirs.filter(
-    ({ ref, commit }) => !ours.some((own) => own.ref === ref && own.commit === commit),
-  )
+  const before = options.refs ?? new Map(ours.map(({ ref, commit }) => [ref, commit]))
+  const moved = theirs.filter(({ ref, commit }) => before.get(ref) !== commit)
   if (moved.length === 0) return []
   const into = await openCommits(layout, repoId, commonDir)
   const missing = moved.filter(({ commit }) => !known.has(commit))

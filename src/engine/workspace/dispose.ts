@@ -1,6 +1,7 @@
 import { readdir } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { RepoId } from '../../shared/ids.ts'
+import { readFrozenRefs } from '../base/frozenRefs.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import { createRepoLock } from '../base/lock.ts'
 import { layout as layoutAt, type Layout } from '../base/paths.ts'
@@ -25,12 +26,21 @@ export async function hasWork(workspace: Workspace): Promise<boolean> {
   for (const { mount, path } of workspace.roots) {
     if (mount.kind === 'bind') {
       if (mount.source !== path) return true
-    } else if (await holdsFiles(Buffer.from(mount.upper), isBookkeeping(mount.lower))) return true
+      continue
+    }
+    const isIndex = isBookkeeping(mount.lower)
+    const frozen = await readFrozenRefs(mount)
+    const isOurs = async (at: string) => isIndex(at) || (await frozen?.isUntouched(at.slice(1))) === true
+    if (await holdsFiles(Buffer.from(mount.upper), isOurs)) return true
   }
   return false
 }
 
-async function holdsFiles(folder: Buffer, ignored: (path: string) => boolean, below = ''): Promise<boolean> {
+async function holdsFiles(
+  folder: Buffer,
+  ignored: (path: string) => Promise<boolean>,
+  below = '',
+): Promise<boolean> {
   const entries = await readdir(folder, { withFileTypes: true, encoding: 'buffer' }).catch(
     (error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? [] : null),
   )
@@ -39,7 +49,7 @@ async function holdsFiles(folder: Buffer, ignored: (path: string) => boolean, be
   for (const entry of entries) {
     const path = `${below}/${entry.name.toString('latin1')}`
     if (!entry.isDirectory()) {
-      if (!ignored(path)) return true
+      if (!(await ignored(path))) return true
     } else if (await holdsFiles(Buffer.concat([folder, Buffer.from('/'), entry.name]), ignored, path))
       return true
   }

@@ -32,6 +32,7 @@ export { continueInvocation } from './continueInvocation.ts'
 export { disposeWorkspace, hasWork, type DisposeOptions } from './dispose.ts'
 export { chooseDriver, describeDriver, lowerRung, type WorkspaceFacts } from './driver.ts'
 export { assertMarked, enterInvocation } from './enter.ts'
+export { freezeRefs } from './freezeRefs.ts'
 export { lendObjects } from './lendObjects.ts'
 export { readInvocationMeta, syncInvocation, updateInvocation } from './invocation.ts'
 export {

@@ -1,5 +1,6 @@
 import type { Dirent, Stats } from 'node:fs'
 import { lstat, open, readdir, readlink } from 'node:fs/promises'
+import { readFrozenRefs } from '../base/frozenRefs.ts'
 import type { Workspace } from '../base/workspace.ts'
 
 /**
@@ -12,12 +13,17 @@ export async function holdsMore(workspace: Workspace): Promise<boolean> {
     const isCopy = mount.kind === 'bind'
     if (isCopy && mount.source === path) continue
     const layer = isCopy ? mount.source : mount.upper
-    if (await differs(Buffer.from(layer), Buffer.from(path), isCopy)) return true
+    const frozen = await readFrozenRefs(mount)
+    const isOurs = async (at: Buffer) =>
+      (await frozen?.isUntouched(at.toString('latin1', layer.length + 1))) === true
+    if (await differs(Buffer.from(layer), Buffer.from(path), isCopy, isOurs)) return true
   }
   return false
 }
 
-async function differs(layer: Buffer, real: Buffer, isCopy: boolean): Promise<boolean> {
+type IsOurs = (layer: Buffer) => Promise<boolean>
+
+async function differs(layer: Buffer, real: Buffer, isCopy: boolean, isOurs: IsOurs): Promise<boolean> {
   const kept = await list(layer)
   // What cannot be looked into may hold anything.
   if (kept === null) return true
@@ -27,20 +33,21 @@ async function differs(layer: Buffer, real: Buffer, isCopy: boolean): Promise<bo
     if (there === null || there.some((entry) => !names.has(entry.name.toString('latin1')))) return true
   }
   for (const { name } of kept) {
-    if (await entryDiffers(below(layer, name), below(real, name), isCopy)) return true
+    if (await entryDiffers(below(layer, name), below(real, name), isCopy, isOurs)) return true
   }
   return false
 }
 
-async function entryDiffers(layer: Buffer, real: Buffer, isCopy: boolean): Promise<boolean> {
+async function entryDiffers(layer: Buffer, real: Buffer, isCopy: boolean, isOurs: IsOurs): Promise<boolean> {
   const mine = await lstat(layer)
+  if (mine.isFile() && (await isOurs(layer))) return false
   const theirs = await lstat(real).catch((error: NodeJS.ErrnoException) =>
     error.code === 'ENOENT' || error.code === 'ENOTDIR' ? null : undefined,
   )
   if (theirs === undefined) return true
   if (!isCopy && isWhiteout(mine)) return theirs !== null
   if (theirs === null) return true
-  if (mine.isDirectory()) return !theirs.isDirectory() || differs(layer, real, isCopy)
+  if (mine.isDirectory()) return !theirs.isDirectory() || differs(layer, real, isCopy, isOurs)
   if (mine.isSymbolicLink()) return !theirs.isSymbolicLink() || !(await sameTarget(layer, real))
   if (!mine.isFile() || !theirs.isFile()) return true
   if (mine.size !== theirs.size || (mine.mode & 0o777) !== (theirs.mode & 0o777)) return true
