@@ -48,11 +48,11 @@ test('conflicts are settled by mine, theirs, both or an edited text, and only fo
 test('files that differ only in bytes that are not UTF-8 are decided, read and settled one by one', async () => {
   await using bench = await Bench.make()
   const names = `a="$(printf 'n\\376')"; b="$(printf 'n\\377')"; c="$(printf 'n\\375')";`
-  await bench.user(`${names} seq 9 > "$a"; seq 9 > "$b"`)
+  await bench.user(`${names} seq 9 > "$a"; seq 30 60 > "$b"`)
   const { id } = await bench.dispatch(
-    `${names} sed -i s/^2$/first/ "$a"; sed -i s/^2$/second/ "$b"; mv "$b" "$c"`,
+    `${names} sed -i s/^2$/first/ "$a"; sed -i s/^42$/second/ "$b"; mv "$b" "$c"`,
   )
-  await bench.user(`${names} sed -i s/^2$/mine/ "$a" "$b"`)
+  await bench.user(`${names} sed -i s/^2$/mine/ "$a"; sed -i s/^42$/mine/ "$b"`)
   const bytes = (name: string) => Buffer.from(name, 'latin1').toString('base64')
   const [a, b, c] = [bytes('n\xfe'), bytes('n\xff'), bytes('n\xfd')]
   const { changesets } = bench

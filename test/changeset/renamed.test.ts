@@ -74,3 +74,38 @@ test('a commit of a renamed file holds what its branch had made of it under the 
   expect(await git('show', 'main:new')).toBe(await readFile(join(bench.root, 'new'), 'utf8'))
   expect(await git('status', '--porcelain')).toBe('')
 })
+
+test('what the user wrote in a file that the agent deleted goes into no other one that only looks like it', async () => {
+  await using bench = await Bench.make()
+  const lines = (name: string) => `for i in $(seq 20); do echo ${name} $i; done`
+  await bench.user(
+    `mkdir copied near part; seq 20 > deleted; seq 20 > copied/f; (${lines('near')}) > near/gone; (${lines('near')}; echo more) > near/stays
+     (seq 100 112; ${lines('part')}) > part/gone`,
+  )
+  const { id } = await bench.dispatch(
+    `rm deleted; cp copied/f copied/g; rm near/gone; cp near/stays near/new; sed -i s/7/seven/ near/new
+     rm part/gone; (seq 200 210; ${lines('part')}) > part/new`,
+  )
+  await bench.user('sed -i s/17/mine/ deleted near/gone part/gone')
+  const before = await bench.snapshot()
+  const { conflicts, merged } = await bench.changesets.conflicts(id)
+  const why = 'you changed it meanwhile, the agent deleted it'
+  expect(merged).toEqual([])
+  expect(conflicts.toSorted((a, b) => a.path.localeCompare(b.path))).toMatchObject(
+    ['deleted', 'near/gone', 'part/gone'].map((path) => ({ path, why, choices: ['mine', 'theirs'] })),
+  )
+  const choose = async (choice: 'mine' | 'theirs') => {
+    for (const { path } of conflicts) await bench.changesets.resolve(id, { path, choice }, 'test')
+    return bench.changesets.apply(id, all, 'test')
+  }
+  const read = (path: string) => readFile(join(bench.root, path), 'utf8').catch(() => null)
+  const kept = await choose('mine')
+  expect(kept.skipped.map(({ why }) => why)).toEqual(Array.from(conflicts, () => 'you kept your own'))
+  expect(await read('deleted')).toContain('mine\n')
+  for (const path of ['copied/g', 'near/new', 'part/new']) {
+    expect(await read(path)).not.toBeNull()
+    expect(await read(path)).not.toContain('mine')
+  }
+  await bench.changesets.undo(id, 'test')
+  expect(await bench.snapshot()).toBe(before)
+})

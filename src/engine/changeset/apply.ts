@@ -97,7 +97,7 @@ function landsCommitsAlone({ state }: ChangesetRecord, { manifest, files }: View
 /** Said yes to, and yet not landed, as the user chose. */
 export function keptOf(landed: readonly Landed[]): ApplyResult['skipped'] {
   return landed
-    .filter(({ target, kept }) => target.file !== null && kept === true)
+    .filter(({ target, kept }) => (target.file !== null || target.apart === true) && kept === true)
     .map(({ target }) => ({ ...namedPath(target.entry.path), why: 'you kept your own' }))
 }
 

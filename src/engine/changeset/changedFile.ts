@@ -19,7 +19,8 @@ export function changedFile(file: FileView, decisions: Decisions, notes: Notes):
   const { entry, from } = file
   const base = from?.base ?? entry.base
   const shown = entry.result ?? entry.base
-  const copy = file.copyOf === null ? notes.copyOf(entry) : { path: file.copyOf, similarity: 100 }
+  const found = file.copyOf === null ? notes.copyOf(entry) : { path: file.copyOf, similarity: 100 }
+  const copy = from === null ? found : null
   return {
     root: entry.root,
     ...namedPath(entry.path),

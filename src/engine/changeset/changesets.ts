@@ -235,7 +235,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       writeBases(folder, bases, disk, final),
     ])
     await noteFirstSeen(folder, view, (entry) => captured.writtenMs(entry), disk)
-    if (final) await noteCopies(folder, view, workspace.roots, disk)
+    if (final) await noteCopies(folder, view, workspace.roots, layout.objects(repoId), disk)
     if (known !== null) {
       await carryToNewNames(records, id, layout.objects(repoId), () => reader.view(known), view)
       renewPlaces(records, id, view)

@@ -5,6 +5,7 @@ import type { WorkspaceRoot } from '../base/workspace.ts'
 import { joinPath, nameOf, parentOf, type BytePath } from './bytePath.ts'
 import { replaceFile, type Disk } from './disk.ts'
 import { entryKey, type Entry } from './manifest.ts'
+import { BlobReader } from './objects.ts'
 import { Pace } from './pace.ts'
 import { QuickTree } from './quickTree.ts'
 import { baseOwner, sidesOf } from './scan.ts'
@@ -30,16 +31,34 @@ export async function readCopies(folder: string): Promise<Copies> {
   return (entry) => known.get(copyKey(entry)) ?? null
 }
 
+/** How much of a file must be as it was, for it to be taken as the same one under another name. */
+const sureSimilarity = 75
+/** Ours and git's ways to count differ by a little. */
+const margin = 10
+
+/**
+ * Whether what the user writes under the old name of a file belongs into the new one. That a file was renamed is a
+ * guess by content: where it is as much like another one that was there, it may be a copy of that, and the old one
+ * was deleted.
+ */
+export function isSureRename(file: FileView, copyOf: Copies): boolean {
+  if (file.from === null || file.similarity < sureSimilarity) return false
+  return (copyOf(file.entry)?.similarity ?? 0) < file.similarity - margin
+}
+
 /**
  * Finds what new files are copies of: files beside them, and files of the same name in folders beside theirs, which is
- * where `cp` and `cp -r` are used within a project. Changed originals the view knows already.
+ * where `cp` and `cp -r` are used within a project. Changed originals the view knows already. Of a file that looks
+ * renamed, whether it may as well be a copy of another one.
  */
 export async function noteCopies(
   folder: string,
   view: View,
   roots: readonly WorkspaceRoot[],
+  gitDir: string,
   disk: Disk,
 ): Promise<void> {
+  await using blobs = new BlobReader(gitDir)
   const found: [string, BytePath, number][] = []
   for (const root of roots) {
     const added = view.files.filter((file) => file.entry.root === root.path && isNewText(file))
@@ -49,7 +68,7 @@ export async function noteCopies(
     const pace = new Pace()
     for (const file of added) {
       if (pace.isDue) await pace.breathe()
-      const copy = search.originalOf(file)
+      const copy = search.originalOf(file, await linesIn(file, blobs))
       if (copy !== null) found.push([copyKey(file.entry), copy.path, copy.similarity])
     }
   }
@@ -59,13 +78,22 @@ export async function noteCopies(
 function isNewText({ change, copyOf, entry }: FileView): boolean {
   const { result } = entry
   return (
-    change === 'added' &&
+    (change === 'added' || change === 'renamed') &&
     copyOf === null &&
     result?.kind === 'file' &&
     result.size > 0 &&
     result.size <= largestCopy
   )
 }
+/** The hunks of a new file are all of it; those of a renamed one are what differs from the old. */
+async function linesIn({ entry, from, hunks }: FileView, blobs: BlobReader): Promise<readonly string[]> {
+  if (from !== null && entry.result?.kind === 'file') return linesOf(await blobs.read(entry.result.oid))
+  return hunks.flatMap((hunk) =>
+    hunk.lines.filter((line) => line.startsWith('+')).map((line) => line.slice(1)),
+  )
+}
+const linesOf = (content: Buffer | null): readonly string[] =>
+  content?.toString('latin1').replace(/\n$/, '').split('\n') ?? []
 const copyKey = (entry: Entry): string =>
   `${entryKey(entry)}\0${entry.result !== null && 'sha256' in entry.result ? entry.result.sha256 : ''}`
 
@@ -86,11 +114,12 @@ class Search {
     this.#base = base
   }
 
-  originalOf({ entry: { path, result }, hunks }: FileView): Copy | null {
+  originalOf({ entry: { path, result }, from }: FileView, lines: readonly string[]): Copy | null {
     if (result?.kind !== 'file') return null
     const near: BytePath[] = []
     for (const candidate of this.#candidates(path)) {
       if (this.#looks >= mostLooks) break
+      if (candidate === from?.path) continue
       this.#looks += 1
       const stat = this.#base.lstat(candidate)
       const size = stat?.isFile() === true ? Number(stat.size) : 0
@@ -99,11 +128,7 @@ class Search {
       const isNear = size >= smallest && size <= result.size * 2 && size * 2 >= result.size
       if (isNear && near.length < mostNear && endingOf(candidate) === endingOf(path)) near.push(candidate)
     }
-    const added = hunks.flatMap((hunk) => hunk.lines.filter((line) => line.startsWith('+')))
-    return this.#nearest(
-      added.map((line) => line.slice(1)),
-      near,
-    )
+    return this.#nearest(lines, near)
   }
 
   /** By the lines they share, as git does it: at least half of the larger one. */
@@ -132,7 +157,7 @@ class Search {
     if (known !== undefined) return known
     const content = this.#bytes > largestTotal ? null : this.#read(path)
     this.#bytes += content?.length ?? 0
-    const lines = content?.toString('latin1').replace(/\n$/, '').split('\n') ?? []
+    const lines = linesOf(content)
     const counted = new Map<string, number>()
     for (const line of lines) counted.set(line, (counted.get(line) ?? 0) + 1)
     this.#lines.set(path, counted)

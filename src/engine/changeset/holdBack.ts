@@ -39,8 +39,8 @@ export class Prospect {
     this.#settled = new Map(settled.map((each) => [entryKey(each.target.entry), each]))
     for (const [key, { target, outcome }] of this.#settled) {
       if (outcome.kind === 'step') this.#active.set(key, outcome.step)
-      if (target.file?.from == null || target.file.entry !== target.entry) continue
-      const from = entryKey(target.file.from)
+      if (target.from === undefined) continue
+      const from = entryKey(target.from)
       this.#otherName.set(key, from).set(from, key)
     }
   }

@@ -88,12 +88,12 @@ async function repositoriesOf(landed: readonly Landed[], { roots }: Manifest): P
 function changesIn(root: string, prefix: BytePath, landed: readonly Landed[]): PathChange[] {
   return landed
     .filter(({ target, kept }) => target.entry.root === root && kept !== true)
-    .map(({ target: { entry, file }, wanted }) => ({
+    .map(({ target: { entry, from }, wanted }) => ({
       path: joinPath(prefix, entry.path),
       base: entry.base,
       wanted,
       ignored: entry.ignored,
-      ...(file?.entry === entry && file.from !== null ? { from: joinPath(prefix, file.from.path) } : {}),
+      ...(from === undefined ? {} : { from: joinPath(prefix, from.path) }),
     }))
 }
 

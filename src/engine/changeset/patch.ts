@@ -19,6 +19,8 @@ export type PatchFile = {
   readonly status: 'A' | 'D' | 'M' | 'R' | 'T'
   readonly path: BytePath
   readonly from: BytePath | null
+  /** In percent, of a renamed file: how much of it is as it was under its old name. */
+  readonly similarity?: number
   readonly binary: boolean
   readonly hunks: readonly PatchHunk[]
 }
@@ -43,7 +45,7 @@ export async function readPatch(
   return parsePatch(output.toString('latin1'))
 }
 
-type RawRecord = Pick<PatchFile, 'status' | 'path' | 'from'> & { readonly baseOid: string }
+type RawRecord = Pick<PatchFile, 'status' | 'path' | 'from' | 'similarity'> & { readonly baseOid: string }
 
 export function parsePatch(output: string): readonly PatchFile[] {
   const { records, rest } = parseRaw(output)
@@ -90,7 +92,13 @@ function parseRaw(output: string): { records: RawRecord[]; rest: string } {
     const first = field() as BytePath
     records.push(
       status === 'R'
-        ? { status, baseOid, from: first, path: field() as BytePath }
+        ? {
+            status,
+            baseOid,
+            from: first,
+            path: field() as BytePath,
+            similarity: Number(word?.slice(1)),
+          }
         : { status, baseOid, from: null, path: first },
     )
   }

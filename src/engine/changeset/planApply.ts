@@ -4,6 +4,7 @@ import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import { namedPath, toText } from './bytePath.ts'
 import { homesOf } from './classifyEntries.ts'
+import { isSureRename, readCopies } from './copies.ts'
 import {
   LocalFiles,
   settle,
@@ -23,7 +24,7 @@ import { selectTargets, type SelectOptions, type Skip, type Target } from './sel
 import type { Step } from './steps.ts'
 import type { ApplyContext } from './transaction.ts'
 import { Tree } from './tree.ts'
-import type { View } from './view.ts'
+import type { FileView, View } from './view.ts'
 
 export type Landed = {
   readonly target: Target
@@ -51,7 +52,10 @@ export async function planApply(
 ): Promise<ApplyPlan> {
   const gitDir = context.layout.objects(record.repoId)
   const decisions = decisionsOf(context.records, record.id)
-  const { targets, skipped } = selectTargets(view, decisions, options)
+  const copies = await readCopies(context.layout.changeset(record.repoId, record.id))
+  const selected = selectTargets(view, decisions, options)
+  const { skipped } = selected
+  const targets = withOldNames(selected.targets, (file) => isSureRename(file, copies))
   const going = new Set(
     targets
       .filter(
@@ -141,18 +145,26 @@ function isMadeFolder(entry: Entry | undefined): boolean {
   return entry?.base != null && entry.base.kind !== 'directory' && entry.result?.kind === 'directory'
 }
 
-async function hasLeft({ entry, file }: Target, trees: ReadonlyMap<string, Tree>): Promise<boolean> {
-  const from = file?.entry === entry ? file.from : null
+/** Tells which two belong together as one file that got another name, and which only look so. */
+function withOldNames(targets: readonly Target[], isSure: (file: FileView) => boolean): readonly Target[] {
+  const renamed = targets.flatMap(({ entry, file }) =>
+    file?.entry === entry && file.from !== null ? [{ file, from: file.from }] : [],
+  )
+  const sure = new Map(renamed.filter(({ file }) => isSure(file)).map(({ file, from }) => [file.entry, from]))
+  const apart = new Set(renamed.filter(({ file }) => !isSure(file)).map(({ from }) => from))
+  return targets.map((target) => {
+    const from = sure.get(target.entry)
+    if (from !== undefined) return { ...target, from }
+    return target.file === null && apart.has(target.entry) ? { ...target, apart: true } : target
+  })
+}
+
+async function hasLeft({ from }: Target, trees: ReadonlyMap<string, Tree>): Promise<boolean> {
   return from?.base != null && (await trees.get(from.root)?.lstat(from.path)) === null
 }
 
 /** Null where the file was not renamed, or is under its old name as it was: then nothing has to be woven. */
-async function formerOf(
-  { entry, file }: Target,
-  wanted: Side | null,
-  locals: LocalFiles,
-): Promise<Former | null> {
-  const from = file?.entry === entry ? file.from : null
+async function formerOf({ from }: Target, wanted: Side | null, locals: LocalFiles): Promise<Former | null> {
   if (from?.base?.kind !== 'file' || from.result !== null || wanted?.kind !== 'file') return null
   const { side, identity } = await locals.read(from.path, from.base)
   if (side?.kind !== 'file' || (from.certain && sameSide(side, from.base))) return null

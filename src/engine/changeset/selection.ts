@@ -11,6 +11,10 @@ export type Target = {
   /** What shall be there. For a part of the hunks this is neither base nor result. */
   readonly wanted: Wanted
   readonly file: FileView | null
+  /** What it was before, if that is sure: what the user has there is woven in. */
+  readonly from?: Entry
+  /** Gone with a rename that is none for sure: the user is asked of it as of a file that was deleted. */
+  readonly apart?: boolean
 }
 export type Wanted =
   | { readonly kind: 'side'; readonly side: Side | null }

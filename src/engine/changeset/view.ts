@@ -10,6 +10,8 @@ import { readPatch, type PatchFile, type PatchHunk } from './patch.ts'
 export type FileView = {
   readonly entry: Entry
   readonly from: Entry | null
+  /** In percent; of a file that was not renamed 0. */
+  readonly similarity: number
   /** Another changed file that had exactly this content before. Told, and no more: nothing comes of it. */
   readonly copyOf: BytePath | null
   readonly change: ChangeKind
@@ -84,6 +86,7 @@ function fileView(
   return {
     entry,
     from,
+    similarity: from === null ? 0 : (patch?.similarity ?? 0),
     copyOf: from === null && entry.base === null ? (originals.get(contentKey(entry.result)) ?? null) : null,
     change: changeOf(entry, from),
     protected: entry.protected || from?.protected === true,
