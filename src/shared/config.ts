@@ -39,7 +39,9 @@ export const levelOverrideSchema = z.strictObject({
   writable: z
     .array(insideRoot)
     .optional()
-    .describe('Files, relative to the first root, that stay writable in place where the rest is read-only.'),
+    .describe(
+      'Files and folders, relative to the first root: all else is read-only. Above readonly, "." is the whole workspace, and without a list a level has that of the level below.',
+    ),
   hide: z
     .array(z.string().min(1))
     .optional()
@@ -47,13 +49,17 @@ export const levelOverrideSchema = z.strictObject({
   tools: toolList.optional().describe('Tool names, for agents that can enforce them.'),
   commands: toolList.optional().describe('Shell commands, for agents that can enforce them.'),
 })
-/** Above `readonly` all of the roots is writable: a list that nothing would hold to must not look like one. */
-const writingLevelSchema = levelOverrideSchema.extend({
+export const namesRoot = (path: string) => path.split('/').every((part) => part === '' || part === '.')
+/** Where the whole root can be written nothing is read-only: that is another level. */
+const readonlyLevelSchema = levelOverrideSchema.extend({
   writable: z
-    .never({
-      error: 'allowed at readonly only: at readwrite, network and full all of the roots is writable',
-    })
-    .optional(),
+    .array(
+      insideRoot.refine((path) => !namesRoot(path), { error: 'names the whole root: that is readwrite' }),
+    )
+    .optional()
+    .describe(
+      'Files and folders, relative to the first root, that stay writable where the rest is read-only.',
+    ),
 })
 export type LevelOverride = z.infer<typeof levelOverrideSchema>
 
@@ -132,10 +138,10 @@ export const configFileSchema = z
       .describe('Files a read-only phase may still write. Default: plan TODO.md, learn AGENTS.md.'),
     sandboxLevels: z
       .strictObject({
-        readonly: levelOverrideSchema.optional(),
-        readwrite: writingLevelSchema.optional(),
-        network: writingLevelSchema.optional(),
-        full: writingLevelSchema.optional(),
+        readonly: readonlyLevelSchema.optional(),
+        readwrite: levelOverrideSchema.optional(),
+        network: levelOverrideSchema.optional(),
+        full: levelOverrideSchema.optional(),
       })
       .optional()
       .describe('Overrides what a boundary level can do.'),
@@ -242,7 +248,8 @@ export const resolvedLevelSchema = z.object({
   /** Null: no list given. */
   hosts: z.array(z.string()).nullable(),
   deniedHosts: z.array(z.string()),
-  writable: z.array(z.string()),
+  /** Null: no list given. */
+  writable: z.array(z.string()).nullable(),
   hide: z.array(z.string()),
   tools: resolvedTools,
   commands: resolvedTools,

@@ -1,4 +1,4 @@
-import { access, cp, link, mkdir, readFile, readdir, symlink, writeFile } from 'node:fs/promises'
+import { access, cp, link, mkdir, readFile, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { makeGround, runIn, startOn, type Ground } from '../../src/engine/sandbox/fixture.ts'
@@ -192,12 +192,12 @@ test('a file named writable can be written in a read-only workspace, and nothing
   await expect(access(join(ground.upper, 'NEW.md'))).rejects.toThrow('ENOENT')
 })
 
-test('a file named writable may be a link to one in the root, and the workspace a copy', async () => {
+test('of a workspace that is a copy, too, only what is named can be written', async () => {
   await using ground = await makeGround()
-  await symlink('README.md', join(ground.root, 'AGENTS.md'))
+  await mkdir(join(ground.root, 'src'))
   const script =
-    'echo more >>AGENTS.md; echo new >>NEW.md; touch other 2>/dev/null || echo refused; cat README.md'
-  const writableFiles = ['AGENTS.md', 'NEW.md', 'UNUSED.md'].map((name) => join(ground.root, name))
+    'echo more >>README.md; echo new >>src/made; echo new >>NEW.md; touch other 2>/dev/null || echo refused; cat README.md'
+  const writableFiles = ['README.md', 'NEW.md', 'UNUSED.md', 'src'].map((name) => join(ground.root, name))
   const inOverlay = await runIn(ground, host, script, { files: 'ro', writableFiles })
   expect(inOverlay.stdout).toBe('refused\noriginal\nmore\n')
   const copy = join(ground.folder, 'copy')
@@ -210,8 +210,9 @@ test('a file named writable may be a link to one in the root, and the workspace 
     workspace: { ...workspace, strategy: 'clone', driver: 'plain-copy', roots },
   })
   expect(inCopy.stdout).toBe('refused\noriginal\nmore\n')
-  expect((await readdir(copy)).toSorted()).toEqual(['AGENTS.md', 'NEW.md', 'README.md'])
-  expect((await readdir(ground.root)).toSorted()).toEqual(['AGENTS.md', 'README.md'])
+  expect((await readdir(copy)).toSorted()).toEqual(['NEW.md', 'README.md', 'src'])
+  expect(await readdir(join(copy, 'src'))).toEqual(['made'])
+  expect((await readdir(ground.root)).toSorted()).toEqual(['README.md', 'src'])
   expect(await readFile(join(ground.root, 'README.md'), 'utf8')).toBe('original\n')
 })
 

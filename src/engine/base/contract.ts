@@ -31,8 +31,16 @@ export type HeldProject = {
   readonly trust: TrustState
 }
 
+/** What of a workspace can be written, level by level. */
+export type WritableScopes = {
+  /** Absolute paths that stay writable while the boundary is `readonly`: a plan's TODO.md. */
+  readonly writableFiles: readonly string[]
+  /** At which wider levels not the whole workspace can be written, and what of it can. */
+  readonly writableAt?: Readonly<Partial<Record<BoundaryLevel, readonly string[]>>>
+}
+
 /** The contract one dispatch runs under: the spec with every default, policy and parent's limit worked in. */
-export type Contract = {
+export type Contract = WritableScopes & {
   readonly level: SandboxLevel
   readonly strategy: WorkspaceStrategy
   /** Null: this machine. */
@@ -47,8 +55,6 @@ export type Contract = {
   readonly workingDir: string | null
   /** Globs, relative to each root, of files the agent must not see. */
   readonly hide: readonly string[]
-  /** Absolute paths that stay writable in place while the boundary is `readonly`: a plan's TODO.md. */
-  readonly writableFiles: readonly string[]
   readonly limits: Limits
   readonly onLimit: 'record' | 'stop'
   /** Null: unconstrained. What a boundary level adds to these lists holds only at that level. */

@@ -37,8 +37,10 @@ export type SandboxRequest = {
   /** The agent's environment, complete but for what the sandbox itself sets (PATH, HOME, TMPDIR, LANG, TERM…). */
   readonly env: Readonly<Record<string, string>>
   readonly files: 'ro' | 'rw'
-  /** Files that stay writable in place while `files` is `ro` (a plan's TODO.md). */
+  /** Files and folders that can be writable while `files` is `ro` (a plan's TODO.md): each is a mount of its own. */
   readonly writableFiles: readonly string[]
+  /** Those of them that are so from the start; without it all. */
+  readonly writableNow?: readonly string[]
   /** `none`: only an own `lo`. `broker`: also a relay to the broker's socket. `host`: level 0 only. */
   readonly network: 'none' | 'broker' | 'host'
   readonly limits: Limits
@@ -110,8 +112,14 @@ export interface RunningSandbox extends AsyncDisposable {
   /** Whether writes that the read-only workspace denies are seen; who listens is told of each path once. */
   readonly seesDeniedWrites: boolean
   onDeniedWrite(listener: (path: string) => void): void
-  /** Flips the workspace of the running process tree; resolves when it has taken effect. */
-  setFiles(files: 'ro' | 'rw'): Promise<{ readonly tookMs: number; readonly note: string | null }>
+  /**
+   * Flips the workspace of the running process tree; resolves when it has taken effect. `writable`: those of the
+   * request's files and folders that can be written while the rest cannot; without it all.
+   */
+  setFiles(
+    files: 'ro' | 'rw',
+    writable?: readonly string[],
+  ): Promise<{ readonly tookMs: number; readonly note: string | null }>
   /**
    * Starts the relay in the sandbox's network namespace, connected to the broker's socket: a proxy at
    * `proxyPort` and a listener for each alias. Called again, it changes the aliases of the running relay.

@@ -31,7 +31,7 @@ import { resolveAgent } from './provider.ts'
 import { mirror } from './reconcile.ts'
 import { Recorder } from './recorder.ts'
 import { ownStartTicks } from './processes.ts'
-import { homeOf, sandboxRequest } from './request.ts'
+import { homeOf, sandboxRequest, scopesInside } from './request.ts'
 import { watchForSigns } from './signs.ts'
 import { isSpokenTo, speechOf } from './speech.ts'
 import { prepareTrust } from './trust.ts'
@@ -212,7 +212,8 @@ async function runAgent(
     void door?.deny(capabilitiesOf(level, latest).commands.deny).catch(() => {})
   }
   const authority = trust?.authority ?? null
-  await using boundary = new LiveBoundary(parts, job, starting, note, seen, authority, changed)
+  const scopes = scopesInside(job.contract, plan.request.workspace)
+  await using boundary = new LiveBoundary(parts, job, starting, note, seen, authority, changed, scopes)
 
   // All that can be had before the agent stands at its gate: from there on it waits for us.
   const description = describePlan(plan)
@@ -265,13 +266,12 @@ async function runAgent(
       })
     isTold = true
   }
-  const { cwd, writableFiles: writable } = plan.request
+  const { cwd } = plan.request
   const { said } = recorder
   const { sink } = options
   using speech = speechOf(job, {
     io,
     cwd,
-    writable,
     canAsk: door !== null,
     said,
     guards,

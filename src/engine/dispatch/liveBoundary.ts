@@ -1,7 +1,8 @@
-import type { BoundaryLevel } from '../../shared/boundary.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import type { BoundaryRequest } from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
-import type { NetworkPolicy } from '../base/contract.ts'
+import type { NetworkPolicy, WritableScopes } from '../base/contract.ts'
 import { PerMinute } from '../base/perMinute.ts'
 import { proxyPort, type RunningSandbox } from '../base/sandbox.ts'
 import type { EscalationState, Need } from '../base/escalation.ts'
@@ -17,11 +18,12 @@ import { proxyEnvironment, type Authority } from '../egress/index.ts'
 import {
   Boundaries,
   currentBoundary,
-  filesAt,
+  levelForWriting,
   loadConfig,
   networkAt,
   networkNow,
   opensGrantedOnly,
+  scopeAt,
   stillTaken,
   wishOfNeed,
   type EffectiveConfig,
@@ -82,6 +84,8 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   readonly #seen: Observations
   /** Told of the boundary that holds from now on, and of the config it was worked out with. */
   readonly #changed: (level: BoundaryLevel, config: EffectiveConfig) => void
+  /** What can be written at which level, as the agent sees it. */
+  readonly #scopes: WritableScopes
   readonly #network: Network
   readonly #boundaries: Boundaries
   #level: BoundaryLevel
@@ -103,7 +107,9 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     seen: Observations,
     authority: Authority | null,
     changed: (level: BoundaryLevel, config: EffectiveConfig) => void,
+    scopes: WritableScopes,
   ) {
+    this.#scopes = scopes
     this.#parts = parts
     this.#changed = changed
     this.#job = job
@@ -206,7 +212,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   /** A write that the driver saw denied. What a program prints about one is never heard here. */
   writeDenied(path: string): void {
     this.#boundaries
-      .denied(this.#job.id, { kind: 'write', path })
+      .denied(this.#job.id, { kind: 'write', path, to: levelForWriting(this.#scopes, this.#level, [path]) })
       .catch((error: unknown) => this.#cannotAsk(error))
   }
 
@@ -222,20 +228,16 @@ export class LiveBoundary implements AsyncDisposable, Listener {
 
   /**
    * What an agent asks leave for through its protocol, and waits for. Where its boundary allows it as it is, nobody
-   * is asked: the sandbox holds, and what is written waits for review. `writable`: files it may write in any case.
+   * is asked: the sandbox holds, and what is written waits for review.
    */
-  async permit(
-    need: Need,
-    title: string,
-    writable: readonly string[],
-  ): Promise<{ isGranted: boolean; message: string }> {
+  async permit(need: Need, title: string): Promise<{ isGranted: boolean; message: string }> {
     const { contract } = this.#job
     const config = this.#config
     // At level 0 nothing stands in its way, and so there is nothing to ask for.
     if (contract.level === 0 || config === undefined) return { isGranted: true, message: '' }
     const state = this.#state()
     const network = networkNow(contract, state, config)
-    const wish = wishOfNeed(need, { level: currentBoundary(state).level, network, writable })
+    const wish = wishOfNeed(need, { level: currentBoundary(state).level, network, scopes: this.#scopes })
     if (wish === null) return { isGranted: true, message: '' }
     // A question that was answered before is answered again, and each is a write to the records.
     if (!this.#permits.take()) return { isGranted: false, message: 'too many questions: wait a minute' }
@@ -261,7 +263,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     const now = level ?? this.#level
     return {
       level: now,
-      files: filesAt(now) === 'ro' ? 'read-only' : 'writable',
+      files: scopeAt(this.#scopes, now) === null ? 'writable' : 'read-only',
       hosts,
       refused: this.#network
         .usage()
@@ -296,12 +298,14 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     // Until it has taken in full nobody knows what holds: the next look starts from nothing.
     this.#reach = null
     const policy = await this.#policyOf(state)
-    const files = filesAt(level)
+    const [before, scope] = [scopeAt(this.#scopes, from), scopeAt(this.#scopes, level)]
+    const isWider = boundaryRank(level) > boundaryRank(from)
     let choice: string | null = null
     // What is taken away goes first, what is given comes last.
-    if (files === 'ro') await this.#setNetwork(policy)
-    if (files !== filesAt(from)) {
-      const { note } = await (await this.#sandbox).setFiles(files).catch((error: unknown) => {
+    if (!isWider) await this.#setNetwork(policy)
+    if (!isDeepStrictEqual(scope, before)) {
+      const files = scope === null ? 'rw' : 'ro'
+      const { note } = await (await this.#sandbox).setFiles(files, scope ?? []).catch((error: unknown) => {
         const what = error instanceof Error ? error.message : String(error)
         this.#note({ type: 'BoundaryKept', level: from, wished: level, by, why: what })
         throw error
@@ -309,7 +313,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
       choice = note
       if (note !== null) this.#note({ type: 'Note', text: note })
     }
-    if (files === 'rw') await this.#setNetwork(policy)
+    if (isWider) await this.#setNetwork(policy)
     this.#level = level
     this.#reach = reach
     if (level !== from || reach !== this.#told) {

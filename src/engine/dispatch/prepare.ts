@@ -13,7 +13,6 @@ import { ensurePrivateDir } from '../base/files.ts'
 import {
   capabilitiesOf,
   configNotes,
-  filesAt,
   heldProjects,
   loadConfig,
   refuseCommand,
@@ -66,6 +65,7 @@ import { readProxies } from './proxies.ts'
 import { ownStartTicks } from './processes.ts'
 import { resolveAgent } from './provider.ts'
 import { sandboxRequest } from './request.ts'
+import { checkPlaces, writableNotes } from './writable.ts'
 import { refuseEnded, rightsOf, withinParent } from './childRights.ts'
 
 type Worked = {
@@ -163,16 +163,6 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
   return { request, job, contract, identified, outputChecks, configNotes: aboutConfig, parentId, invocation }
 }
 
-/** Where single files of a read-only workspace cannot be left writable, nobody is to wonder why they are not. */
-function writableNotes({ boundary, writableFiles, level, strategy }: Contract): readonly string[] {
-  if (filesAt(boundary) === 'rw' || writableFiles.length === 0) return []
-  const why = level === 0 ? 'at level 0' : strategy === 'none' ? 'with the real files (changeset none)' : null
-  if (why === null) return []
-  return [
-    `${writableFiles.join(', ')} cannot be written: ${why} a read-only boundary is read-only throughout`,
-  ]
-}
-
 type Examined = {
   readonly report: PreflightReport
   readonly project: Project | null
@@ -230,6 +220,7 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
             ...(await Promise.all(contract.roots.map((root) => checkConfigApart(root, parts.configDir)))),
           ]
         : [],
+    'writable places': async () => checkPlaces(contract),
     disk: () => checkDisk(parts.layout.dataDir, contract.limits.disk_mb),
     account: () => checkAuth(job.card),
     sandbox: async () => {

@@ -2,8 +2,9 @@ import { homedir } from 'node:os'
 import { isAbsolute, join, resolve } from 'node:path'
 import { levelNames } from '../../shared/level.ts'
 import { doorPath, type SandboxRequest } from '../base/sandbox.ts'
+import type { WritableScopes } from '../base/contract.ts'
 import type { Workspace } from '../base/workspace.ts'
-import { filesAt } from '../policy/index.ts'
+import { scopeAt, writablePlaces } from '../policy/index.ts'
 import type { Job } from './job.ts'
 import { listensForHosts, networkEnvironment } from './liveBoundary.ts'
 import type { Parts } from './parts.ts'
@@ -22,6 +23,17 @@ const fromHome = (path: string): string => {
   return isAbsolute(full) ? resolve(full) : full
 }
 
+/** What can be written at which level, as the agent sees it. */
+export function scopesInside(
+  { writableFiles, writableAt }: WritableScopes,
+  workspace: Workspace,
+): WritableScopes {
+  const inside = (paths: readonly string[]) => paths.map((path) => seenInside(workspace, path))
+  if (writableAt === undefined) return { writableFiles: inside(writableFiles) }
+  const lists = Object.entries(writableAt).map(([level, paths]) => [level, inside(paths)] as const)
+  return { writableFiles: inside(writableFiles), writableAt: Object.fromEntries(lists) }
+}
+
 /** Where an agent starts that nobody told where to. */
 const firstSeen = ({ roots, rootModes }: Job['contract']): string =>
   roots.find((root) => rootModes?.[resolve(root)] !== 'hidden') ?? '/'
@@ -36,6 +48,8 @@ export function sandboxRequest(
   lent: NonNullable<SandboxRequest['shown']> = [],
 ): SandboxRequest {
   const { contract } = job
+  const scopes = scopesInside(contract, workspace)
+  const writable = scopeAt(scopes, contract.boundary)
   const shown = [...(trust?.shown ?? []), ...lent]
   return {
     id: job.id,
@@ -52,8 +66,9 @@ export function sandboxRequest(
       ORANGERY_LEVEL: levelNames[contract.level],
       ...(door == null ? {} : { ORANGERY_ASK: `${doorPath}/bin/orangery-ask` }),
     },
-    files: filesAt(contract.boundary),
-    writableFiles: contract.writableFiles.map((path) => seenInside(workspace, path)),
+    files: writable === null ? 'rw' : 'ro',
+    writableFiles: writablePlaces(scopes),
+    ...(contract.writableAt === undefined ? {} : { writableNow: writable ?? [] }),
     network: contract.level === 0 ? 'host' : listensForHosts(job) ? 'broker' : 'none',
     limits: contract.limits,
     grants: job.card.sandboxRequirements.read.map(fromHome),

@@ -17,7 +17,6 @@ function speak(answers: Readonly<Record<string, unknown>>) {
       endInput: () => (seen.inputEnded = true),
     } as never,
     cwd: '/shop',
-    writable: [],
     canAsk: false,
     said: (event) => seen.events.push(event),
     guards: { refusal: () => null },

@@ -22,9 +22,8 @@ export interface Speech extends Disposable {
 
 export type Surroundings = {
   readonly io: AgentIo
-  /** As the agent sees them. */
+  /** As the agent sees it. */
   readonly cwd: string
-  readonly writable: readonly string[]
   readonly canAsk: boolean
   readonly said: Note
   readonly guards: Pick<Guards, 'refusal'>
@@ -89,7 +88,7 @@ class Conversation implements Speech {
       send: (line) => around.io.write(`${line}\n`),
       said: (event) => this.#said(event),
       refusal: (call) => around.guards.refusal(call),
-      permit: (need, title) => around.boundary.permit(need, title, around.writable),
+      permit: (need, title) => around.boundary.permit(need, title),
     })
     const receive = (line: string) => {
       this.#talk.receive(line)

@@ -25,7 +25,7 @@ import {
 } from './answers.ts'
 import { atMost, heldByMaximum } from './maximum.ts'
 import { wishOfDenial, type Denial } from './denial.ts'
-import { isInside } from './parent.ts'
+import { isInside } from './scope.ts'
 import { normalised } from './normalised.ts'
 import { approveStanding, fileRequest, type Asking } from './escalation.ts'
 import { current, settle, type EscalationEffect, type Held, type Step } from './step.ts'

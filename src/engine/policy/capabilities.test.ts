@@ -45,6 +45,24 @@ describe('the capabilities of a boundary', () => {
     })
   })
 
+  test('where a level names what is writable only that is, and above it too until another list says more', () => {
+    const config = defaultConfig()
+    const name = (level: 'readwrite' | 'full', writable: string[]) => {
+      config.sandboxLevels[level] = { ...config.sandboxLevels[level], writable }
+    }
+    const files = () =>
+      boundaryLevels.map((level) => {
+        const { write, writable } = capabilitiesOf(level, config).files
+        return [write, ...writable].join(' ')
+      })
+    name('readwrite', ['src', 'Makefile'])
+    expect(files()).toEqual(['none', 'listed src Makefile', 'listed src Makefile', 'listed src Makefile'])
+    name('full', ['.'])
+    expect(files()).toEqual(['none', 'listed src Makefile', 'listed src Makefile', 'workspace'])
+    name('readwrite', [])
+    expect(files()).toEqual(['none', 'listed', 'listed', 'workspace'])
+  })
+
   test('a host denied at one level is denied at every wider one', () => {
     const config = defaultConfig()
     config.sandboxLevels.readwrite = { ...config.sandboxLevels.readwrite, deniedHosts: ['evil.test'] }

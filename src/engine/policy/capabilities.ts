@@ -3,15 +3,16 @@ import type { EffectiveConfig, ResolvedLevel } from '../../shared/config.ts'
 import { someHostCovers } from '../../shared/hosts.ts'
 import type { Contract, NetworkPolicy } from '../base/contract.ts'
 import { narrowerBoundary, unique } from './config/narrow.ts'
+import { writableOf } from './scope.ts'
 import { nothingTaken, type Taken } from './taken.ts'
 
 /** What a running agent may do at a boundary. */
 export type Capabilities = {
   readonly level: BoundaryLevel
   readonly files: {
-    /** `workspace`: every root of the dispatch, through its changeset. */
-    readonly write: 'none' | 'workspace'
-    /** Relative to the first root; writable in place where `write` is `none`. */
+    /** `workspace`: every root of the dispatch, through its changeset. `listed`: of that only what is `writable`. */
+    readonly write: 'none' | 'listed' | 'workspace'
+    /** Relative to the first root; at `none`, too, these can be written. */
     readonly writable: readonly string[]
     readonly hide: readonly string[]
   }
@@ -33,13 +34,14 @@ function reachOf(level: BoundaryLevel, hosts: readonly string[] | null): Capabil
 
 export function capabilitiesOf(level: BoundaryLevel, config: EffectiveConfig): Capabilities {
   const resolved = config.sandboxLevels[level]
+  const writable = writableOf(config.sandboxLevels, level)
   // A denial at a lower level holds above it too: escalating must not lift what nobody looked at.
   const below = boundaryLevels.slice(0, boundaryRank(level) + 1).map((lower) => config.sandboxLevels[lower])
   return {
     level,
     files: {
-      write: level === 'readonly' ? 'none' : 'workspace',
-      writable: level === 'readonly' ? resolved.writable : [],
+      write: level === 'readonly' ? 'none' : writable === null ? 'workspace' : 'listed',
+      writable: writable ?? [],
       hide: resolved.hide,
     },
     network: {
@@ -94,5 +96,5 @@ export function networkAt(
   return { mode: open ? 'open' : 'restricted', allow, pins, ...rest }
 }
 
-/** The file part of a boundary, in the words of the sandbox station. */
+/** Whether a level is one for writing. What of the workspace can be written at it is a matter of `scopeAt`. */
 export const filesAt = (level: BoundaryLevel): 'ro' | 'rw' => (level === 'readonly' ? 'ro' : 'rw')

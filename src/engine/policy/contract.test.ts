@@ -278,6 +278,23 @@ describe('a child under its parent', () => {
   })
 })
 
+test('what a level names writable is placed in the first root, and a child gets of it what its parent has', () => {
+  const config = defaultConfig()
+  config.sandboxLevels.readwrite = { ...config.sandboxLevels.readwrite, writable: ['src/', 'a.txt'] }
+  config.sandboxLevels.full = { ...config.sandboxLevels.full, writable: ['.'] }
+  const roots = ['/projects/a', '/projects/b']
+  const parent = resolve({ phase: 'plan' }, { roots, config })
+  const named = ['/projects/a/TODO.md', '/projects/a/src', '/projects/a/a.txt']
+  expect(parent.writableAt).toEqual({ readwrite: named, network: named })
+  expect(parent.writableFiles).toEqual(['/projects/a/TODO.md'])
+  const free = { config: defaultConfig(), parent: { ...parent, boundary: 'readwrite' } as const }
+  const child = (...folders: string[]) => resolve(null, { ...free, roots: folders }).writableAt?.readwrite
+  expect(child('/projects/a')).toEqual(named)
+  expect(child('/projects/b')).toEqual([])
+  expect(child('/projects/a/src')).toBeUndefined()
+  expect(child('/projects/a/src/x', '/projects/b')).toEqual(['/projects/a/src/x'])
+})
+
 test('a child about whose outputs nobody spoke is not one that is to reach nothing, unless its parent is', () => {
   expect(resolve({}, { parent: resolve({}) }).outputs).toMatchObject({
     mode: 'none',

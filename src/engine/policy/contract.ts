@@ -1,5 +1,11 @@
-import { basename, join, resolve } from 'node:path'
-import { boundaryRank, legacyBoundaries, type BoundaryLevel, type Phase } from '../../shared/boundary.ts'
+import { basename, resolve } from 'node:path'
+import {
+  boundaryLevels,
+  boundaryRank,
+  legacyBoundaries,
+  type BoundaryLevel,
+  type Phase,
+} from '../../shared/boundary.ts'
 import type { AgentCard } from '../../shared/card.ts'
 import type { EffectiveConfig } from '../../shared/config.ts'
 import { OrangeryError } from '../../shared/errors.ts'
@@ -9,7 +15,8 @@ import { requestedBoundary, type RootModes, type SandboxSpec } from '../../share
 import type { Contract, ContractOutputs } from '../base/contract.ts'
 import { capabilitiesOf, phaseBoundary } from './capabilities.ts'
 import { narrowerBoundary, unique } from './config/narrow.ts'
-import { isInside, underParent } from './parent.ts'
+import { underParent } from './parent.ts'
+import { isInside, writableOf } from './scope.ts'
 
 export type ContractInput = {
   readonly spec: SandboxSpec | null
@@ -239,7 +246,14 @@ export function resolveContract(input: ContractInput): Contract {
   const rootModes = rootModesOf(input, roots)
   const first = roots.find((root) => rootModes?.[resolve(root)] !== 'hidden')
   const phaseFiles = phase === null ? [] : config.sandboxPhaseFiles[phase]
-  const writable = unique([...phaseFiles, ...config.sandboxLevels.readonly.writable])
+  const placed = (paths: readonly string[]) =>
+    first === undefined ? [] : unique(paths.map((path) => resolve(first, path)))
+  const writableAt = Object.fromEntries(
+    boundaryLevels.flatMap((each) => {
+      const paths = each === 'readonly' ? null : writableOf(config.sandboxLevels, each)
+      return paths === null ? [] : [[each, placed([...phaseFiles, ...paths])]]
+    }),
+  )
   const contract: Contract = {
     level: levelOf(input),
     strategy: spec?.changeset ?? 'overlay',
@@ -252,7 +266,8 @@ export function resolveContract(input: ContractInput): Contract {
     ...(rootModes === undefined ? {} : { rootModes }),
     workingDir: spec?.working_dir ?? null,
     hide: unique([...(spec?.hide ?? []), ...capabilities.files.hide]),
-    writableFiles: first === undefined ? [] : writable.map((path) => join(first, path)),
+    writableFiles: placed([...phaseFiles, ...(writableOf(config.sandboxLevels, 'readonly') ?? [])]),
+    ...(Object.keys(writableAt).length === 0 ? {} : { writableAt }),
     limits: spec?.limits ?? {},
     onLimit: spec?.on_limit ?? 'record',
     toolsAllowed: spec?.tools_allowed ?? null,

@@ -5,7 +5,8 @@ import type { Asking } from './escalation.ts'
 export type Denial =
   /** Without a port where a program only asked for the host's address: then it lacks the host, whatever the port. */
   | { readonly kind: 'host'; readonly host: string; readonly port: number | null }
-  | { readonly kind: 'write'; readonly path: string }
+  /** `to`: the level at which it could be written; null: there is none. */
+  | { readonly kind: 'write'; readonly path: string; readonly to?: BoundaryLevel | null }
 
 /**
  * What a denial asks for. A read-only agent that lacks a host is offered the host and nothing more: its files
@@ -16,7 +17,8 @@ export function wishOfDenial(
   denial: Denial,
 ): Pick<Asking, 'to' | 'hosts' | 'source' | 'why'> {
   if (denial.kind === 'write') {
-    const to = boundaryRank(level) < boundaryRank('readwrite') ? 'readwrite' : level
+    const usual = boundaryRank(level) < boundaryRank('readwrite') ? 'readwrite' : level
+    const to = denial.to === undefined ? usual : (denial.to ?? level)
     return { to, hosts: [], source: 'driver', why: `a write was denied: ${denial.path}` }
   }
   const to = level === 'readwrite' ? 'network' : level

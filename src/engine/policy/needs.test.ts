@@ -14,7 +14,7 @@ const network: NetworkPolicy = {
 const at = (level: 'readonly' | 'readwrite' | 'network', writable: string[] = []) => ({
   level,
   network,
-  writable,
+  scopes: { writableFiles: writable },
 })
 const write = (...paths: string[]) => ({ kind: 'write', paths }) as const
 const reach = (...hosts: string[]) => ({ kind: 'reach', hosts }) as const
@@ -33,6 +33,21 @@ test('a write where files are read-only asks for readwrite, but for the file its
   expect(wishOfNeed(write(), at('readonly', ['/p/TODO.md']))).toEqual({ to: 'readwrite', hosts: [] })
   expect(wishOfNeed(write('/p/TODO.md'), at('readonly', ['/p/TODO.md']))).toBeNull()
   expect(wishOfNeed(write('/p/TODO.md', '/p/a'), at('readonly', ['/p/TODO.md']))).not.toBeNull()
+})
+
+test('a write outside of what a level names asks for the lowest that lets it, and for none where none does', () => {
+  const scopes = {
+    writableFiles: ['/p/TODO.md'],
+    writableAt: { readwrite: ['/p/src'], network: ['/p/src', '/p/doc'] },
+  }
+  const asked = (path: string, level: 'readonly' | 'readwrite' | 'network') =>
+    wishOfNeed(write(path), { ...at(level), scopes })?.to ?? null
+  expect(asked('/p/src/a/b', 'readonly')).toBe('readwrite')
+  expect(asked('/p/src/a/b', 'readwrite')).toBeNull()
+  expect(asked('/p/srcs', 'readwrite')).toBe('full')
+  expect(asked('/p/doc/a', 'readwrite')).toBe('network')
+  const always = { ...scopes, writableAt: { ...scopes.writableAt, full: [] } }
+  expect(wishOfNeed(write('/p/other'), { ...at('readwrite'), scopes: always })).toBeNull()
 })
 
 test('a host that is lacking is asked for, alone where only reading is allowed, and not where it is denied for good', () => {

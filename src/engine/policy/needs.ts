@@ -1,15 +1,15 @@
 import type { BoundaryLevel } from '../../shared/boundary.ts'
 import { someHostCovers } from '../../shared/hosts.ts'
-import type { NetworkPolicy } from '../base/contract.ts'
+import type { NetworkPolicy, WritableScopes } from '../base/contract.ts'
 import type { Need } from '../base/escalation.ts'
-import { filesAt } from './capabilities.ts'
+import { isInScope, levelForWriting, scopeAt } from './scope.ts'
 import { isTaken } from './taken.ts'
 
 export type Now = {
   readonly level: BoundaryLevel
   readonly network: NetworkPolicy
-  /** Files that can be written although the level is read-only, as the agent sees them. */
-  readonly writable: readonly string[]
+  /** What can be written at which level, as the agent sees it. */
+  readonly scopes: WritableScopes
 }
 
 /** A host that is denied for good is not asked for either: nobody's yes would open it. */
@@ -26,8 +26,12 @@ export function wishOfNeed(
 ): { readonly to: BoundaryLevel; readonly hosts: readonly string[] } | null {
   if (need.kind === 'nothing') return null
   if (need.kind === 'write') {
-    const isPhaseFile = need.paths.length > 0 && need.paths.every((path) => now.writable.includes(path))
-    return filesAt(now.level) === 'rw' || isPhaseFile ? null : { to: 'readwrite', hosts: [] }
+    const scope = scopeAt(now.scopes, now.level)
+    if (scope === null) return null
+    if (need.paths.length > 0 && need.paths.every((path) => isInScope(scope, path))) return null
+    // Where no level would let it write there, nobody's yes would help: it finds out by trying.
+    const to = levelForWriting(now.scopes, now.level, need.paths)
+    return to === null ? null : { to, hosts: [] }
   }
   const hosts = need.hosts.filter((host) => isLacking(now.network, host))
   if (hosts.length === 0) return null

@@ -1,20 +1,18 @@
-import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
+import { boundaryLevels, boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import type { AgentCard } from '../../shared/card.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { someHostCovers } from '../../shared/hosts.ts'
 import { levelNames, type SandboxLevel } from '../../shared/level.ts'
 import type { Limits, SandboxSpec } from '../../shared/spec.ts'
-import type { Contract, ContractOutputs } from '../base/contract.ts'
+import type { Contract, ContractOutputs, WritableScopes } from '../base/contract.ts'
 import { commonHosts, commonNames, narrowerBoundary, unique } from './config/narrow.ts'
+import { commonPaths, isInside, scopeAt } from './scope.ts'
 
 function refuse(code: string, message: string, hint: string): OrangeryError {
   return new OrangeryError(`policy.${code}`, message, { kind: 'refused', hint })
 }
 
 const modeRank = { none: 0, restricted: 1, open: 2 } as const
-
-export const isInside = (path: string, folder: string): boolean =>
-  path === folder || path.startsWith(folder === '/' ? '/' : `${folder}/`)
 
 /** Hosts a parent can reach itself, at best. Null: any public one. */
 function parentHosts(parent: Contract): readonly string[] | null {
@@ -111,6 +109,24 @@ function refuseMore(spec: SandboxSpec, parent: Contract): void {
 const smallerOrNull = (a: number | null, b: number | null): number | null =>
   a === null ? b : b === null ? a : Math.min(a, b)
 
+/** What it may write at each level: of its own what its parent may write there. A level its parent has not it never gets. */
+function writableUnder(child: Contract, parent: Contract): WritableScopes {
+  const under = (level: BoundaryLevel): readonly string[] | null => {
+    const allowed = scopeAt(parent, level === 'readonly' ? parent.boundary : level)
+    if (allowed === null) return scopeAt(child, level)
+    const common = commonPaths(scopeAt(child, level) ?? child.roots, allowed)
+    return common !== null && child.roots.every((root) => common.includes(root)) ? null : common
+  }
+  const entries = boundaryLevels.slice(1).flatMap((level) => {
+    const paths = under(level)
+    return paths === null ? [] : [[level, paths] as const]
+  })
+  return {
+    writableFiles: under('readonly') ?? [],
+    ...(entries.length === 0 ? {} : { writableAt: Object.fromEntries(entries) }),
+  }
+}
+
 /**
  * A child has at most its parent's rights. What it asked for beyond them is refused; what nobody said is cut to
  * them. Never level 0, never `none`, never a pin, whatever the parent has.
@@ -155,10 +171,7 @@ export function underParent(
     boundary: narrowerBoundary(child.boundary, parent.boundary),
     outputs: outputsUnder(child, parent),
     hide: unique([...child.hide, ...parent.hide]),
-    writableFiles:
-      parent.boundary === 'readonly'
-        ? child.writableFiles.filter((path) => parent.writableFiles.includes(path))
-        : child.writableFiles,
+    ...writableUnder(child, parent),
     limits: limitsUnder(child.limits, parent.limits),
     onLimit: parent.onLimit === 'stop' ? 'stop' : child.onLimit,
     toolsAllowed: commonNames(child.toolsAllowed, parent.toolsAllowed),

@@ -42,6 +42,12 @@ function describeStep(step: ViewStep): string {
 // A path may hold anything, a newline too; the description stays one line a fact.
 const quote = (path: string) => (/^[\w@%+=:,./-]+$/.test(path) ? path : JSON.stringify(path))
 
+function exceptions({ request, level }: SandboxPlan): string {
+  const { writableFiles, writableNow = writableFiles, workspace } = request
+  if (level === 0 || workspace.strategy === 'none' || writableNow.length === 0) return ''
+  return `, but for ${writableNow.map(quote).join(' ')}`
+}
+
 /** One fact a line, in a fixed order, without times or process ids: two plans can be compared by `diff`. */
 export function describePlan(plan: SandboxPlan): string {
   const { request } = plan
@@ -51,7 +57,7 @@ export function describePlan(plan: SandboxPlan): string {
     `level ${plan.level}, ${plan.driver}`,
     `command    ${request.command.map(quote).join(' ')}`,
     `directory  ${quote(request.cwd)}`,
-    `files      ${plan.files === 'ro' ? 'read-only for now' : 'writable'}`,
+    `files      ${plan.files === 'ro' ? `read-only for now${exceptions(plan)}` : 'writable'}`,
     ...(plan.watches === null ? [] : ['watched    writes that are denied']),
     `network    ${request.network}`,
     `terminal   ${request.terminal ? 'yes' : 'no'}`,

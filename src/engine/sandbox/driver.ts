@@ -20,8 +20,8 @@ import { diskUse, watchDisk, type ClosedLister } from './disk.ts'
 import { agentHome } from './etc.ts'
 import type { Descriptors, SpareHolder } from './holderProcess.ts'
 import { InnerMounts } from './innerMounts.ts'
-import { describeNameless, narrowAgainstWriters } from './narrow.ts'
-import type { HeldRoot, SandboxPlan } from './plan.ts'
+import { LiveFiles, type Flip } from './liveFiles.ts'
+import type { SandboxPlan } from './plan.ts'
 import { judgeAnswers, judgeProcess } from './probe.ts'
 import { Relay } from './relay.ts'
 import { borrowFrom } from './borrow.ts'
@@ -57,6 +57,7 @@ export class LinuxSandbox implements RunningSandbox {
   readonly #plan: SandboxPlan
   readonly #chain: Chain
   readonly #cgroup: Cgroup | null
+  readonly #liveFiles: LiveFiles
   readonly #relay: Relay
   readonly #watch: WriteWatch
   #watchLost: string | null = null
@@ -67,19 +68,16 @@ export class LinuxSandbox implements RunningSandbox {
   readonly #likelyLimits = new Set<LimitName>()
   /** Aborted at the end: whatever waits or watches stops then. */
   readonly #life = new AbortController()
-  #files: 'ro' | 'rw' = 'rw'
   #isReleased = false
   /** We ended it ourselves, however roughly. */
   #isEnding = false
   #tree: ProcessTree | null = null
-  #mounts: InnerMounts | null = null
   #agentPid: number | null = null
   #counters: NetworkCounters | null = null
   #voice: ProgramVoice | null = null
   #peakMb = 0
   #cpuMs = 0
   #diskBefore = 0
-  #lastFlip: Promise<unknown> = Promise.resolve()
 
   constructor(
     plan: SandboxPlan,
@@ -93,6 +91,7 @@ export class LinuxSandbox implements RunningSandbox {
     this.#cgroup = cgroup
     this.#given = givenTo(io)
     this.#chain = new Chain(plan, io, cgroup?.joinFiles ?? [], spare)
+    this.#liveFiles = new LiveFiles(plan, this.#chain)
     this.#relay = new Relay(plan)
     this.#watch = new WriteWatch(plan)
     this.driver = plan.driver
@@ -166,15 +165,15 @@ export class LinuxSandbox implements RunningSandbox {
     if (this.#plan.watches !== null) await this.#startWatch()
     if (!narrows) this.#chain.step()
     await this.#orEnd(this.#chain.here)
-    if (this.#plan.files === 'ro') await this.setFiles('ro')
-    for (const root of readOnly) await this.#remount(root, 'ro')
+    if (this.#plan.files === 'ro') await this.#liveFiles.narrowAtStart()
+    for (const root of readOnly) await this.#liveFiles.remount(root, 'ro')
     if (narrows) this.#chain.step()
     const { holder } = this.#chain
     const gate = this.#chain.gate(this.#plan)
     if (gate === null || holder === null) throw this.#startError()
     this.#agentPid = gate
     this.#tree = new ProcessTree(holder, gate)
-    this.#mounts = new InnerMounts(this.#plan, holder, gate)
+    await this.#liveFiles.stand(this.#tree, new InnerMounts(this.#plan, holder, gate))
     if (this.#plan.request.network !== 'host') {
       this.#counters = new NetworkCounters(gate)
       this.#voice = new ProgramVoice(this.#tree, this.#given, borrowFrom(this.#plan, holder))
@@ -295,69 +294,8 @@ export class LinuxSandbox implements RunningSandbox {
     await this.ended
   }
 
-  setFiles(files: 'ro' | 'rw'): Promise<{ readonly tookMs: number; readonly note: string | null }> {
-    // One flip at a time: two at once could leave the roots in different states.
-    const flip = this.#lastFlip.catch(() => {}).then(() => this.#flip(files))
-    this.#lastFlip = flip
-    return flip
-  }
-
-  async #flip(files: 'ro' | 'rw'): Promise<{ readonly tookMs: number; readonly note: string | null }> {
-    const start = performance.now()
-    const writable = this.#plan.request.workspace.roots.filter((root) => root.access === 'rw')
-    if (files !== this.#plan.files && writable.some((root) => root.mount.kind === 'bind')) {
-      throw new OrangeryError(
-        'sandbox.files_fixed',
-        `files: ${this.#plan.request.workspace.driver} workspaces cannot change while the agent runs`,
-        {
-          kind: 'refused',
-          hint: 'Start it anew with the boundary it needs, or choose the overlay workspace.',
-        },
-      )
-    }
-    if (files === this.#files) return { tookMs: 0, note: null }
-    const roots = this.#plan.roots.filter((root) => root.access === 'rw')
-    const notes: string[] = []
-    const done: HeldRoot[] = []
-    try {
-      for (const root of roots) {
-        const note = await this.#flipRoot(root, files)
-        done.push(root)
-        if (note !== null) notes.push(note)
-      }
-    } catch (error) {
-      if (!this.#chain.isAlive)
-        return { tookMs: performance.now() - start, note: 'the sandbox ended meanwhile' }
-      for (const root of done) await this.#remount(root, this.#files).catch(() => {})
-      throw error
-    }
-    this.#files = files
-    return { tookMs: performance.now() - start, note: notes.length === 0 ? null : notes.join('; ') }
-  }
-
-  async #remount(root: HeldRoot, files: 'ro' | 'rw'): Promise<void> {
-    if (files === 'rw') await this.#mounts?.widen(root.target)
-    await this.#chain.order(`remount ${files} ${root.slot}`)
-  }
-
-  async #flipRoot(root: HeldRoot, files: 'ro' | 'rw'): Promise<string | null> {
-    const tree = this.#tree
-    const mounts = this.#mounts
-    try {
-      await this.#remount(root, files)
-      return null
-    } catch (error) {
-      const isBusy = error instanceof Error && /busy/i.test(error.message)
-      if (files === 'rw' || !isBusy || tree === null || mounts === null) throw error
-    }
-    const { target } = root
-    if (await mounts.narrow(target)) return describeNameless(tree, target)
-    return narrowAgainstWriters(this.#chain, tree, target, mounts, () =>
-      this.#remount(root, files).then(
-        () => true,
-        () => mounts.narrow(target),
-      ),
-    )
+  setFiles(files: 'ro' | 'rw', writable?: readonly string[]): Promise<Flip> {
+    return this.#liveFiles.set(files, writable)
   }
 
   async startRelay(

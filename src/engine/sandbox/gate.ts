@@ -90,10 +90,17 @@ export function gateQuestions(plan: SandboxPlan): readonly GateQuestion[] {
     const path = root.target
     // Covered or not there at all: in either case it cannot be opened.
     if (root.access === 'hidden') return { name: `read ${path}`, ask: 'read', path, expected: false }
-    const expected = root.access === 'rw' && plan.files === 'rw'
+    const isNamed = plan.places.some((place) => place.target === path && place.isNow)
+    const expected = root.access === 'rw' && (plan.files === 'rw' || isNamed)
     return { name: `write ${path}`, ask: 'write', path, expected }
   })
   if (plan.confinement === 'holder') return rootQuestions
+  const placeQuestions = plan.places.slice(0, mostAsked).map(({ target, isNow }): GateQuestion => ({
+    name: `write ${target}`,
+    ask: 'write',
+    path: target,
+    expected: plan.files === 'rw' || isNow,
+  }))
   const visible = roots.map((root) => root.target)
   return [
     ...['/usr', '/etc', '/'].map((folder): GateQuestion => ({
@@ -103,6 +110,7 @@ export function gateQuestions(plan: SandboxPlan): readonly GateQuestion[] {
       expected: false,
     })),
     ...rootQuestions,
+    ...placeQuestions,
     ...hiddenQuestions(plan),
     ...request.secretDirs
       .filter((folder) => !visible.some((path) => isInside(path, folder) || isInside(folder, path)))

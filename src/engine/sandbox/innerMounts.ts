@@ -10,19 +10,40 @@ export type InnerMount = {
   readonly options: readonly string[]
 }
 
-/** Of a mountinfo, every mount of the file system at a root: one named through a symlink is at its real path too. */
-export function mountsOfRoot(mountinfo: string, target: string): readonly InnerMount[] {
-  const mounts = mountinfo.split('\n').flatMap((line) => {
+/** Every mount of a mountinfo. */
+export function parseMounts(mountinfo: string): readonly (InnerMount & { readonly device: string })[] {
+  return mountinfo.split('\n').flatMap((line) => {
     const [id = '', , device = '', , point, options = ''] = line.split(' ')
     return point === undefined
       ? []
       : [{ id, device, point: unescapeMount(point), options: options.split(',') }]
   })
+}
+
+/** Of a mountinfo, every mount of the file system at a root: one named through a symlink is at its real path too. */
+export function mountsOfRoot(mountinfo: string, target: string): readonly InnerMount[] {
+  const mounts = parseMounts(mountinfo)
   const devices = new Set(mounts.flatMap(({ point, device }) => (point === target ? [device] : [])))
   return mounts.filter(({ device }) => devices.has(device))
 }
 
-const isWritable = ({ options }: InnerMount) => options.includes('rw')
+export const isWritable = ({ options }: InnerMount) => options.includes('rw')
+
+/**
+ * Arguments: mount (id options path)… What a path leads to is opened first, and told by the number of its mount: the agent
+ * can put a link where a folder was, and another mount would be made writable.
+ */
+const remountScript = String.raw`
+mount=$1; shift
+while [ $# -gt 0 ]; do
+  exec 4<"$3"
+  found=
+  while read -r name value; do [ "$name" != mnt_id: ] || found=$value; done </proc/self/fdinfo/4
+  [ "$found" = "$1" ] || exit 1
+  "$mount" -i -c -o "$2" /proc/self/fd/4 || exit 1
+  shift 3
+done
+`
 
 /**
  * The second way to make a root read-only: not the file system but each of its mounts inside. The first is refused for as
@@ -32,7 +53,7 @@ const isWritable = ({ options }: InnerMount) => options.includes('rw')
  */
 export class InnerMounts {
   readonly #tools: SandboxPlan['tools']
-  readonly #mount: string
+  readonly #shell: SandboxPlan['shell']
   readonly #holder: number
   readonly #agent: number
   readonly #narrowed = new Map<string, readonly InnerMount[]>()
@@ -40,7 +61,7 @@ export class InnerMounts {
   /** Both as the host numbers them. */
   constructor({ tools, shell }: SandboxPlan, holder: number, agent: number) {
     this.#tools = tools
-    this.#mount = shell.mount
+    this.#shell = shell
     this.#holder = holder
     this.#agent = agent
   }
@@ -53,11 +74,9 @@ export class InnerMounts {
     return mountsOfRoot(await readFile(`/proc/${this.#agent}/mountinfo`, 'utf8').catch(() => ''), target)
   }
 
-  async #set({ point, options }: InnerMount, files: 'ro' | 'rw'): Promise<boolean> {
+  async #set(mounts: readonly InnerMount[], files: 'ro' | 'rw'): Promise<boolean> {
     const { nsenter } = this.#tools
     if (nsenter === null) return false
-    // All that is not said anew is dropped, nosuid too.
-    const flags = [...options.filter((option) => option !== 'ro' && option !== 'rw'), files]
     const { code } = await run(
       nsenter,
       [
@@ -66,16 +85,34 @@ export class InnerMounts {
         '--root=/',
         '--preserve-credentials',
         '--',
-        this.#mount,
-        '-i',
+        this.#shell.sh,
         '-c',
-        '-o',
-        ['remount', 'bind', ...flags].join(','),
-        `/proc/${this.#agent}/root${point}`,
+        remountScript,
+        'orangery-remount',
+        this.#shell.mount,
+        ...mounts.flatMap(({ id, point, options }) => {
+          // All that is not said anew is dropped, nosuid too.
+          const flags = [...options.filter((option) => option !== 'ro' && option !== 'rw'), files]
+          return [id, ['remount', 'bind', ...flags].join(','), `/proc/${this.#agent}/root${point}`]
+        }),
       ],
       { env: minimalEnv, timeoutMs: 2000 },
     )
     return code === 0
+  }
+
+  /** Every mount there is, as it is now. */
+  async all(): Promise<readonly InnerMount[]> {
+    return parseMounts(await readFile(`/proc/${this.#agent}/mountinfo`, 'utf8').catch(() => ''))
+  }
+
+  /** Whether those mounts are so now, as the kernel says. Where one cannot be, the others may be all the same. */
+  async assign(ids: ReadonlySet<string>, files: 'ro' | 'rw'): Promise<boolean> {
+    const isWrong = (mount: InnerMount) => ids.has(mount.id) && isWritable(mount) !== (files === 'rw')
+    const wrong = (await this.all()).filter(isWrong)
+    if (wrong.length === 0) return true
+    await this.#set(wrong, files)
+    return !(await this.all()).some(isWrong)
   }
 
   /** Whether all of them are read-only now. Otherwise they are as they were. */
@@ -83,7 +120,7 @@ export class InnerMounts {
     const writable = (await this.#list(target)).filter(isWritable)
     if (writable.length === 0) return false
     this.#narrowed.set(target, writable)
-    for (const mount of writable) if (!(await this.#set(mount, 'ro'))) break
+    for (const mount of writable) if (!(await this.#set([mount], 'ro'))) break
     // The agent may have moved a folder above while a path was walked: what counts is what the kernel says of them now.
     if (!(await this.#list(target)).some(isWritable)) return true
     await this.widen(target).catch(() => {})
@@ -93,7 +130,7 @@ export class InnerMounts {
   async widen(target: string): Promise<void> {
     const wished = new Set(this.#narrowed.get(target)?.map(({ id }) => id))
     for (const mount of await this.#list(target)) {
-      if (!wished.has(mount.id) || isWritable(mount) || (await this.#set(mount, 'rw'))) continue
+      if (!wished.has(mount.id) || isWritable(mount) || (await this.#set([mount], 'rw'))) continue
       throw new OrangeryError(
         'sandbox.files_fixed',
         `files stay read-only: ${mount.point} cannot be remounted`,

@@ -50,7 +50,8 @@ async function stopAll(chain: Chain, tree: ProcessTree): Promise<readonly number
  * Makes a root read-only although files are open for writing, which the kernel refuses. Everything is
  * stopped, so that no new writer comes, and only the writers there are get short slices to finish. One that
  * does not is ended, and named: a boundary said to be read-only is. Where none is found, all but the agent are. Only
- * where that would be the agent itself is nothing done. `attempt` tells whether the root is read-only now.
+ * where that would be the agent itself is nothing done. `attempt` tells whether the root is read-only now; `only`: the mounts that are to be, where that is
+ * not the whole root.
  */
 export async function narrowAgainstWriters(
   chain: Chain,
@@ -58,11 +59,12 @@ export async function narrowAgainstWriters(
   target: string,
   mounts: InnerMounts,
   attempt: () => Promise<boolean>,
+  only?: ReadonlySet<string>,
 ): Promise<string> {
   const start = performance.now()
   const everyone = await stopAll(chain, tree)
   const findWriters = async (): Promise<readonly Writer[]> => {
-    const writers = await findAll(everyone, tree, (pid) => tree.writtenBy(pid, target))
+    const writers = await findAll(everyone, tree, (pid) => tree.writtenBy(pid, target, only))
     if (writers.length > 0) return writers
     // A file may be open in nobody's table but in a message of a socket, which whoever has it can take.
     // (escape: narrow-hidden-descriptor)

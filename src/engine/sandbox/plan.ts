@@ -7,7 +7,7 @@ import { planLimits, type LimitsPlan } from './limits.ts'
 import { reasonsOf, together } from './reasons.ts'
 import { affinityRule, rules, type Rule } from './seccomp/rules.ts'
 import type { Architecture } from './seccomp/syscalls.ts'
-import { isInside, planView, type ViewStep } from './view.ts'
+import { isInside, planView, type ViewStep, type WritablePlace } from './view.ts'
 
 /** What the holder mounts for one root, before anything of the agent runs. */
 export type HeldRoot = {
@@ -50,6 +50,8 @@ export type SandboxPlan = {
    */
   readonly watches: Architecture | null
   readonly environment: Readonly<Record<string, string>>
+  /** What can be written while the rest of its root cannot, once it was looked at. */
+  readonly places: readonly WritablePlace[]
   /** Level 0: the user's own environment is underneath. */
   readonly inheritsEnvironment: boolean
   readonly files: 'ro' | 'rw'
@@ -273,6 +275,7 @@ function planWhole(request: SandboxRequest, host: HostFacts): SandboxPlan {
     roots,
     environment: planEnvironment(request),
     watches: watchesWrites(request, host) ? host.architecture : null,
+    places: [],
     files: request.files,
     limits,
     tools: host.tools,

@@ -49,15 +49,28 @@ const workspaceType = { kernel: 'overlay', 'fuse-overlayfs': 'fuse.fuse-overlayf
 const placeOf = (plan: SandboxPlan, target: string) =>
   plan.confinement === 'holder' ? realpathSync(target) : target
 
-type Mount = { readonly point: string; readonly options: readonly string[]; readonly type: string }
+type Mount = {
+  readonly device: string
+  /** Where in its file system it begins. */
+  readonly begins: string
+  readonly point: string
+  readonly options: readonly string[]
+  readonly type: string
+}
 
 /** What that process sees mounted. */
 function readMounts(pid: number): readonly Mount[] {
   const lines = readProcess(pid, 'mountinfo').split('\n')
   return lines.slice(0, -1).map((line) => {
-    const [, , , , point = '', options = ''] = line.split(' ')
+    const [, , device = '', begins = '', point = '', options = ''] = line.split(' ')
     const type = line.split(' - ')[1]?.split(' ')[0] ?? ''
-    return { point: unescapeMount(point), options: options.split(','), type }
+    return {
+      device,
+      begins: unescapeMount(begins),
+      point: unescapeMount(point),
+      options: options.split(','),
+      type,
+    }
   })
 }
 
@@ -91,6 +104,29 @@ function judgeMounts({ view }: SandboxPlan, mounts: readonly Mount[]): readonly 
     equal('writable places', list(planned), list(writable.map(({ point }) => point))),
     equal('set-uid programs', '', privileged.map(({ point }) => point).join(' ')),
   ]
+}
+
+/**
+ * That each folder that is a mount of its own is that folder of its root: what was looked at may have become a link before it
+ * was mounted. (escape: phase-file-link)
+ */
+function judgePlaces({ places, view }: SandboxPlan, mounts: readonly Mount[]): readonly ProbeCheck[] {
+  const at = (path: string) => mounts.findLast(({ point }) => point === path)
+  return places.flatMap((place) => {
+    if (place.kind === 'file' || place.target === place.root) return []
+    const [root, mount] = [at(place.root), at(place.target)]
+    const inside = place.target.slice(place.root.length)
+    const begins = root === undefined || root.begins === '/' ? inside : root.begins + inside
+    const isThere = view.some(({ target }) => target === place.target)
+    const declared = isThere ? `${root?.device ?? ''} ${begins}` : 'nothing'
+    return [
+      equal(
+        `folder ${place.target}`,
+        declared,
+        mount === undefined ? 'nothing' : `${mount.device} ${mount.begins}`,
+      ),
+    ]
+  })
 }
 
 // Bubblewrap's own covers.
@@ -192,6 +228,7 @@ export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeChec
     ...namespaces,
     ...mounts,
     ...judgeMounts(plan, mountsInside),
+    ...judgePlaces(plan, mountsInside),
     ...judgeLimits(plan, pid, status),
     equal('capabilities', '0000000000000000', statusField(status, 'CapEff')),
     equal('permitted capabilities', '0000000000000000', statusField(status, 'CapPrm')),

@@ -1,7 +1,7 @@
 import { readdir, readFile, readlink, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readProcess } from './chain.ts'
-import { mountsOfRoot, type InnerMount } from './innerMounts.ts'
+import { mountsOfRoot, parseMounts, type InnerMount } from './innerMounts.ts'
 import { isInside } from './view.ts'
 
 /** `tasks` are processes with their threads; `cpuMs` includes that of children that ended. */
@@ -153,17 +153,25 @@ export class ProcessTree {
   }
 
   /** Files of a root that a process holds open, or mapped, for writing. */
-  async writtenBy(pid: number, target: string): Promise<readonly string[]> {
-    const here = mountsOfRoot(await this.#readAny(pid, 'mountinfo'), target)
+  async writtenBy(pid: number, target: string, only?: ReadonlySet<string>): Promise<readonly string[]> {
+    const mountinfo = await this.#readAny(pid, 'mountinfo')
+    const all = parseMounts(mountinfo)
+    const here = only === undefined ? mountsOfRoot(mountinfo, target) : all.filter(({ id }) => only.has(id))
+    // A file below another mount is that one's.
+    const apart = only === undefined ? [] : all.filter(({ id }) => !only.has(id))
+    const isHere = (file: string) =>
+      here.some(
+        ({ point }) =>
+          isInside(file, point) &&
+          !apart.some((inner) => isInside(inner.point, point) && isInside(file, inner.point)),
+      )
     if (here.length === 0) return []
     const open = await inSlices(await this.#descriptors(pid), async ({ info, link }) => {
       const flags = Number.parseInt(/^flags:\s*(\d+)/m.exec(info)?.[1] ?? '0', 8)
       if ((flags & 0o3) === 0 || !isOf(info, here)) return []
       return [await readlink(link).catch(() => 'a file')]
     })
-    const shared = (await this.#maps(pid)).filter(
-      ({ modes, file }) => modes.endsWith('s') && here.some(({ point }) => isInside(file, point)),
-    )
+    const shared = (await this.#maps(pid)).filter(({ modes, file }) => modes.endsWith('s') && isHere(file))
     // What may be written to is told by the file that was mapped, not by what the mapping allows now: mprotect
     // can change that later. (escape: narrow-hidden-descriptor)
     const kept = shared.length === 0 ? new Set() : writableRanges(await this.#readAny(pid, 'smaps'))

@@ -34,6 +34,16 @@ export type ViewStep =
   /** The agent's own terminal, under a name: its number is one of the host's, which is not in view. */
   | { readonly kind: 'terminal'; readonly target: string }
 
+/** A file or folder that can be written while the rest of its root cannot: a mount of its own. */
+export type WritablePlace = {
+  readonly target: string
+  readonly kind: 'file' | 'folder'
+  /** The target of the root it lies in. */
+  readonly root: string
+  /** Whether it can be written from the start. */
+  readonly isNow: boolean
+}
+
 const megabyte = 1024 * 1024
 // tmpfs is memory of the host: unbounded it would be a way to exhaust it. (escape: fill-tmp, fill-dev-shm)
 const privateBytes = { tmp: 2048 * megabyte, run: 64 * megabyte, shm: 512 * megabyte }
@@ -120,7 +130,7 @@ function rootSteps(
  * A root named through a symlink is also there at its real path, which build files and caches may have noted.
  * Not for worktrees, where that is the user's integration tree.
  */
-function needsAlias(root: WorkspaceRoot, { workspace }: SandboxRequest): boolean {
+export function needsAlias(root: WorkspaceRoot, { workspace }: SandboxRequest): boolean {
   if (root.path === root.target || workspace.strategy === 'worktree') return false
   return !workspace.roots.some(({ target }) => isInside(root.path, target) || isInside(target, root.path))
 }

@@ -1,24 +1,27 @@
 import type { Stats } from 'node:fs'
-import { lstat, readlink, realpath, rm, writeFile } from 'node:fs/promises'
+import { lstat, realpath, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { CheckResult } from '../../shared/doctor.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { SandboxRequest } from '../base/sandbox.ts'
 import type { WorkspaceRoot } from '../base/workspace.ts'
 import type { SandboxPlan } from './plan.ts'
-import { isInside, rootAround, writableFileSteps } from './view.ts'
+import {
+  isInside,
+  needsAlias,
+  rootAround,
+  writableFileSteps,
+  type ViewStep,
+  type WritablePlace,
+} from './view.ts'
 
-/** A file that is to stay writable: where it really is in its root, or why it cannot be one. */
 type Resolved =
-  | { readonly path: string; readonly why: null }
+  | { readonly path: string; readonly kind: WritablePlace['kind']; readonly why: null }
   | { readonly path: null; readonly why: string; readonly fix: string }
 
 type Entry =
-  | { readonly kind: 'absent' | 'file' | 'other' }
-  | { readonly kind: 'link'; readonly to: string }
+  | { readonly kind: 'absent' | 'file' | 'link' | 'other' }
   | { readonly kind: 'folder'; readonly layers: readonly string[] }
-
-const mostLinks = 40
 
 const statOf = (path: string): Promise<Stats | null> =>
   lstat(path).catch((error: NodeJS.ErrnoException) => {
@@ -41,8 +44,7 @@ async function lookUp(folders: readonly string[], name: string): Promise<Entry> 
       continue
     }
     if (layers.length > 0 || isWhiteout(stats)) break
-    if (stats.isSymbolicLink()) return { kind: 'link', to: await readlink(path) }
-    return { kind: stats.isFile() ? 'file' : 'other' }
+    return { kind: stats.isSymbolicLink() ? 'link' : stats.isFile() ? 'file' : 'other' }
   }
   return layers.length === 0 ? { kind: 'absent' } : { kind: 'folder', layers }
 }
@@ -54,56 +56,36 @@ async function layersOf({ mount, path }: WorkspaceRoot): Promise<readonly string
   return there.every((stats) => stats === null) ? [path] : layers
 }
 
-const replace = 'Put a regular file in its place, or name another file in sandboxPhaseFiles.'
+const replace = 'Put a regular file or folder in its place, or name another in the config.'
 const unusable = (why: string, fix = replace): Resolved => ({ path: null, why, fix })
 
 /**
- * Follows links, one name at a time, only as far as the root goes: they come with the repository, and who made it
- * would choose which of the user's files is opened. (escape: phase-file-link)
+ * Looks at one name at a time and follows no link: they come with the repository, and who made it would choose which file
+ * can be written. (escape: phase-file-link)
  */
-async function resolveInside(
-  root: WorkspaceRoot,
-  path: string,
-  strategy: SandboxRequest['workspace']['strategy'],
-): Promise<Resolved> {
-  const base = await layersOf(root)
-  // In a worktree sandbox the real path is the user's integration tree, which is not there inside.
-  const places = strategy === 'worktree' ? [root.target] : [root.target, root.path]
-  const pending = path.slice(root.target.length).split('/')
-  let walked: { readonly name: string; readonly layers: readonly string[] }[] = []
-  let links = 0
-  for (let name = pending.shift(); name !== undefined; name = pending.shift()) {
-    if (name === '' || name === '.') continue
-    if (name === '..') {
-      if (walked.pop() === undefined) return unusable('is a link that leads out of the root')
-      continue
-    }
-    const entry = await lookUp(walked.at(-1)?.layers ?? base, name)
-    const isLast = pending.every((part) => part === '' || part === '.')
-    const here = [root.target, ...walked.map((folder) => folder.name), name].join('/')
-    if (entry.kind === 'link') {
-      if (++links > mostLinks) return unusable('is a link that leads to itself')
-      const { to } = entry
-      const place = to.startsWith('/') ? places.find((folder) => isInside(to, folder)) : ''
-      if (place === undefined) return unusable('is a link that leads out of the root')
-      if (place !== '') walked = []
-      pending.unshift(...to.slice(place.length).split('/'))
-    } else if (entry.kind === 'folder') walked.push({ name, layers: entry.layers })
+async function resolveInside(root: WorkspaceRoot, path: string): Promise<Resolved> {
+  const names = path
+    .slice(root.target.length)
+    .split('/')
+    .filter((name) => name !== '')
+  let layers = await layersOf(root)
+  for (const [index, name] of names.entries()) {
+    const entry = await lookUp(layers, name)
+    const here = [root.target, ...names.slice(0, index + 1)].join('/')
+    const isLast = index === names.length - 1
+    if (entry.kind === 'folder') layers = entry.layers
+    else if (entry.kind === 'link')
+      return unusable(isLast ? 'is a link' : `its folder ${here} is a link`, 'Name what the link leads to.')
     else if (!isLast) {
       const why = entry.kind === 'absent' ? 'is not there' : 'is no folder'
-      return unusable(
-        `its folder ${here} ${why}`,
-        'Make the folder, or name another file in sandboxPhaseFiles.',
-      )
+      return unusable(`its folder ${here} ${why}`, 'Make the folder, or name another in the config.')
     } else if (entry.kind === 'other') return unusable('is no regular file')
-    else if (links > 0 && here.slice(root.target.length).split('/').includes('.git'))
-      return unusable('is a link that leads into .git')
-    else return { path: here, why: null }
+    else return { path: here, kind: 'file', why: null }
   }
-  return unusable(links > 0 ? 'is a link to a folder' : 'is a folder')
+  return { path: [root.target, ...names].join('/'), kind: 'folder', why: null }
 }
 
-type Found = Resolved & { readonly named: string }
+type Found = Resolved & { readonly named: string; readonly root: WorkspaceRoot }
 
 /** Those that can be made writable: not at level 0, where the agent has no view of its own, nor the real files. */
 async function resolveAll({ workspace, writableFiles, level }: SandboxRequest): Promise<readonly Found[]> {
@@ -112,51 +94,93 @@ async function resolveAll({ workspace, writableFiles, level }: SandboxRequest): 
     writableFiles.map(async (named): Promise<readonly Found[]> => {
       const root = rootAround(named, workspace.roots)
       if (root === undefined || root.access !== 'rw') return []
-      const resolved = await resolveInside(root, named, workspace.strategy).catch(
-        (error: NodeJS.ErrnoException) => unusable(`cannot be looked at (${error.code ?? error.message})`),
+      const resolved = await resolveInside(root, named).catch((error: NodeJS.ErrnoException) =>
+        unusable(`cannot be looked at (${error.code ?? error.message})`),
       )
-      return [{ ...resolved, named }]
+      const isAround = ({ target }: WorkspaceRoot) => target !== root.target && isInside(target, named)
+      return [
+        { ...(workspace.roots.some(isAround) ? unusable('holds another root') : resolved), named, root },
+      ]
     }),
   )
   return found.flat()
 }
 
-/** What is wrong with the files a read-only boundary leaves writable. Where all can be written they are left out. */
+const writableFromStart = ({ writableFiles, writableNow }: SandboxRequest) =>
+  new Set(writableNow ?? writableFiles)
+
+/** What is wrong with the files and folders that are to be writable. Those of another level are only told of. */
 export async function checkWritableFiles(request: SandboxRequest): Promise<readonly CheckResult[]> {
+  const now = writableFromStart(request)
   return (await resolveAll(request)).flatMap((file): readonly CheckResult[] => {
     if (file.why === null) return []
-    const ok = request.files === 'rw'
-    const detail = `${file.named} ${file.why}${ok ? '; were the boundary narrowed, it could not be written' : ''}`
-    return [{ name: 'writable file', ok, detail, fix: file.fix }]
+    const ok = request.files === 'rw' || !now.has(file.named)
+    const later = '; were the boundary changed to a level that names it, it could not be written'
+    return [
+      { name: 'writable file', ok, detail: `${file.named} ${file.why}${ok ? later : ''}`, fix: file.fix },
+    ]
   })
 }
 
-/** The plan with those files where they really are. */
+function stepsOf(place: WritablePlace, request: SandboxRequest): readonly ViewStep[] {
+  const { target, kind, isNow } = place
+  const root = request.workspace.roots.find((candidate) => candidate.target === place.root)
+  if (root === undefined || target === place.root) return []
+  const access = isNow || request.files === 'rw' ? 'writable' : 'read-only'
+  if (kind === 'file' || root.mount.kind === 'bind')
+    return writableFileSteps(target, [root]).map((step) => ({ ...step, kind: access }))
+  // From the workspace as the holder has it mounted, also where the root is named a second time.
+  const second = needsAlias(root, request) ? [root.path + target.slice(root.target.length)] : []
+  return [target, ...second].map((seen) => ({ kind: access, source: target, target: seen }))
+}
+
+/** The plan with those files and folders, as a look at them has found them. */
 export async function withWritableFiles(plan: SandboxPlan): Promise<SandboxPlan> {
   const { request } = plan
   if (request.writableFiles.length === 0) return plan
   const found = await resolveAll(request)
-  const wrong = found.find((file) => file.why !== null)
-  if (wrong !== undefined && wrong.why !== null && request.files === 'ro') {
+  const now = writableFromStart(request)
+  const wrong = found.find((file) => file.why !== null && request.files === 'ro' && now.has(file.named))
+  if (wrong !== undefined && wrong.why !== null) {
     throw new OrangeryError('sandbox.writable_file', `${wrong.named}: ${wrong.why}`, {
       kind: 'preflight',
       hint: wrong.fix,
     })
   }
-  const paths = [...new Set(found.flatMap(({ path }) => (path === null ? [] : [path])))]
+  const places = found
+    .flatMap((file): readonly WritablePlace[] =>
+      file.path === null
+        ? []
+        : [{ target: file.path, kind: file.kind, root: file.root.target, isNow: now.has(file.named) }],
+    )
+    // Outer ones first: what is mounted later on an outer path would cover the inner one.
+    .sort((a, b) => a.target.length - b.target.length)
   const { roots } = request.workspace
   const planned = new Set(
     request.writableFiles.flatMap((path) => writableFileSteps(path, roots)).map(({ target }) => target),
   )
-  const view = plan.view.filter((step) => step.kind !== 'writable' || !planned.has(step.target))
+  // Such a root cannot be made read-only as a whole: its mounts are.
+  const parted = new Set(
+    request.files === 'rw'
+      ? []
+      : places.flatMap(({ kind, isNow, root }) => (kind === 'folder' && isNow ? [root] : [])),
+  )
+  const whole = new Set(places.flatMap(({ target, root, isNow }) => (target === root && isNow ? [root] : [])))
+  const view = plan.view.flatMap((step): readonly ViewStep[] => {
+    if (step.kind === 'writable' && planned.has(step.target)) return []
+    const isParted = step.kind === 'root' && parted.has(step.source) && !whole.has(step.source)
+    return [isParted ? { ...step, access: 'ro' } : step]
+  })
   const seal = view.findIndex((step) => step.kind === 'sealed' && step.target === '/')
-  const steps = paths.flatMap((path) => writableFileSteps(path, roots))
+  const steps = places.flatMap((place) => stepsOf(place, request))
+  const files = places.flatMap(({ kind, target }) => (kind === 'file' ? [target] : []))
   return {
     ...plan,
-    request: { ...request, writableFiles: paths },
+    places,
+    request: { ...request, writableFiles: places.map(({ target }) => target) },
     roots: plan.roots.map((root) => ({
       ...root,
-      touched: paths.filter((path) => rootAround(path, roots)?.target === root.target),
+      touched: files.filter((path) => rootAround(path, roots)?.target === root.target),
     })),
     view: seal === -1 ? view : [...view.slice(0, seal), ...steps, ...view.slice(seal)],
   }

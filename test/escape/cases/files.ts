@@ -100,7 +100,7 @@ export const files: readonly EscapeCase[] = [
     id: 'phase-file-link',
     group: 'Files',
     attack: 'has links in the repository where files stay writable, for the sandbox to make what they name',
-    guard: 'such a file is looked up name by name and no link is followed out of its root',
+    guard: 'such a file is looked up name by name, and a link is refused',
     claim: 'blocked',
     stage: async (world) => {
       const { root } = world.ground

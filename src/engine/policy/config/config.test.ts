@@ -9,6 +9,7 @@ import { loadConfig } from './load.ts'
 import { configNotes } from './notes.ts'
 import { readConfigText } from './read.ts'
 import { writeTrust } from './trust.ts'
+import { writableOf } from '../scope.ts'
 
 let home: string
 let project: string
@@ -120,8 +121,8 @@ describe('reading', () => {
       '{ "sandboxApprovedEscalations": [{ "level": "full", "host": [] }] }',
       'allowed are agent, level, hosts',
     ],
-    ['{ "sandboxLevels": { "readwrite": { "writable": ["src"] } } }', 'allowed at readonly only'],
-    ['{ "sandboxLevels": { "full": { "writable": [] } } }', 'allowed at readonly only'],
+    ['{ "sandboxLevels": { "readonly": { "writable": ["./"] } } }', 'names the whole root'],
+    ['{ "sandboxLevels": { "full": { "writable": ["../src"] } } }', 'must be a path inside the root'],
   ])('a wrong value is told with its line and what is allowed: %s', async (text, allowed) => {
     await user(`\n${text}`)
     const { message } = await failure(load())
@@ -206,6 +207,18 @@ describe('trust', () => {
     expect(heldBack.map(({ key }) => key)).toEqual(
       expect.arrayContaining(['sandboxEnabled', 'sandboxBoundaries.build', 'sandboxApprovedEscalations']),
     )
+  })
+
+  test('a repository’s file that is not trusted names fewer places to write, never others', async () => {
+    await user({ sandboxLevels: { readwrite: { writable: ['src', 'docs'] } } })
+    await own({ sandboxLevels: { readwrite: { writable: ['src/a', 'lib'] }, full: { writable: ['.'] } } })
+    const { sandboxLevels } = await load()
+    expect(writableOf(sandboxLevels, 'readwrite')).toEqual(['src/a'])
+    expect(writableOf(sandboxLevels, 'full')).toEqual(['src', 'docs'])
+    await user({})
+    const alone = (await load()).sandboxLevels
+    expect(writableOf(alone, 'readwrite')).toEqual(['src/a', 'lib'])
+    expect(writableOf(alone, 'full')).toBeNull()
   })
 
   test('a repository’s file that is not trusted narrows', async () => {

@@ -18,7 +18,7 @@ import { approvalDigest } from './trust.ts'
 const emptyLevel: ResolvedLevel = {
   hosts: null,
   deniedHosts: [],
-  writable: [],
+  writable: null,
   hide: [],
   tools: { allow: null, deny: [] },
   commands: { allow: null, deny: [] },
@@ -28,7 +28,12 @@ const defaults = {
   sandboxEnabled: true,
   sandboxBoundaries: { plan: 'readonly', build: 'readwrite', learn: 'readonly' },
   sandboxPhaseFiles: { plan: ['TODO.md'], build: [], learn: ['AGENTS.md'] },
-  sandboxLevels: { readonly: emptyLevel, readwrite: emptyLevel, network: emptyLevel, full: emptyLevel },
+  sandboxLevels: {
+    readonly: { ...emptyLevel, writable: [] },
+    readwrite: emptyLevel,
+    network: emptyLevel,
+    full: emptyLevel,
+  },
   sandboxMaximumBoundary: 'full',
   sandboxEscalationPolicy: 'prompt',
   sandboxEscalationWait: 0,

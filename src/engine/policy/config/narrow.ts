@@ -1,6 +1,7 @@
 import { boundaryLevels, boundaryRank, phases, type BoundaryLevel } from '../../../shared/boundary.ts'
 import type { EffectiveConfig, ResolvedLevel, SelectionRule } from '../../../shared/config.ts'
 import { someHostCovers } from '../../../shared/hosts.ts'
+import { commonPaths, writableOf } from '../scope.ts'
 
 export const narrowerBoundary = (a: BoundaryLevel, b: BoundaryLevel): BoundaryLevel =>
   boundaryRank(a) <= boundaryRank(b) ? a : b
@@ -32,15 +33,32 @@ function narrowHosts(level: BoundaryLevel, a: string[] | null, b: string[] | nul
   return level === 'full' ? (a ?? b) : null
 }
 
-function narrowLevel(level: BoundaryLevel, a: ResolvedLevel, b: ResolvedLevel): ResolvedLevel {
+function narrowLevel(
+  level: BoundaryLevel,
+  a: ResolvedLevel,
+  b: ResolvedLevel,
+): Omit<ResolvedLevel, 'writable'> {
   return {
     hosts: narrowHosts(level, a.hosts, b.hosts),
     deniedHosts: unique([...a.deniedHosts, ...b.deniedHosts]),
-    writable: a.writable.filter((path) => b.writable.includes(path)),
     hide: unique([...a.hide, ...b.hide]),
     tools: narrowTools(a.tools, b.tools),
     commands: narrowTools(a.commands, b.commands),
   }
+}
+
+/** Of what each has at that level in the end: a level without a list may have that of the level below. */
+function narrowWritable(
+  level: BoundaryLevel,
+  a: EffectiveConfig['sandboxLevels'],
+  b: EffectiveConfig['sandboxLevels'],
+): string[] | null {
+  const commonAt = (each: BoundaryLevel) => commonPaths(writableOf(a, each), writableOf(b, each))
+  const common = commonAt(level)
+  if (common !== null) return [...common]
+  // Said aloud, where it would be taken for the list below it.
+  const below = boundaryLevels.slice(boundaryRank('readwrite'), boundaryRank(level))
+  return below.some((each) => commonAt(each) !== null) ? ['.'] : null
 }
 
 const ruleText = (rule: SelectionRule): string =>
@@ -87,7 +105,10 @@ export function narrowConfig(a: EffectiveConfig, b: EffectiveConfig): EffectiveC
     sandboxLevels: Object.fromEntries(
       boundaryLevels.map((level) => [
         level,
-        narrowLevel(level, a.sandboxLevels[level], b.sandboxLevels[level]),
+        {
+          ...narrowLevel(level, a.sandboxLevels[level], b.sandboxLevels[level]),
+          writable: narrowWritable(level, a.sandboxLevels, b.sandboxLevels),
+        },
       ]),
     ) as EffectiveConfig['sandboxLevels'],
     sandboxMaximumBoundary: narrowerBoundary(a.sandboxMaximumBoundary, b.sandboxMaximumBoundary),

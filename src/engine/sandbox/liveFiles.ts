@@ -1,0 +1,133 @@
+import { isDeepStrictEqual } from 'node:util'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { Chain } from './chain.ts'
+import { Division, isDivided, needsWriting, writableAtStart } from './division.ts'
+import type { InnerMounts } from './innerMounts.ts'
+import { describeNameless, narrowAgainstWriters } from './narrow.ts'
+import type { HeldRoot, SandboxPlan } from './plan.ts'
+import type { ProcessTree } from './tree.ts'
+
+export type Flip = { readonly tookMs: number; readonly note: string | null }
+
+/** What of a running sandbox's workspace can be written, changed while the agent runs. */
+export class LiveFiles {
+  readonly #plan: SandboxPlan
+  readonly #chain: Chain
+  #files: 'ro' | 'rw' = 'rw'
+  #writable: ReadonlySet<string> = new Set()
+  #tree: ProcessTree | null = null
+  #mounts: InnerMounts | null = null
+  #division: Division | null = null
+  #lastFlip: Promise<unknown> = Promise.resolve()
+
+  constructor(plan: SandboxPlan, chain: Chain) {
+    this.#plan = plan
+    this.#chain = chain
+  }
+
+  /** Where folders stay writable their root was bound read-only instead. */
+  async narrowAtStart(): Promise<void> {
+    if (!isDivided(this.#plan)) {
+      await this.set('ro')
+      return
+    }
+    const { places, roots } = this.#plan
+    this.#files = 'ro'
+    this.#writable = writableAtStart(this.#plan)
+    for (const root of roots) {
+      const isOpen = needsWriting({ places, files: 'ro' }, root.target, this.#writable)
+      if (root.access === 'rw' && !isOpen) await this.remount(root, 'ro')
+    }
+  }
+
+  /** From here on the agent's mounts can be told apart, and its processes stopped. */
+  async stand(tree: ProcessTree, mounts: InnerMounts): Promise<void> {
+    this.#tree = tree
+    this.#mounts = mounts
+    if (!isDivided(this.#plan)) return
+    const narrowRoot = (root: HeldRoot) => this.#flipRoot(root, 'ro')
+    this.#division = await Division.of({ plan: this.#plan, chain: this.#chain, tree, mounts, narrowRoot })
+  }
+
+  set(files: 'ro' | 'rw', writable?: readonly string[]): Promise<Flip> {
+    const wished = new Set(writable ?? this.#plan.request.writableFiles)
+    // One flip at a time: two at once could leave the roots in different states.
+    const flip = this.#lastFlip.catch(() => {}).then(() => this.#flip(files, wished))
+    this.#lastFlip = flip
+    return flip
+  }
+
+  async #flip(files: 'ro' | 'rw', wished: ReadonlySet<string>): Promise<Flip> {
+    const start = performance.now()
+    const writable = this.#plan.request.workspace.roots.filter((root) => root.access === 'rw')
+    const division = this.#division
+    const isSame =
+      files === this.#plan.files && (division === null || isDeepStrictEqual(wished, this.#writable))
+    if (!isSame && writable.some((root) => root.mount.kind === 'bind')) {
+      throw new OrangeryError(
+        'sandbox.files_fixed',
+        `files: ${this.#plan.request.workspace.driver} workspaces cannot change while the agent runs`,
+        {
+          kind: 'refused',
+          hint: 'Start it anew with the boundary it needs, or choose the overlay workspace.',
+        },
+      )
+    }
+    if (division !== null) {
+      try {
+        const note = await division.set(files, wished)
+        this.#files = files
+        this.#writable = wished
+        return { tookMs: performance.now() - start, note }
+      } catch (error) {
+        if (!this.#chain.isAlive)
+          return { tookMs: performance.now() - start, note: 'the sandbox ended meanwhile' }
+        await division.set(this.#files, this.#writable).catch(() => {})
+        throw error
+      }
+    }
+    if (files === this.#files) return { tookMs: 0, note: null }
+    const roots = this.#plan.roots.filter((root) => root.access === 'rw')
+    const notes: string[] = []
+    const done: HeldRoot[] = []
+    try {
+      for (const root of roots) {
+        const note = await this.#flipRoot(root, files)
+        done.push(root)
+        if (note !== null) notes.push(note)
+      }
+    } catch (error) {
+      if (!this.#chain.isAlive)
+        return { tookMs: performance.now() - start, note: 'the sandbox ended meanwhile' }
+      for (const root of done) await this.remount(root, this.#files).catch(() => {})
+      throw error
+    }
+    this.#files = files
+    return { tookMs: performance.now() - start, note: notes.length === 0 ? null : notes.join('; ') }
+  }
+
+  async remount(root: HeldRoot, files: 'ro' | 'rw'): Promise<void> {
+    if (files === 'rw') await this.#mounts?.widen(root.target)
+    await this.#chain.order(`remount ${files} ${root.slot}`)
+  }
+
+  async #flipRoot(root: HeldRoot, files: 'ro' | 'rw'): Promise<string | null> {
+    const tree = this.#tree
+    const mounts = this.#mounts
+    try {
+      await this.remount(root, files)
+      return null
+    } catch (error) {
+      const isBusy = error instanceof Error && /busy/i.test(error.message)
+      if (files === 'rw' || !isBusy || tree === null || mounts === null) throw error
+    }
+    const { target } = root
+    if (await mounts.narrow(target)) return describeNameless(tree, target)
+    return narrowAgainstWriters(this.#chain, tree, target, mounts, () =>
+      this.remount(root, files).then(
+        () => true,
+        () => mounts.narrow(target),
+      ),
+    )
+  }
+}
