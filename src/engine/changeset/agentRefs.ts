@@ -110,7 +110,11 @@ export async function headsOf(tree: Tree, real: Tree, checkouts: readonly string
 
 /** The layer of the agent has it only if it switched branches. */
 async function headIn(tree: Tree, real: Tree, path: string): Promise<string> {
-  const value = (await readSmall(tree, fromText(path))) ?? (await readSmall(real, fromText(path)))
+  const at = fromText(path)
+  // Git makes a link of it where it is told to (`core.preferSymlinkRefs`).
+  if ((await tree.lstat(at))?.isSymbolicLink() === true)
+    return `ref: ${(await bytesOf(tree, at)).toString('latin1')}`
+  const value = (await readSmall(tree, at)) ?? (await readSmall(real, at))
   return value?.trim() ?? ''
 }
 
@@ -223,6 +227,10 @@ async function readSmall(tree: Tree, path: BytePath): Promise<string | null> {
 export async function readBytes(tree: Tree, path: BytePath, limit: number): Promise<Buffer | null> {
   const stat = await tree.lstat(path)
   if (stat === null || !stat.isFile() || stat.size > limit) return null
+  return bytesOf(tree, path)
+}
+
+async function bytesOf(tree: Tree, path: BytePath): Promise<Buffer> {
   const chunks: Buffer[] = []
   for await (const chunk of contentOf(tree, path)) chunks.push(chunk)
   return Buffer.concat(chunks)

@@ -188,6 +188,10 @@ type History = {
   isWhole: boolean
 }
 
+/** Whether what a review tells of a `.git` is that commits in there stayed in it. */
+export const isUnimported = ({ why }: { readonly why: string }): boolean =>
+  /\b(?:were not|could not be) imported\b/.test(why)
+
 /** The commit a tip stands on, without our markers; null where something of it is missing. */
 async function wholeCommit(
   tip: Commit,

@@ -144,12 +144,13 @@ export async function noteAgentCommits(
 function adopt(
   { layout }: Parts,
   commonDir: string,
-  { id, repoId }: Workspace,
+  { id, repoId, strategy }: Workspace,
   captured: NonNullable<Captured['commits']>,
 ): Promise<CollectedRef[]> {
   const tips = captured.filter(
     ({ root, folder, submodule }) =>
       folder === undefined && submodule === undefined && [root, join(root, '.git')].includes(commonDir),
   )
-  return adoptCommits({ layout, repoId, id, commonDir, from: layout.objects(repoId), tips })
+  const isOnBranch = strategy === 'worktree'
+  return adoptCommits({ layout, repoId, id, commonDir, from: layout.objects(repoId), tips, isOnBranch })
 }

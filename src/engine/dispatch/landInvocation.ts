@@ -13,6 +13,7 @@ import {
   takeInAgain,
   type LandingKind,
 } from '../workspace/index.ts'
+import { isUnimported } from '../changeset/index.ts'
 import { isNotCaptured } from './lateCapture.ts'
 import type { Parts } from './parts.ts'
 import { mirror } from './reconcile.ts'
@@ -78,7 +79,11 @@ export async function landInvocation(
   const landed = await commitLanding({ layout, repoId, id, how: open ? 'apply' : how, paths, blobs, message })
   if (!open) await retireLanded(layout, repoId, id)
   await mirror(parts, repoId, id)
-  const notes = [...(landed.notes ?? []), ...(!open && rest.ignored > 0 ? [ignoredStay(rest.ignored)] : [])]
+  const notes = [
+    ...(landed.notes ?? []),
+    ...(how === 'merge' && !open ? await unimported(parts, id) : []),
+    ...(!open && rest.ignored > 0 ? [ignoredStay(rest.ignored)] : []),
+  ]
   return { id, landed: !open, ...landed, applied, skipped, ...(notes.length === 0 ? {} : { notes }) }
 }
 
@@ -95,6 +100,14 @@ async function countRest(parts: Parts, id: DispatchId): Promise<{ open: number; 
 
 const ignoredStay = (count: number): string =>
   `${count} of the files that git ignores, left out of this landing, stay in review and in the archive`
+
+/** Commits that could not be had out of the agent's repository, and so are in no merge. */
+async function unimported(parts: Parts, id: DispatchId): Promise<string[]> {
+  const { dropped } = await parts.changesets.get(id)
+  return dropped
+    .filter(isUnimported)
+    .map(({ path, why }) => `not merged: ${path}: ${why}; the archive has them`)
+}
 
 /** A commit holds what was reviewed; the user's own changes in the same files are asked about before any write. */
 async function refuseMixing(parts: Parts, id: DispatchId, meta: InvocationMeta): Promise<void> {

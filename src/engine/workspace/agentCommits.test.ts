@@ -8,6 +8,7 @@ import type { InvocationMeta } from '../base/invocation.ts'
 import { run } from '../base/process.ts'
 import { gitText, makeFeature, type Feature } from './fixture.ts'
 import {
+  adoptCommits,
   collectCommits,
   commitLanding,
   discardAgent,
@@ -231,6 +232,26 @@ describe('landing', () => {
     expect(await branches()).not.toContain('sandbox')
     expect(await gitText(repo, 'rev-parse', `refs/orangery/archive/${meta.invocation_id}`)).toBe(tip)
     expect((await readInvocationMeta(ground.layout, repoId(), meta.invocation_id)).outcome).toBe('landed')
+  })
+
+  test('merge takes the branch that the agent ended on, and says where its other commits are', async () => {
+    const meta = await start()
+    const id = meta.invocation_id
+    const work = await agentWork(meta)
+    await work.commit('a.txt', 'on the branch it was given')
+    await git(['-C', work.inside, 'checkout', '-q', '-b', 'its-own', meta.base_commit!])
+    const tip = await work.commit('b.txt', 'on its own')
+    await work.collect()
+    const place = { layout: ground.layout, repoId: repoId(), id, commonDir: worktree.common_dir }
+    const tips = [{ ref: 'refs/heads/its-own', oid: tip, head: true }]
+    await adoptCommits({ ...place, from: join(work.inside, '.git'), tips, isOnBranch: true })
+    const landed = await land(id, 'merge', [])
+    expect(await gitText(repo, 'show', '-s', '--format=%P', worktree.branch)).toBe(
+      `${meta.base_commit} ${tip}`,
+    )
+    expect(landed.notes).toEqual([
+      `commits of the agent that were not merged are kept in refs/orangery/${id}/heads/${meta.sandbox_branch}`,
+    ])
   })
 
   test('squash makes one commit, with additions, deletions, links, modes and folders replaced by files', async () => {

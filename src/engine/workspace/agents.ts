@@ -10,6 +10,7 @@ import type { Layout } from '../base/paths.ts'
 import { forgetArchive, putAway, readArchive, recordsOf, takeBack, whereIs, type PutAway } from './archive.ts'
 import { asideOf, deleteBranch, removeWorktree } from './checkout.ts'
 import { claimWorkspace } from './claim.ts'
+import { sandboxBranch } from './commits.ts'
 import { retireInvocation } from './dispose.ts'
 import { holdsMore } from './leftover.ts'
 import { findGit } from '../base/findGit.ts'
@@ -81,7 +82,7 @@ async function discardBroken(layout: Layout, repoId: RepoId, id: DispatchId) {
   const tree = layout.sandboxTree(repoId, id)
   const place = await findGit(tree).catch(() => null)
   const ours = place !== null && place.top === tree && place.confirmed
-  const branch = `agency/sandbox-${id}`
+  const branch = sandboxBranch(id)
   const repository = ours ? await openRepository(place.commonDir) : null
   const tip = repository === null ? null : await repository.commit(`refs/heads/${branch}`)
   const aside = repository === null || tip === null ? {} : await asideOf(repository, tree, tip)

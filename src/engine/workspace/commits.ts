@@ -118,12 +118,23 @@ export async function adoptCommits(
   options: Pick<CollectOptions, 'layout' | 'repoId' | 'id' | 'commonDir'> & {
     /** The repository that has them, and what they are called in the agent's. */
     readonly from: string
-    readonly tips: readonly { readonly ref: string; readonly oid: string }[]
+    readonly tips: readonly {
+      readonly ref: string
+      readonly oid: string
+      readonly head?: boolean | undefined
+    }[]
+    /** It was given a branch of its own, and a landing merges what it ended on. */
+    readonly isOnBranch?: boolean
   },
 ): Promise<CollectedRef[]> {
   const { layout, repoId, id, commonDir, from } = options
   const held = new Set((await listCollected(layout, repoId, id)).map(({ ref, commit }) => `${ref} ${commit}`))
-  const tips = options.tips
+  const last = options.isOnBranch === true ? options.tips.find(({ head }) => head === true) : undefined
+  const isBack = last?.ref === `refs/heads/${sandboxBranch(id)}`
+  if (isBack)
+    await tryGit(['update-ref', '-d', `${collectedPrefix(id)}HEAD`], { gitDir: commitsDir(layout, repoId) })
+  const ended = last === undefined || isBack || last.ref === 'HEAD' ? [] : [{ ref: 'HEAD', oid: last.oid }]
+  const tips = [...options.tips, ...ended]
     .map(({ ref, oid }) => ({ ref: `${collectedPrefix(id)}${ref.replace(/^refs\//, '')}`, commit: oid }))
     .filter(({ ref, commit }) => isPlainRef(ref) && !held.has(`${ref} ${commit}`))
   if (tips.length === 0) return []
@@ -144,7 +155,10 @@ export async function adoptCommits(
   return tips
 }
 
-/** The commit an agent ended on: of a HEAD that is on no branch, or else of its own branch. */
+/** The branch that an agent is given in a worktree sandbox. */
+export const sandboxBranch = (id: DispatchId): string => `agency/sandbox-${id}`
+
+/** The commit an agent ended on: where its HEAD was if that is not on its own branch, or else the branch's. */
 export function lastCommit(
   collected: readonly CollectedRef[],
   { invocation_id: id, sandbox_branch: branch }: Pick<InvocationMeta, 'invocation_id' | 'sandbox_branch'>,

@@ -10,7 +10,7 @@ import { integrationMarker } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
 import { run } from '../base/process.ts'
 import { ownNamespace } from '../base/throughHolder.ts'
-import { commitsDir, lastCommit, listCollected, publishCommits } from './commits.ts'
+import { commitsDir, lastCommit, listCollected, publishCommits, type CollectedRef } from './commits.ts'
 import { readInvocationMeta } from './invocation.ts'
 import { landedTree, type LandedBlob } from './landedTree.ts'
 import { hasMarker, hideMarkers, putBack, shownNotes } from './marker.ts'
@@ -73,10 +73,12 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
     options.paths.map((path) => Buffer.from(path)),
   )
   const notes = [...(foreign.length === 0 ? [] : [inSubmodules(foreign)]), ...staying]
-  const landed = notes.length === 0 ? place : { ...place, notes }
   const reviewed = { gitDir: layout.objects(repoId), blobs: options.blobs ?? new Map<string, LandedBlob>() }
   const { tree, entries } = await landedTree(repository, worktree.tree_path, head, own, reviewed)
-  const parent = how === 'merge' ? await agentTip(layout, repoId, meta, repository, head) : null
+  const published = how === 'merge' ? await publishCommits(layout, repoId, id, repository.commonDir) : []
+  const parent = await agentTip(published, meta, repository, head)
+  notes.push(...(await unmergedNotes(published, repository, parent ?? head)))
+  const landed = notes.length === 0 ? place : { ...place, notes }
   if (parent === null && tree === (await repository.git(['rev-parse', `${head}^{tree}`]))) {
     return { ...landed, commit: null }
   }
@@ -237,21 +239,30 @@ async function assertOnBranch(repository: Repository, tree: string, branch: stri
   })
 }
 
-/** The agent's last commit, in the user's repository by now; null if it made none. */
+/** The agent's last commit, of those in the user's repository by now; null if it made none. */
 async function agentTip(
-  layout: Layout,
-  repoId: RepoId,
+  published: readonly CollectedRef[],
   meta: InvocationMeta,
   repository: Repository,
   head: string,
 ): Promise<string | null> {
-  const { commonDir } = repository
-  const published = await publishCommits(layout, repoId, meta.invocation_id, commonDir)
   const own = lastCommit(published, meta)
-  if (own === undefined) return null
   // Nothing was committed, or a landing that was cut off has merged it already.
-  const isThere = await repository.try(['merge-base', '--is-ancestor', own.commit, head])
-  return isThere.code === 0 ? null : own.commit
+  return own === undefined || (await isWithin(repository, own.commit, head)) ? null : own.commit
+}
+
+const isWithin = async (repository: Repository, commit: string, tip: string): Promise<boolean> =>
+  (await repository.try(['merge-base', '--is-ancestor', commit, tip])).code === 0
+
+/** A merge takes what the agent ended on; what else it committed is not in it. */
+async function unmergedNotes(
+  published: readonly CollectedRef[],
+  repository: Repository,
+  tip: string,
+): Promise<string[]> {
+  const left: string[] = []
+  for (const { ref, commit } of published) if (!(await isWithin(repository, commit, tip))) left.push(ref)
+  return left.length === 0 ? [] : [`commits of the agent that were not merged are kept in ${someOf(left)}`]
 }
 
 function landingMessage(meta: InvocationMeta, merges: boolean): string {

@@ -10,6 +10,7 @@ import type { Layout } from '../base/paths.ts'
 import type { WorkspaceDriver, WorkspaceRoot } from '../base/workspace.ts'
 import { addWorktree, refuseTrackedMarkers } from './checkout.ts'
 import { borrowedNotes } from './borrowed.ts'
+import { sandboxBranch } from './commits.ts'
 import { includeFiles } from './includeFiles.ts'
 import { ensureInvocationDir, writeInvocationMeta } from './invocation.ts'
 import { assertHidden, hasMarker, hideMarkers, putBack, shownNotes, writeMarker } from './marker.ts'
@@ -84,7 +85,7 @@ export async function startAgent(options: StartAgentOptions): Promise<Invocation
   await step('sandbox_dir')
   await hideMarkers(repository.commonDir)
   notes.push(...(await shownNotes(repository, worktree.tree_path, integrationMarker)))
-  const branch = `agency/sandbox-${id}`
+  const branch = sandboxBranch(id)
   await addWorktree(repository, { tree, branch, commit: baseCommit, start: worktree.branch, rollback })
   await step('worktree_add')
   await writeMarker(tree, sandboxMarker)
