@@ -250,6 +250,18 @@ const egress = [
     'a tool that is asked reaches nobody but our listening proxy',
   ),
   proof(
+    'preset-answer preset-metadata',
+    "has a registry answer that its files lie in the user's own network or at a cloud's metadata service",
+    'src/engine/egress/presets',
+    'what a registry answers opens nothing of the own network, and what is beside every machine nobody opens',
+  ),
+  proof(
+    'request-flood',
+    'asks without end behind a request that is not answered, to fill the memory of the broker',
+    'src/engine/egress',
+    'requests that nobody answers yet are not read without end',
+  ),
+  proof(
     'planted-config',
     'plants a configuration above the folder in which a tool is asked for its registries',
     'src/engine/egress/presets',

@@ -250,8 +250,8 @@ export class Gate {
   }
 
   /** Books an attempt that named no host: whatever it was to be, it is on record. */
-  denyNonsense(via: Via): void {
-    this.#decided({ host: noHost, port: null }, via, false, 'not a host and port')
+  denyNonsense(via: Via, why = 'not a host and port'): void {
+    this.#decided({ host: noHost, port: null }, via, false, why)
   }
 
   /** New connections at once; open ones that the new policy would not have let out are cut. */

@@ -1,7 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer as createWeb } from 'node:http'
-import { type AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { hello, readAll, readSome, useGround } from './testing/ground.ts'
 
@@ -132,6 +133,54 @@ test('a web socket goes through, and another upgrade stays plain HTTP', async ()
     'GET / HTTP/1.1\r\nHost: ws.test\r\nConnection: Upgrade, close\r\nUpgrade: h2c\r\n\r\n',
   )
   expect(answer).toContain('plain')
+})
+
+test('requests that nobody answers yet are not read without end, and once they are it goes on', async () => {
+  const held: Socket[] = []
+  const upstream = await listen((socket) => void held.push(socket))
+  const { path } = await broker({ pins: { 'a.test': `127.0.0.1:${upstream.port}` } })
+  const request = `GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nX: ${'x'.repeat(8000)}\r\n\r\n`
+  const socket = await open(path, 'proxy')
+  socket.on('error', () => {})
+  let sent = 0
+  // Until the socket takes no more: what is in flight is the kernel's, and little.
+  for (; sent < 2000; sent++) {
+    if (socket.write(request)) continue
+    const isTaken = await Promise.race([once(socket, 'drain').then(() => true), delay(500, false)])
+    if (!isTaken) break
+  }
+  expect(sent).toBeLessThan(500)
+  let answered = 0
+  socket.on('data', (bytes: Buffer) => (answered += bytes.toString().split('200 OK').length - 1))
+  const answerAll = () => {
+    for (const each of held.splice(0)) each.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
+    return answered
+  }
+  await expect.poll(answerAll, { interval: 1 }).toBeGreaterThan(20)
+  socket.destroy()
+})
+
+test('a connection with more requests at one time than any program has is cut, and that is on record', async () => {
+  const upstream = await listen(() => {})
+  const { path, decisions } = await broker({ pins: { 'a.test': `127.0.0.1:${upstream.port}` } })
+  const socket = await open(path, 'proxy')
+  socket.write('GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n'.repeat(1000))
+  await readAll(socket)
+  expect(decisions.filter(({ allowed }) => !allowed).map(({ why }) => why)).toEqual([
+    'more than 256 requests at one time on one connection',
+  ])
+})
+
+test('behind a refused request nothing of its connection is carried out, neither a request nor a tunnel', async () => {
+  const upstream = await listen(hello('x'))
+  const { path, decisions } = await broker({ pins: { 'a.test': `127.0.0.1:${upstream.port}` } })
+  const request = (host: string) => `GET http://${host}/ HTTP/1.1\r\nHost: ${host}\r\n\r\n`
+  for (const behind of [request('a.test'), 'CONNECT a.test:80 HTTP/1.1\r\nHost: a.test\r\n\r\n'])
+    expect(await ask(path, 'proxy', request('a.test') + request('b.test') + behind)).toMatch(
+      /^HTTP\/1.1 200 [^]*\r\n\r\nxHTTP\/1.1 403 [^]*Orangery[^]*/,
+    )
+  expect(decisions.map(({ host }) => host)).toEqual(['a.test', 'b.test', 'a.test', 'b.test'])
+  expect(upstream.connections).toBe(2)
 })
 
 test('answers to requests that did not wait for each other come whole and in their order', async () => {

@@ -11,6 +11,7 @@ import type { Gate, Passage, Via } from './gate.ts'
 import { parseAuthority, showTarget, type Target } from './names.ts'
 import type { TellWhy } from './telling.ts'
 import { authorizationOf, type Carrying, type Proxy } from './upstream.ts'
+import { createTurns } from './turns.ts'
 import { carry, hangUp, httpAnswer, join, openPassage, statusOf } from './tunnel.ts'
 
 const readingMethods = new Set(['GET', 'HEAD', 'OPTIONS'])
@@ -99,10 +100,11 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     hangUp(socket as Socket, httpAnswer(400, 'Orangery could not read this request'))
   })
 
-  // One answer after the other, since a long one goes past the queue that Node keeps: a program that does not wait for
-  // an answer before it asks again would find one inside the other.
-  const answering = new WeakMap<Duplex, Promise<unknown>>()
-  const inTurn = (socket: Duplex) => answering.get(socket) ?? Promise.resolve()
+  const turns = createTurns((socket, why) => {
+    const inside = fixed.get(socket)
+    if (inside === undefined) gate.denyNonsense('http', why)
+    else gate.deny(inside.target, inside.via, why)
+  })
 
   server.on('connect', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     hear(socket)
@@ -119,7 +121,7 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
       return
     }
     try {
-      await inTurn(client)
+      if (!(await turns.last(client))) return
       const passage = await openPassage(gate, client, options.named(target), 'connect')
       client.write('HTTP/1.1 200 Connection established\r\n\r\n')
       if (head.length > 0) client.unshift(head)
@@ -136,15 +138,20 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
 
   server.on('request', (request, response) => {
     hear(request.socket)
-    const before = inTurn(request.socket)
-    answering.set(request.socket, new Promise((done) => response.once('close', done)))
-    const answered = before.then(() => (request.socket.destroyed ? undefined : onRequest(request, response)))
+    const answered = turns
+      .next(request.socket, response)
+      .then((isOurs) => (isOurs ? onRequest(request, response) : undefined))
     void answered.catch(async (error: unknown) => {
       await tell(request.socket, error)
       const { status, text } = statusOf(error)
       answer(request, response, status, text)
     })
   })
+  /** It says that it is the last answer, and so it is. */
+  function answer(request: IncomingMessage, response: ServerResponse, status: number, text: string): void {
+    turns.end(request.socket)
+    answerLast(request, response, status, text)
+  }
   async function onRequest(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const client = request.socket
     const plan = planRequest(request)
@@ -170,7 +177,7 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     void onUpgrade(request, client, head).catch((error: unknown) => refuse(client, error))
   })
   async function onUpgrade(request: IncomingMessage, client: Socket, first: Buffer): Promise<void> {
-    await inTurn(client)
+    if (!(await turns.last(client))) return
     const plan = planRequest(request)
     if (typeof plan === 'string') return void hangUp(client, httpAnswer(400, plan))
     if (gate.policy.readOnly) throw gate.deny(plan.target, plan.via, 'read-only outputs take no web sockets')
@@ -206,10 +213,10 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
       gate.denyNonsense(inside.via)
       return 'Orangery takes no proxy request inside a tunnel'
     }
-    const { target } = place
+    const target = inside === undefined ? options.named(place.target) : place.target
     const via = inside?.via ?? 'http'
     const wrong = wrongHost(request, target)
-    if (wrong !== null) throw gate.deny(target, via, wrong)
+    if (wrong !== null && wrongHost(request, place.target) !== null) throw gate.deny(target, via, wrong)
     if (gate.policy.readOnly && !readingMethods.has(request.method ?? '')) {
       throw gate.deny(target, via, `read-only outputs do not let ${request.method ?? 'this'} through`)
     }
@@ -219,6 +226,8 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     if (secrets.length > 0 && request.method === 'TRACE')
       throw gate.deny(target, via, 'TRACE would show the secret of this host')
     const headers = passedOn(request.rawHeaders, ['expect', ...secrets.map(({ header }) => header)])
+    // The server knows nothing of the address that only the sandbox knows it by.
+    if (wrong !== null) nameHost(headers, target)
     for (const { header, value } of secrets) {
       // Without it a request that is to be TLS would go out plain.
       if (value === null) throw gate.deny(target, via, 'its secret could not be read when the agent started')
@@ -345,7 +354,12 @@ function wrongHost(request: IncomingMessage, target: Target): string | null {
   return `the Host header names ${host?.host ?? 'no host'} in a connection to ${showTarget(target)}`
 }
 
-function answer(request: IncomingMessage, response: ServerResponse, status: number, text: string): void {
+function nameHost(headers: string[], { host, port }: Target): void {
+  const at = headers.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === 'host')
+  headers[at + 1] = port === 80 ? showTarget({ host, port }).replace(/:80$/, '') : showTarget({ host, port })
+}
+
+function answerLast(request: IncomingMessage, response: ServerResponse, status: number, text: string): void {
   if (response.headersSent) return void response.destroy()
   response.writeHead(status, text.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, 500), {
     'Content-Type': 'text/plain; charset=utf-8',
