@@ -3,10 +3,12 @@ import { dirname, isAbsolute, join, relative } from 'node:path'
 import { userConfigName, type SavedApproval, type TrustQuestion } from '../../../shared/config.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
 import { ensurePrivateDir, writeFileAtomically } from '../../base/files.ts'
-import { withListItem, withoutListItem } from './listEdit.ts'
+import { approvalsKey, indexesOf, withoutApprovals } from './approvalText.ts'
+import { withListItem } from './listEdit.ts'
 import { parseConfig, readConfigText, sha256Of, type ConfigLayer } from './read.ts'
 import { readIncludeList, withInclude } from './include.ts'
 import { projectHomeOf, readProjectLayer } from './load.ts'
+import { readLayer, withoutRevoked } from './narrowedTrust.ts'
 import {
   approvalDigest,
   lockConfigs,
@@ -17,8 +19,6 @@ import {
   type ProjectTrust,
 } from './trust.ts'
 import { repositoryOf } from './twin.ts'
-
-const listKey = 'sandboxApprovedEscalations'
 
 /** Follows a link to the file itself, so that a dotfiles folder keeps its link. */
 async function writeConfig(file: string, text: string, freshMode: number): Promise<void> {
@@ -54,7 +54,7 @@ function added(file: string, before: ConfigLayer | null, approvals: readonly Sav
     const digest = approvalDigest(approval)
     const known = layer?.values.sandboxApprovedEscalations ?? []
     if (known.some((other) => approvalDigest(other) === digest)) continue
-    layer = checked(file, withListItem(layer?.text ?? '', listKey, approval))
+    layer = checked(file, withListItem(layer?.text ?? '', approvalsKey, approval))
   }
   return { text: layer?.text ?? '', ids: approvals.map(approvalDigest) }
 }
@@ -99,7 +99,7 @@ async function saveToProject(
   const decided = { at: at.toISOString(), by }
   const entry =
     trust === 'trusted'
-      ? { ...asWritten(text, layer), ...decided }
+      ? { ...known, ...asWritten(text, layer), ...decided }
       : { sha256: null, text: '', ...decided, ...known }
   const own = [...new Set([...(known?.approvals ?? []), ...ids])]
   const repository = await repositoryOf(home)
@@ -170,22 +170,33 @@ export async function revokeApproval(
   const userFile = join(userConfigDir, userConfigName)
   const source = await readConfigText(userFile, { follow: true })
   if (source !== null) revoked.push(...(await removeFrom(parseConfig(source), id)).revoked)
-  const seen = new Set<string>()
-  const layers = await Promise.all(roots.map((root) => readProjectLayer(userConfigDir, root)))
-  for (const { home, layer, trust } of layers.flatMap((own) => [own, ...(own.shared ? [own.shared] : [])])) {
-    if (layer === null || seen.has(home)) continue
-    seen.add(home)
-    const removed = await removeFrom(layer, id)
-    if (removed.revoked.length === 0) continue
-    revoked.push(...removed.revoked)
-    const text = trust === 'trusted' ? asWritten(removed.text, layer) : {}
-    await changeTrusts(userConfigDir, home, (known, folder) => ({
-      ...known,
-      ...(folder === home ? text : {}),
-      approvals: known.approvals.filter((own) => own !== id),
-    }))
+  const homes = new Set<string>()
+  for (const { home, layer } of await filesOf(userConfigDir, roots)) {
+    homes.add(home)
+    if (layer !== null) revoked.push(...(await removeFrom(layer, id)).revoked)
   }
+  // Also where the same text was trusted in another worktree: what is revoked must not count there.
+  for (const home of homes) await changeTrusts(userConfigDir, home, (known) => withoutRevoked(known, id))
   return revoked
+}
+
+/** Those that hold for the roots, and those of the same projects that were trusted in another worktree. */
+async function filesOf(userConfigDir: string, roots: readonly string[]) {
+  const near = await Promise.all(roots.map((root) => readProjectLayer(userConfigDir, root)))
+  const records = await readTrust(userConfigDir)
+  const found = near.flatMap((own) => [own, ...(own.shared ? [own.shared] : [])])
+  const files = new Map(found.map(({ home, layer }) => [home, { home, layer }]))
+  const repositories = new Set(await Promise.all([...files.keys()].map(repositoryOf)))
+  repositories.delete(null)
+  const others = Object.keys(records.projects).filter((folder) =>
+    repositories.has(records.projects[folder]?.repository ?? null),
+  )
+  for (const folder of others.filter((other) => !files.has(other))) {
+    // One that is gone, or spoilt, holds nothing up.
+    const layer = await readLayer(folder).catch(() => null)
+    files.set(folder, { home: folder, layer })
+  }
+  return [...files.values()]
 }
 
 /** Of a project, in each of its worktrees; null takes it away. Says whether there was any. */
@@ -210,17 +221,14 @@ async function removeFrom(
   id: string,
 ): Promise<{ readonly text: string; readonly revoked: readonly RevokedApproval[] }> {
   const list = layer.values.sandboxApprovedEscalations ?? []
-  const indexes = list.flatMap((approval, index) => (approvalDigest(approval) === id ? [index] : []))
-  let { text } = layer
-  if (indexes.length === 0) return { text, revoked: [] }
-  for (const index of [...indexes].reverse()) {
-    text = withoutListItem(text, listKey, index)
-  }
+  const indexes = indexesOf(layer, (own) => own === id)
+  if (indexes.length === 0) return { text: layer.text, revoked: [] }
+  const text = withoutApprovals(layer, (own) => own === id)
   checked(layer.file, text)
   await writeConfig(layer.file, text, 0o600)
   const revoked = indexes.map((index) => ({
     file: layer.file,
-    line: layer.lineOf([listKey, index]),
+    line: layer.lineOf([approvalsKey, index]),
     approval: list[index] as SavedApproval,
   }))
   return { text, revoked }
@@ -269,7 +277,7 @@ export async function trustProject(
     })
   }
   const decided = { at: shown.at.toISOString(), by: shown.by }
-  const approvals = records.projects[home]?.approvals ?? []
+  const known = { approvals: [], ...records.projects[home] }
   const { projects, includes } = records
   await writeTrust(userConfigDir, {
     ...records,
@@ -278,7 +286,7 @@ export async function trustProject(
         ? projects
         : {
             ...projects,
-            [home]: { sha256: layer.sha256, text: layer.text, ...decided, approvals, repository },
+            [home]: { ...known, sha256: layer.sha256, text: layer.text, ...decided, repository },
           },
     includes:
       list === null

@@ -6,8 +6,8 @@ import type { Contract, HeldProject } from '../../base/contract.ts'
 import { configInReach } from '../../base/obeyed.ts'
 import { mergeConfig, type ProjectLayer } from './merge.ts'
 import { parseConfig, readConfigText } from './read.ts'
-import { withNarrowedTrust } from './narrowedTrust.ts'
-import { readTrust, trustsOf, trustStateOf } from './trust.ts'
+import { narrowTrust } from './narrowedTrust.ts'
+import { readTrust, trustIn } from './trust.ts'
 import { repositoryOf, twinOf } from './twin.ts'
 
 export type ConfigPlaces = {
@@ -64,13 +64,11 @@ async function readFolder(userConfigDir: string, folder: string) {
     readTrust(userConfigDir),
     repositoryOf(folder),
   ])
-  const known = trustsOf(trust, folder, repository)
   return {
     home: folder,
     file,
     layer: source === null ? null : parseConfig(source),
-    trust: trustStateOf(source, known),
-    ownApprovals: [...new Set(known.flatMap(({ approvals }) => approvals))],
+    ...trustIn(trust, folder, repository, source),
   }
 }
 
@@ -111,20 +109,26 @@ export async function projectHomeOf(root: string): Promise<{ readonly home: stri
 export async function loadConfig(places: ConfigPlaces, now: Date = new Date()): Promise<EffectiveConfig> {
   await refuseInReach(places)
   // Side by side: an agent waits for this. The user's own mistakes are told first.
-  const reading = places.roots.map((root) => readProjectLayer(places.userConfigDir, root))
-  for (const layer of reading) layer.catch(() => {})
+  const reading = readAll(places)
   const userText = await readConfigText(join(places.userConfigDir, userConfigName), { follow: true })
   const user = userText === null ? null : parseConfig(userText)
+  const isMoved = await narrowTrust(places.userConfigDir, places.roots)
   const projects = new Map<string, ProjectLayer>()
-  for (const layer of reading) {
+  for (const layer of isMoved ? readAll(places) : reading) {
     const read = await layer
     if (!projects.has(read.project)) projects.set(read.project, read)
   }
-  const layers = await withNarrowedTrust(places.userConfigDir, [...projects.values()])
+  const layers = [...projects.values()]
   const isThereStill = ({ file, sha256 }: HeldProject) =>
     layers.some((known) => known.file === file && known.layer?.sha256 === sha256)
   const gone = (places.held ?? []).filter((held) => !isThereStill(held))
   return mergeConfig(user, layers, now, gone.map(heldLayer))
+}
+
+function readAll({ userConfigDir, roots }: ConfigPlaces): Promise<ProjectLayer>[] {
+  const reading = roots.map((root) => readProjectLayer(userConfigDir, root))
+  for (const layer of reading) layer.catch(() => {})
+  return reading
 }
 
 const heldLayer = ({ project, file, text, sha256, trust }: HeldProject): ProjectLayer => ({

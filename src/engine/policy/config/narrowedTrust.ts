@@ -1,62 +1,111 @@
+import { lstat, realpath } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import type { ProjectLayer } from './merge.ts'
-import { parseConfig, type ConfigLayer } from './read.ts'
-import { approvalDigest, lockConfigs, readTrust, writeTrust, type ProjectTrust } from './trust.ts'
+import { projectConfigName } from '../../../shared/config.ts'
+import { withoutApprovals } from './approvalText.ts'
+import { parseConfig, readConfigText, sha256Of, type ConfigLayer } from './read.ts'
+import {
+  approvalDigest,
+  lockConfigs,
+  readTrust,
+  trustsOf,
+  writeTrust,
+  type ProjectTrust,
+  type TrustFile,
+} from './trust.ts'
+import { isLinkedWorktree, repositoryOf, twinOf } from './twin.ts'
 
 /**
- * What somebody has taken out of a trusted file does not come back with the text that was trusted once: trust moves on
- * to what is left, and an approval that was saved and is gone has to be given again. (escape: restored-approval)
+ * What somebody has taken out of a trusted file, or away with all of it, does not come back with the text that was
+ * trusted once: trust moves on to what is left, and an approval that is gone has to be given again. Says whether
+ * anything moved. (escape: restored-approval)
  */
-export async function withNarrowedTrust(
-  userConfigDir: string,
-  layers: readonly ProjectLayer[],
-): Promise<ProjectLayer[]> {
-  if (!layers.some(isSuspect)) return [...layers]
+export async function narrowTrust(userConfigDir: string, roots: readonly string[]): Promise<boolean> {
   try {
+    if ((await narrowedRecords(userConfigDir, roots)) === null) return false
     await using _lock = await lockConfigs(userConfigDir)
-    const records = await readTrust(userConfigDir)
-    const changed = layers.flatMap((layer) => {
-      const known = records.projects[layer.home]
-      const next = known === undefined ? null : narrowed(known, layer)
-      return next === null ? [] : [[layer.home, next] as const]
-    })
-    if (changed.length === 0) return [...layers]
-    const moved = new Map(changed)
-    await writeTrust(userConfigDir, {
-      ...records,
-      projects: { ...records.projects, ...Object.fromEntries(changed) },
-    })
-    return layers.map((layer) =>
-      moved.get(layer.home)?.sha256 === layer.layer?.sha256 && moved.has(layer.home)
-        ? { ...layer, trust: 'trusted' }
-        : layer,
-    )
+    const next = await narrowedRecords(userConfigDir, roots)
+    if (next !== null) await writeTrust(userConfigDir, next)
+    return next !== null
   } catch {
     // Where nothing can be written down, what was trusted stays as it was.
-    return [...layers]
+    return false
   }
 }
 
-const saidBy = (layer: ConfigLayer): Set<string> =>
-  new Set((layer.values.sandboxApprovedEscalations ?? []).map(approvalDigest))
-
-/** Cheap, since it is asked at every look at the config. */
-function isSuspect({ layer, trust, ownApprovals }: ProjectLayer): boolean {
-  if (layer === null) return false
-  if (trust === 'changed') return true
-  const said = saidBy(layer)
-  return ownApprovals.some((id) => !said.has(id))
+async function narrowedRecords(userConfigDir: string, roots: readonly string[]): Promise<TrustFile | null> {
+  const records = await readTrust(userConfigDir)
+  if (Object.keys(records.projects).length === 0) return null
+  const folders = new Set((await Promise.all(roots.map(foldersOf))).flat())
+  const moved = await Promise.all(
+    [...folders].map(async (folder) => {
+      const known = records.projects[folder] ?? (await adopted(records, folder))
+      const next = known === undefined ? undefined : (narrowed(known, await readLayer(folder)) ?? known)
+      return next === undefined || next === records.projects[folder] ? [] : [[folder, next] as const]
+    }),
+  )
+  if (moved.flat().length === 0) return null
+  return { ...records, projects: { ...records.projects, ...Object.fromEntries(moved.flat()) } }
 }
 
-function narrowed(known: ProjectTrust, { layer }: ProjectLayer): ProjectTrust | null {
-  if (layer === null) return null
+/** Every folder whose file may hold for a root, here and in the main worktree: also where it is gone by now. */
+async function foldersOf(root: string): Promise<string[]> {
+  const real = await realpath(root).catch(() => root)
+  const twin = await twinOf(real)
+  return [...(await upToTop(real)), ...(twin === null ? [] : await upToTop(twin.folder))]
+}
+
+async function upToTop(start: string): Promise<string[]> {
+  const folders: string[] = []
+  for (let folder = start; ; folder = dirname(folder)) {
+    folders.push(folder)
+    if ((await lstat(join(folder, '.git')).catch(() => null)) !== null) return folders
+    if (dirname(folder) === folder) return [start]
+  }
+}
+
+/** A main worktree's file that is trusted by what was trusted in another is so by a record of its own from now on. */
+async function adopted(records: TrustFile, folder: string): Promise<ProjectTrust | undefined> {
+  const repository = await repositoryOf(folder)
+  const trusts = trustsOf(records, folder, repository)
+  if (trusts.length === 0 || (await isLinkedWorktree(folder))) return undefined
+  const sha256 = (await readLayer(folder))?.sha256
+  const by = trusts.find((known) => known.sha256 === sha256)
+  return by === undefined ? undefined : { ...by, approvals: [], withdrawn: [] }
+}
+
+/** Null where there is none; one that cannot be read tells nothing, and widens nothing. */
+export async function readLayer(folder: string): Promise<ConfigLayer | null> {
+  const source = await readConfigText(join(folder, projectConfigName))
+  return source === null ? null : parseConfig(source)
+}
+
+const saidBy = (layer: ConfigLayer | null): Set<string> =>
+  new Set((layer?.values.sandboxApprovedEscalations ?? []).map(approvalDigest))
+
+function narrowed(known: ProjectTrust, layer: ConfigLayer | null): ProjectTrust | null {
   const said = saidBy(layer)
   const approvals = known.approvals.filter((id) => said.has(id))
-  const isOlder = known.sha256 !== null && known.sha256 !== layer.sha256
-  const before = isOlder ? parsed({ ...layer, text: known.text }) : null
-  if (before !== null && isOnlyWithout(before, layer))
-    return { ...known, sha256: layer.sha256, text: layer.text, approvals }
+  const left = leftOf(known, layer)
+  if (left !== null) {
+    const withdrawn = [...new Set([...(known.withdrawn ?? []), known.sha256 ?? ''])].slice(-mostWithdrawn)
+    return { ...known, ...left, approvals, withdrawn }
+  }
   return approvals.length === known.approvals.length ? null : { ...known, approvals }
+}
+const mostWithdrawn = 100
+
+/** The text that is trusted from now on; null: as before. */
+function leftOf(
+  known: ProjectTrust,
+  layer: ConfigLayer | null,
+): Pick<ProjectTrust, 'sha256' | 'text'> | null {
+  if (known.sha256 === null || known.sha256 === layer?.sha256) return null
+  const before = parsed(known.text)
+  if (before === null) return null
+  if (layer !== null) return isOnlyWithout(before, layer) ? { sha256: layer.sha256, text: layer.text } : null
+  const text = withoutApprovals(before, () => true)
+  return text === known.text ? null : { sha256: sha256Of(text), text }
 }
 
 /** Whether approvals are gone from a text, and nothing else is different. */
@@ -70,9 +119,17 @@ function isOnlyWithout(before: ConfigLayer, now: ConfigLayer): boolean {
   )
 }
 
-function parsed(source: ConfigLayer): ConfigLayer | null {
+/** What is on record of a trusted text without an approval that was revoked. */
+export function withoutRevoked(known: ProjectTrust, id: string): ProjectTrust {
+  const approvals = known.approvals.filter((own) => own !== id)
+  const before = known.sha256 === null ? null : parsed(known.text)
+  const text = before === null ? known.text : withoutApprovals(before, (own) => own === id)
+  return { ...known, approvals, ...(text === known.text ? {} : { sha256: sha256Of(text), text }) }
+}
+
+function parsed(text: string): ConfigLayer | null {
   try {
-    return parseConfig(source)
+    return parseConfig({ file: '', text, sha256: '' })
   } catch {
     return null
   }

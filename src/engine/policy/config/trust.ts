@@ -25,6 +25,8 @@ const trustFileSchema = z.object({
       approvals: z.array(z.string()).default([]),
       /** Of which repository, in whichever worktree. */
       repository: z.string().nullable().default(null),
+      /** Hashes of texts that held here until an approval was taken out: no trust from elsewhere brings them back. */
+      withdrawn: z.array(z.string()).optional(),
     }),
   ),
   /** By the top of the checkout: its `.worktreeinclude`. */
@@ -81,6 +83,22 @@ export function trustStateOf(
   if (source === null) return 'absent'
   if (trusts.some(({ sha256 }) => sha256 === source.sha256)) return 'trusted'
   return trusts.some(({ sha256 }) => sha256 !== null) ? 'changed' : 'untrusted'
+}
+
+/** Whether a file counts in a folder, and which saved approvals in it do. */
+export function trustIn(
+  trust: TrustFile,
+  folder: string,
+  repository: string | null,
+  source: ConfigText | null,
+) {
+  const known = trustsOf(trust, folder, repository)
+  const own = trust.projects[folder]
+  const valid = known.filter((each) => each === own || own?.withdrawn?.includes(each.sha256 ?? '') !== true)
+  return {
+    trust: trustStateOf(source, valid),
+    ownApprovals: [...new Set(known.flatMap(({ approvals }) => approvals))],
+  }
 }
 
 /** Names an approval by what it allows, so that editing it is a new approval. */

@@ -146,3 +146,86 @@ test('an approval that was taken out of a file by hand does not come back with t
   await writeFile(join(main, '.orangery.json'), text)
   expect((await load(main)).sandboxApprovedEscalations).toEqual([])
 })
+
+test('what is revoked counts in no worktree, whichever of them it was trusted in, and comes back in none', async () => {
+  const trusted = { ...wide, sandboxApprovedEscalations: [approval] }
+  for (const [here, there] of [
+    [main, tree],
+    [tree, main],
+  ] as const) {
+    await own(main, trusted)
+    await own(tree, trusted)
+    await trust(here)
+    expect(await coversOf(there)).toHaveLength(1)
+    const { id } = (await load(there)).sandboxApprovedEscalations[0]!
+    const revoked = await revokeApproval(userConfigDir, [there], id)
+    expect(revoked.map(({ file }) => file).sort()).toEqual(
+      [main, tree].map((root) => join(root, '.orangery.json')),
+    )
+    expect([...(await coversOf(main)), ...(await coversOf(tree))]).toEqual([])
+    expect((await load(here)).projects[0]?.trust).toBe('trusted')
+    for (const root of [main, tree]) {
+      await own(root, trusted)
+      expect(await coversOf(root)).toEqual([])
+      await rm(join(root, '.orangery.json'))
+    }
+    await distrustProject(userConfigDir, main)
+  }
+})
+
+test('an approval that was taken out of the main file does not come back through trust in another worktree, nor unseen from there', async () => {
+  const trusted = { ...wide, sandboxApprovedEscalations: [approval] }
+  const ways = [() => own(main, wide), () => rm(join(main, '.orangery.json'))]
+  for (const [index, takeOut] of ways.entries()) {
+    for (const lookedAt of [main, tree]) {
+      await own(main, trusted)
+      await own(tree, trusted)
+      await trust(tree)
+      expect(await coversOf(main)).toHaveLength(1)
+      await own(tree, { agentInactivityTimeout: index })
+      await takeOut()
+      await load(lookedAt)
+      await own(main, trusted)
+      expect([...(await coversOf(main)), ...(await coversOf(tree))]).toEqual([])
+      expect((await load(main)).projects[0]?.trust).toBe('changed')
+      await trust(main)
+      expect(await coversOf(main)).toHaveLength(1)
+      await distrustProject(userConfigDir, main)
+    }
+  }
+})
+
+test('a file that was taken away and put back asks for its approvals again, and for nothing else', async () => {
+  const file = join(main, '.orangery.json')
+  const sub = join(main, 'sub')
+  await mkdir(sub)
+  for (const root of [main, sub]) {
+    await own(main, { ...wide, sandboxApprovedEscalations: [approval] })
+    await trust(main)
+    const text = await readFile(file)
+    expect(await coversOf(root)).toHaveLength(1)
+    await rm(file)
+    await load(root)
+    await writeFile(file, text)
+    expect(await load(root)).toMatchObject({
+      projects: [{ trust: 'changed' }],
+      sandboxApprovedEscalations: [],
+    })
+    await own(main, {})
+    await save(root)
+    const saved = await readFile(file)
+    expect(await coversOf(root)).toHaveLength(1)
+    await rm(file)
+    await load(root)
+    await writeFile(file, saved)
+    expect(await coversOf(root)).toEqual([])
+    await distrustProject(userConfigDir, main)
+  }
+  await own(main, wide)
+  await trust(main)
+  const text = await readFile(file)
+  await rm(file)
+  await load(main)
+  await writeFile(file, text)
+  expect((await load(main)).projects[0]?.trust).toBe('trusted')
+})

@@ -17,6 +17,9 @@ export async function repositoryOf(folder: string): Promise<string | null> {
   return place === null ? null : `${place.commonDir}//${relative(place.top, folder)}`
 }
 
+export const isLinkedWorktree = async (folder: string): Promise<boolean> =>
+  (await placeOf(folder))?.linked === true
+
 /** A folder of a linked worktree as it is in the main one. */
 export type Twin = {
   readonly folder: string
