@@ -1,7 +1,7 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { git, tryGit, type GitOptions } from './git.ts'
+import { makeScratch } from './scratch.ts'
 
 /** The files by which a tree is known as one of ours. No git status, diff or commit ever shows them. */
 export const integrationMarker = '.agency/INTEGRATION_MARKER'
@@ -19,7 +19,7 @@ export const ignoreFiles: readonly string[] = ['.gitignore', '.agency/.gitignore
 export async function showingLine(path: string, content: Buffer): Promise<string | null> {
   // Only a line that takes something back can.
   if (!/^!/m.test(content.toString('latin1'))) return null
-  const folder = await mkdtemp(join(tmpdir(), 'orangery-ignore-'))
+  const folder = await makeScratch('orangery-ignore-')
   try {
     await git(['init', '-q', '--template=', folder])
     await mkdir(dirname(join(folder, path)), { recursive: true })
@@ -57,7 +57,7 @@ export async function withoutMarkers(
   if (commits.length > mostRewritten)
     throw new Error(`a marker of ours is in more than ${mostRewritten} commits`)
   const renamed = new Map<string, string>()
-  const folder = await mkdtemp(join(tmpdir(), 'orangery-index-'))
+  const folder = await makeScratch('orangery-index-')
   try {
     const index = { ...where, env: { ...where.env, GIT_INDEX_FILE: join(folder, 'index') } }
     for (const line of commits) {

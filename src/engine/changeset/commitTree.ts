@@ -1,6 +1,6 @@
-import { chmod, mkdir, mkdtemp, open, rm, symlink } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { chmod, mkdir, open, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
+import { makeScratch } from '../base/scratch.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { fromBytes, parentOf, parentsOf, toBytes, toText, type BytePath } from './bytePath.ts'
 import { mergeTexts } from './conflicts.ts'
@@ -124,7 +124,7 @@ export async function cleanedItems(
 ): Promise<Map<BytePath, GitItem>> {
   const present = sides.filter(({ side }) => side?.kind === 'file' || side?.kind === 'symlink')
   if (present.length === 0) return new Map()
-  const folder = await mkdtemp(join(tmpdir(), 'orangery-commit-'))
+  const folder = await makeScratch('orangery-commit-')
   try {
     const tree = join(folder, 'tree')
     await mkdir(tree)
@@ -210,7 +210,7 @@ export async function indexItems(top: string, paths: ReadonlySet<BytePath>): Pro
 }
 
 async function writeItems(top: string, parent: string, items: readonly ChangedItem[]): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'orangery-index-'))
+  const folder = await makeScratch('orangery-index-')
   try {
     const env = await privateIndex(top, parent, folder)
     await updateIndex(top, items, env)

@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ResolutionRecord } from '../base/changesetRecords.ts'
 import { tryGit } from '../base/git.ts'
+import { scratchPlace } from '../base/scratch.ts'
 import { namedPath, parentOf, rootPath, toText, type BytePath } from './bytePath.ts'
 import { contentOf, storeSide } from './content.ts'
 import { realDisk, removeTree, writeNew, type Disk } from './disk.ts'
@@ -272,7 +272,7 @@ export async function mergeTexts(
   favour: '--union' | 'marked' | null,
   disk: Disk = realDisk,
 ): Promise<Buffer | null> {
-  const folder = join(tmpdir(), `orangery-merge-${randomBytes(8).toString('hex')}`)
+  const folder = join(await scratchPlace(), `orangery-merge-${randomBytes(8).toString('hex')}`)
   await disk.mkdir(folder, 0o700)
   try {
     const names = ['mine', 'base', 'theirs'].map((name) => join(folder, name))

@@ -1,8 +1,8 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isUtf8 } from 'node:buffer'
 import { git } from '../base/git.ts'
+import { makeScratch } from '../base/scratch.ts'
 import { fromText, joinPath, toText, type BytePath } from './bytePath.ts'
 import { realDisk } from './disk.ts'
 import { sameContent, type Entry, type ManifestRoot, type Side } from './manifest.ts'
@@ -30,7 +30,7 @@ export async function diffText(
   pairs: readonly DiffPair[],
   form: DiffForm,
 ): Promise<DiffText> {
-  const temporary = await mkdtemp(join(tmpdir(), 'orangery-diff-'))
+  const temporary = await makeScratch('orangery-diff-')
   try {
     // Trees made for this one look live in a store of their own that borrows the blobs.
     const writer = new PackWriter(temporary, realDisk)

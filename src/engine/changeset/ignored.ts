@@ -1,7 +1,7 @@
-import { copyFile, lstat, mkdir, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { copyFile, lstat, mkdir, rm } from 'node:fs/promises'
 import { dirname, join, relative, resolve } from 'node:path'
 import { tryGit, type GitOptions } from '../base/git.ts'
+import { makeScratch } from '../base/scratch.ts'
 import { fromBytes, fromText, joinPath, parentOf, rootPath, toBytes, type BytePath } from './bytePath.ts'
 
 /** A repository to ask about names: where it stands and what it is given. */
@@ -74,7 +74,7 @@ async function namedBy({ args, options }: Asked, paths: readonly BytePath[]): Pr
  */
 async function namedBeyond(top: string, ownGitDir: string, beyond: readonly Beyond[]): Promise<BytePath[]> {
   if (beyond.length === 0) return []
-  const scratch = await mkdtemp(join(tmpdir(), 'orangery-ignored-'))
+  const scratch = await makeScratch('orangery-ignored-')
   const inside = (folder: string, path: BytePath) => Buffer.concat([Buffer.from(`${folder}/`), toBytes(path)])
   try {
     const copied = new Set<BytePath>()

@@ -1,9 +1,9 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rm } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import type { ApplyResult } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
+import { makeScratch } from '../base/scratch.ts'
 import { fromText, joinPath, type BytePath } from './bytePath.ts'
 import { importCommits } from './commits.ts'
 import {
@@ -144,7 +144,7 @@ async function planOne({
 async function commitWithHooks(top: string, parent: string, tree: string, text: string): Promise<string> {
   if ((await askGit(['rev-parse', '--verify', '-q', 'HEAD'], top)) !== parent)
     throw new OrangeryError('changeset.branch_moved', 'somebody else has committed meanwhile')
-  const folder = await mkdtemp(join(tmpdir(), 'orangery-index-'))
+  const folder = await makeScratch('orangery-index-')
   try {
     const env = { GIT_INDEX_FILE: join(folder, 'index') }
     await userGit(['read-tree', tree], { cwd: top, env })

@@ -1,11 +1,11 @@
-import { lstat, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { lstat, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { GitOptions } from '../base/git.ts'
 import { markers, withdrawal } from '../base/markers.ts'
 import type { RunResult } from '../base/process.ts'
 import { ownNamespace } from '../base/throughHolder.ts'
+import { makeScratch } from '../base/scratch.ts'
 import type { Aside } from './archive.ts'
 import { holderOf, stateCommit } from './gitSide.ts'
 import { changedPaths, someOf } from './notes.ts'
@@ -114,7 +114,7 @@ export type Snapshot = { readonly commit: string; readonly notes: readonly strin
  * things git cannot hold, a repository without a commit for one: they go with the folder alone, and are named.
  */
 export async function snapshotCommit(repository: Repository, tree: string, tip: string): Promise<Snapshot> {
-  const folder = await mkdtemp(join(tmpdir(), 'orangery-index-'))
+  const folder = await makeScratch('orangery-index-')
   try {
     const options = { cwd: tree, env: { GIT_INDEX_FILE: join(folder, 'index') } }
     await repository.git(['read-tree', tip], options)
@@ -189,7 +189,7 @@ export async function asideOf(repository: Repository, tree: string, tip: string)
 
 /** A tree of these entries, written as `update-index --index-info` takes them. */
 async function writeIndex(repository: Repository, lines: readonly string[]): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'orangery-index-'))
+  const folder = await makeScratch('orangery-index-')
   try {
     const env = { GIT_INDEX_FILE: join(folder, 'index') }
     const input = Buffer.from(lines.map((line) => `${line}\0`).join(''), 'latin1')

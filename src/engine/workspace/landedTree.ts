@@ -1,7 +1,7 @@
-import { access, constants, lstat, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { access, constants, lstat, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { git } from '../base/git.ts'
+import { makeScratch } from '../base/scratch.ts'
 import type { Repository } from './repository.ts'
 
 /** A file or link that landed, as our own repository has it. */
@@ -40,7 +40,7 @@ export async function landedTree(
       else closed.push(line(blob.mode, await cleaned(repository, cwd, path, blob, reviewed.gitDir), path))
     }
   }
-  const folder = await mkdtemp(join(tmpdir(), 'orangery-index-'))
+  const folder = await makeScratch('orangery-index-')
   try {
     const options = { cwd, env: { GIT_INDEX_FILE: join(folder, 'index') } }
     await repository.git(['read-tree', head], options)

@@ -1,4 +1,4 @@
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { git, tryGit } from '../base/git.ts'
@@ -7,7 +7,6 @@ import {
   borrowedNotes,
   checkBorrowed,
   discardAgent,
-  expireArchive,
   findOrphans,
   identifyProject,
   lendObjects,
@@ -17,7 +16,7 @@ import {
   removeIntegration,
   restoreArchived,
 } from './index.ts'
-import { restoreSteps, type RestoreStep } from './reattach.ts'
+import type { RestoreStep } from './reattach.ts'
 
 let { ground, repo, worktree, start, branches } = {} as Feature
 beforeEach(async () => {
@@ -25,53 +24,12 @@ beforeEach(async () => {
 })
 afterEach(() => ground[Symbol.asyncDispose]())
 
-const later = () => Date.now() + 31 * 24 * 60 * 60 * 1000
 /** Nothing of a restore is taken back, so that an error after a step leaves what a kill there leaves. */
 const cutOffAfter = (step: RestoreStep) => (done: RestoreStep) => {
   if (done === step) throw new Error(`killed after ${step}`)
 }
 
 describe('a restore that is cut off', () => {
-  test('after any step is finished by the next one, and expiry in between takes nothing', async () => {
-    const meta = await start()
-    const id = meta.invocation_id
-    const mount = meta.roots[0]?.mount
-    const written = join(mount?.kind === 'overlay' ? mount.upper : '', 'new.txt')
-    await mkdir(join(written, '..'), { recursive: true })
-    await writeFile(written, 'work')
-    await git(['-C', meta.sandbox_path, 'commit', '-q', '--allow-empty', '-m', 'Mine'])
-    const tip = await gitText(repo, 'rev-parse', meta.sandbox_branch!)
-    for (const step of restoreSteps) {
-      await discardAgent(ground.layout, id)
-      expect(await branches(), step).not.toContain('sandbox')
-      await expect(restoreArchived(ground.layout, id, cutOffAfter(step))).rejects.toThrow(step)
-      const isOnItsWay = step !== 'branch'
-      const advice = (await findOrphans(ground.layout)).filter((orphan) => orphan.id === id)
-      if (step !== 'record')
-        expect(
-          advice.map(({ hint }) => hint),
-          step,
-        ).toEqual([`orangery agent restore ${id}`])
-      if (isOnItsWay) {
-        await expireArchive(ground.layout, later())
-        expect(await gitText(repo, 'rev-parse', meta.sandbox_branch!), step).toBe(tip)
-      }
-      if (step === 'record') expect(await listArchive(ground.layout)).toEqual([])
-      else await restoreArchived(ground.layout, id)
-      expect(
-        (await listAgents(ground.layout)).map((entry) => entry.id),
-        step,
-      ).toEqual([id])
-      expect(await gitText(meta.sandbox_path, 'rev-parse', 'HEAD'), step).toBe(tip)
-      expect(await gitText(meta.sandbox_path, 'status', '--porcelain', '-b'), step).toBe(
-        `## ${meta.sandbox_branch}`,
-      )
-      expect(await readFile(written, 'utf8')).toBe('work')
-      expect(await findOrphans(ground.layout), step).toEqual([])
-      expect(await gitText(repo, 'for-each-ref', 'refs/orangery')).toBe('')
-    }
-  })
-
   test('leaves an integration worktree that the next one brings back too', async () => {
     const id = worktree.worktree_id
     await writeFile(join(worktree.tree_path, 'draft.txt'), 'precious')
