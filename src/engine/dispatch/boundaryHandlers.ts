@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { Handlers } from '../../shared/api.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
+import { refuseOwnPlaces } from '../egress/index.ts'
 import { Boundaries, distrustProject, loadConfig, trustProject, trustQuestion } from '../policy/index.ts'
 import { readContract } from './contractFile.ts'
 import type { Parts } from './parts.ts'
@@ -50,6 +51,7 @@ export function boundaryHandlers(parts: Parts, find: (reference: string) => Disp
       const dispatch = find(id)
       refuseUnconfined(parts, dispatch)
       const wanted = source === 'user' ? await hostsInFull(parts, dispatch, hosts) : hosts
+      if (wanted.length > 0) refuseOwnPlaces(wanted, (await readContract(parts, dispatch)).outputs.pins)
       const filed = await boundaries.request(dispatch, { to, hosts: wanted, source, by, why: reason })
       if (filed.status === 'denied' && filed.answer?.way === 'policy') {
         throw new OrangeryError('policy.boundary_too_wide', `boundary ${to}: ${filed.answer.message}`, {

@@ -14,7 +14,7 @@ import {
   type Shown,
   type Waiting,
 } from '../door/index.ts'
-import { proxyEnvironment, type Authority } from '../egress/index.ts'
+import { proxyEnvironment, refuseOwnPlaces, type Authority } from '../egress/index.ts'
 import {
   Boundaries,
   currentBoundary,
@@ -218,6 +218,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
 
   /** A question from inside the sandbox. The answer is for the agent to read. */
   async ask(asked: Asked, waiting: Waiting): Promise<Answered> {
+    refuseOwnPlaces(asked.hosts, this.#job.contract.outputs.pins)
     const { status, answer } = await this.#file(asked, waiting)
     const said = answer?.message ?? ''
     if (status === 'approved') return { status, message: said === '' ? `${asked.to} is granted` : said }

@@ -2,11 +2,24 @@ import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { aliasesFor, hostsFile } from './aliases.ts'
 import { normaliseHost, parseAuthority } from './names.ts'
-import { decide, decideName, deniedAddress, parseAllowHost, parseOutputs } from './policy.ts'
+import { decide, decideName, deniedAddress, parseAllowHost, parseOutputs, refuseOwnPlaces } from './policy.ts'
 import { anyText } from './testing/anyText.ts'
 
 const allowed = (outputs: Parameters<typeof parseOutputs>[0], host: string, port = 443) =>
   decide(parseOutputs(outputs), { host, port }).allowed
+
+test.each(['10.0.0.1:80', '0x0a000001', 'x.localhost:80', 'LOCALHOST', '[64:ff9b::a00:1]:80', '[fe80::1]'])(
+  '%s cannot be asked for, since a yes would not open it, but where the user pinned it',
+  (host) => {
+    expect(() => refuseOwnPlaces(['a.test', host], {})).toThrowError(
+      /cannot be asked for: .*which only a pin/,
+    )
+    expect(() => refuseOwnPlaces(['a.test', host], { [host]: '127.0.0.1:80' })).not.toThrowError()
+    expect(() =>
+      refuseOwnPlaces(['a.test', '1.1.1.1:80', '*.b.test', '@npm', '', 'x y'], {}),
+    ).not.toThrowError()
+  },
+)
 
 describe('rules', () => {
   test('an exact host is allowed on every port, and no other host is', () => {

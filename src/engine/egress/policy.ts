@@ -169,6 +169,25 @@ function ownPlaceOf(host: string): string | null {
   return why === null ? null : `${why}, which only a pin opens`
 }
 
+/**
+ * Refuses to ask for what a yes would not open. A pin, which is the user's own, opens it: where one stands, it may be
+ * asked for like any other.
+ */
+export function refuseOwnPlaces(hosts: readonly string[], pins: OutputRules['pins']): void {
+  const pinned = parseOutputs({ pins }).pins
+  for (const text of hosts) {
+    const { host: named = '', port = null } = parseHostPattern(text) ?? {}
+    const host = named.replace(/^\[|\]$/g, '')
+    const why = ownPlaceOf(host)
+    const isPinned = (pin: Pin) => pinMatches(pin, { host, port: port ?? pin.from.port ?? 0 })
+    if (why === null || pinned.some(isPinned)) continue
+    throw new OrangeryError('boundary.own_place', `${text} cannot be asked for: ${why}`, {
+      kind: 'refused',
+      hint: 'Only who starts the agent can open that: --allow-host NAME:PORT=ADDR:PORT',
+    })
+  }
+}
+
 const missingText = ({ allow, pins }: EgressPolicy): string =>
   allow.length + pins.length === 0 ? 'the list of allowed hosts is empty' : 'not in the list of allowed hosts'
 
