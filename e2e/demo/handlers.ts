@@ -173,6 +173,7 @@ export async function makeDemo(dataDir: string): Promise<Demo> {
     'changeset.conflicts': async ({ id }) => ({
       revision: changesetOf(id).revision,
       conflicts: [],
+      settled: [],
       merged: [],
       lands: [],
       skipped: [],

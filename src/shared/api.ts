@@ -217,8 +217,8 @@ export const api = {
   ),
   'changeset.resolve': procedure(
     reference
-      // The content is the whole file, for `edit`.
-      .extend({ ...givenPlace, choice: z.enum(choices), content_b64: z.string().optional() })
+      // The content is the whole file, for `edit`. Null takes back what was chosen.
+      .extend({ ...givenPlace, choice: z.enum(choices).nullable(), content_b64: z.string().optional() })
       .refine(isGiven, notGiven),
     conflictsSchema,
   ),

@@ -185,6 +185,8 @@ export const conflictSchema = z.object({
 export const conflictsSchema = z.object({
   revision: z.string(),
   conflicts: z.array(conflictSchema),
+  /** Conflicts that are settled, and how: a later choice takes the place of this one. */
+  settled: z.array(conflictSchema.extend({ choice: z.enum(choices), by: z.string(), at: z.string() })),
   merged: z.array(z.string()),
   /** What would land, conflicts apart. */
   lands: z.array(landingPathSchema),

@@ -98,3 +98,32 @@ test('a conflict says whether it is about lines, a mode or what is no text, and 
     ['mode', 'you changed its mode meanwhile', four],
   ])
 })
+
+test('a choice can be changed and taken back until it has landed, also after an undo, and those in force are told', async () => {
+  await using bench = await Bench.make()
+  await bench.user('seq 9 > f')
+  const { id } = await bench.dispatch('sed -i s/^3$/agent/ f')
+  await bench.user('sed -i s/^3$/user/ f')
+  const { changesets } = bench
+  const choose = (choice: 'mine' | 'theirs' | 'both' | null, by: string) =>
+    changesets.resolve(id, { path: 'f', choice }, by)
+  await expect(choose(null, 'anna')).rejects.toMatchObject({ kind: 'input' })
+  expect(await choose('theirs', 'anna')).toMatchObject({
+    conflicts: [],
+    settled: [{ path: 'f', choice: 'theirs', by: 'anna', choices: ['mine', 'theirs', 'both', 'edit'] }],
+    lands: [{ path: 'f' }],
+  })
+  expect(await choose('mine', 'berta')).toMatchObject({
+    settled: [{ path: 'f', choice: 'mine', by: 'berta' }],
+    lands: [],
+  })
+  expect((await changesets.conflictTexts(id, { path: 'f' })).mine.toString()).toContain('user')
+  expect(await choose(null, 'anna')).toMatchObject({ conflicts: [{ path: 'f' }], settled: [] })
+  await choose('theirs', 'anna')
+  await changesets.apply(id, all, 'anna')
+  await changesets.undo(id, 'anna')
+  expect(await changesets.conflicts(id)).toMatchObject({ settled: [{ path: 'f', choice: 'theirs' }] })
+  await choose('both', 'anna')
+  await changesets.apply(id, all, 'anna')
+  expect(await readFile(join(bench.root, 'f'), 'utf8')).toMatch(/user\nagent/)
+})

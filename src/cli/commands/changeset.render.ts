@@ -144,7 +144,7 @@ export function renderDiff(text: string): string {
     .join('\n')
 }
 
-export function renderPreview({ lands, skipped, conflicts, merged }: Conflicts): string {
+export function renderPreview({ lands, skipped, conflicts, settled, merged }: Conflicts): string {
   const severalRoots = new Set(lands.map(({ root }) => root)).size > 1
   const lines = lands.map(({ root, path }) => {
     const name = showAll(severalRoots ? `${root}: ${path}` : path)
@@ -152,6 +152,8 @@ export function renderPreview({ lands, skipped, conflicts, merged }: Conflicts):
   })
   for (const { path, why } of conflicts)
     lines.push(`  ${paint('red', 'conflict')}  ${showAll(path)}: ${showAll(why)}`)
+  for (const { path, choice, by } of settled)
+    lines.push(`  ${paint('cyan', 'settled')}   ${showAll(path)}: ${choice}, chosen by ${showAll(by)}`)
   for (const { path, why } of skipped)
     lines.push(`  ${paint('yellow', 'stays')}     ${showAll(path)}: ${showAll(why)}`)
   return lines.length === 0 ? 'nothing would land' : lines.join('\n')

@@ -43,7 +43,7 @@ async function showConflicts(id: string, options: Json & PlaceOptions) {
 type ResolveOptions = Json & PlaceOptions & { readonly file?: string }
 
 async function resolveConflict(id: string, word: string, options: ResolveOptions) {
-  const choice = oneOf(choices, word, 'choice')
+  const choice = word === 'none' ? null : oneOf(choices, word, 'choice')
   const { file } = options
   if ((choice === 'edit') !== (file !== undefined)) {
     throw new OrangeryError('usage.edit', 'edit and --file go together', { kind: 'usage' })
@@ -56,8 +56,10 @@ async function resolveConflict(id: string, word: string, options: ResolveOptions
 function reportConflicts(found: Output<'changeset.conflicts'>, options: Json) {
   if (options.json) return printJson(found)
   for (const { path, why, choices: open } of found.conflicts) print(`${path}: ${why} (${open.join(', ')})`)
+  for (const { path, why, choice, by } of found.settled)
+    print(`${path}: ${why} (settled: ${choice}, by ${by})`)
   for (const path of found.merged) print(`${path}: merges`)
-  if (found.conflicts.length === 0 && found.merged.length === 0) print('no conflicts')
+  if (found.conflicts.length + found.settled.length + found.merged.length === 0) print('no conflicts')
 }
 
 async function settle(id: string, word: string, options: Json & PlaceOptions) {
@@ -101,7 +103,9 @@ export function registerSettling(changeset: Command): void {
   const conflicts = changeset
     .command('conflicts <id>')
     .summary('what an apply would run into')
-    .description('Lists files that both you and the agent changed, and what can be chosen. Changes nothing.')
+    .description(
+      'Lists files that both you and the agent changed, what can be chosen, and what was chosen. Changes nothing.',
+    )
   addPlace(conflicts, 'print this file with both sides in it, marked, to edit for `resolve … edit --file`')
     .option('--json', 'print JSON')
     .addHelpText(
@@ -112,8 +116,10 @@ export function registerSettling(changeset: Command): void {
 
   const resolving = changeset
     .command('resolve <id> <choice>')
-    .summary('settle a conflict: mine, theirs, both or edit')
-    .description('Settles the conflict of one file: mine, theirs, both, or edit with --file.')
+    .summary('settle a conflict: mine, theirs, both or edit; none takes it back')
+    .description(
+      'Settles the conflict of one file: mine, theirs, both, or edit with --file. A later choice takes the place of an earlier one, until it has landed; none takes it back.',
+    )
   addPlace(resolving, 'the file, as `changeset conflicts` names it')
     .option('--file <file>', 'with edit: the content it shall have')
     .option('--json', 'print JSON')

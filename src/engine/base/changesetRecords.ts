@@ -120,6 +120,8 @@ export interface ChangesetRecords {
   comment(id: DispatchId, comment: CommentRecord): void
   resolutions(id: DispatchId): readonly ResolutionRecord[]
   resolve(id: DispatchId, resolution: ResolutionRecord): void
+  /** Takes the answer to a conflict back. */
+  unresolve(id: DispatchId, place: Pick<ResolutionRecord, 'root' | 'path'>): void
   /** What a reviewer has seen last: the revision that "since my last review" compares with. */
   reviewed(id: DispatchId, by: string): string | null
   /** Revisions that some reviewer has seen last. */

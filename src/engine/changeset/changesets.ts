@@ -14,13 +14,13 @@ import type { Layout } from '../base/paths.ts'
 import type { ThroughHolder } from '../base/throughHolder.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { findUserLinks, type UserLinks } from './aliases.ts'
-import { applyChangeset, filesOf, keptOf } from './apply.ts'
+import { applyChangeset } from './apply.ts'
 import { forgetApplying, keepApplying, listApplying } from './applying.ts'
 import { writeBases } from './bases.ts'
 import { changesetLocks } from './changesetLocks.ts'
 import { captureWorkspace, type Captured, type CaptureOptions } from './capture.ts'
 import { homesOf } from './classifyEntries.ts'
-import { conflictTexts, findChoice, findConflict, type EditableTexts } from './conflictTexts.ts'
+import { conflictTexts, findConflict, type EditableTexts } from './conflictTexts.ts'
 import { carryToNewNames, renewPlaces } from './carryDecisions.ts'
 import { decideFiles, approveSelected } from './decide.ts'
 import { noteCopies } from './copies.ts'
@@ -32,10 +32,10 @@ import { landCommit, planCommit, type CommitRequest } from './landCommit.ts'
 import type { CommitPlan } from './ownCommits.ts'
 import { landedPaths, type LandedHash } from './landedPaths.ts'
 import { hasNewWork, type Manifest } from './manifest.ts'
-import { PackWriter } from './packWriter.ts'
 import { planApply } from './planApply.ts'
 import { peekWorkspace } from './peek.ts'
 import { ChangesetReader, turnOf, type DiffOptions, type Exported, type ExportOptions } from './reader.ts'
+import { allConflicts, conflictsOf, resolveConflict, type Resolution } from './resolve.ts'
 import { revisionOf, SavedManifests } from './saved.ts'
 import { sidesOf } from './scan.ts'
 import { hasOpenJournal, recoverChangeset, type ApplyContext } from './transaction.ts'
@@ -81,14 +81,8 @@ export interface Changesets {
   conflicts(id: DispatchId, selection?: { all: boolean; include_ignored: boolean }): Promise<Conflicts>
   /** What one would edit to settle a conflict by hand. */
   conflictTexts(id: DispatchId, place: GivenPlace): Promise<EditableTexts>
-  resolve(
-    id: DispatchId,
-    resolution: GivenPlace & {
-      choice: 'mine' | 'theirs' | 'both' | 'edit'
-      content_b64?: string | undefined
-    },
-    by: string,
-  ): Promise<Conflicts>
+  /** Settles a conflict, or changes how it was settled; null takes the choice back. */
+  resolve(id: DispatchId, resolution: Resolution, by: string): Promise<Conflicts>
   apply(
     id: DispatchId,
     options: {
@@ -156,16 +150,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
   ): Promise<Conflicts> {
     const record = find(id)
     const plan = await planApply(context, record, await reader.view(record), { all, includeIgnored })
-    return {
-      revision: record.revision,
-      conflicts: plan.conflicts.map(({ texts: _texts, ...each }) => ({
-        ...each,
-        choices: [...each.choices],
-      })),
-      merged: [...plan.merged],
-      lands: filesOf(plan.landed),
-      skipped: [...plan.skipped, ...keptOf(plan.landed)],
-    }
+    return conflictsOf(record, plan)
   }
 
   /** While an agent runs they are looked for once: the cost of a look must not grow with the tree. */
@@ -303,23 +288,15 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       const record = find(id)
       const view = await reader.view(record)
       const plan = await planApply(context, record, view, { all: true, includeIgnored: true })
-      const { open } = findConflict(view, plan.conflicts, place)
+      const { open } = findConflict(view, allConflicts(plan), place)
       return conflictTexts(layout.objects(record.repoId), givenText(place), open)
     },
 
-    async resolve(id, { choice, content_b64, ...place }, by) {
+    async resolve(id, resolution, by) {
       const record = find(id)
       const view = await reader.view(record)
-      const { entry, open } = findChoice(view, (await conflicts(id)).conflicts, place, choice)
-      let content: string | null = null
-      if (choice === 'edit') {
-        const writer = new PackWriter(layout.objects(record.repoId), disk)
-        content = await writer.add('blob', Buffer.from(content_b64 ?? '', 'base64'))
-        await writer.flush()
-      }
-      const at = new Date().toISOString()
-      const { anchor } = open
-      records.resolve(id, { root: entry.root, path: entry.path, anchor, choice, content, by, at })
+      const plan = await planApply(context, record, view, { all: true, includeIgnored: true })
+      await resolveConflict(context, record, view, plan, resolution, by)
       return conflicts(id)
     },
 

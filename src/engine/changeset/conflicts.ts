@@ -26,9 +26,11 @@ export type Conflict = {
   readonly texts?: ConflictTexts
 }
 export type ConflictTexts = { readonly base: string | null; readonly mine: string; readonly theirs: string }
+/** A conflict, and what a person has chosen for it. */
+export type Answer = { readonly conflict: Conflict; readonly resolution: ResolutionRecord }
 export type Outcome =
-  | { readonly kind: 'step'; readonly step: Step; readonly merged: boolean }
-  | { readonly kind: 'there'; readonly kept?: boolean }
+  | { readonly kind: 'step'; readonly step: Step; readonly merged: boolean; readonly answer?: Answer }
+  | { readonly kind: 'there'; readonly kept?: boolean; readonly answer?: Answer }
   | { readonly kind: 'conflict'; readonly conflict: Conflict }
 
 export type Local = {
@@ -112,7 +114,7 @@ export async function settle(
   // Of a renamed file both sides started from the old name: what the user wrote there is woven in under the new one.
   const { base, certain } = local.former?.entry ?? entry
   const now = local.former?.side ?? local.side
-  const step = (after: Side | null, merged = false): Outcome =>
+  const step = (after: Side | null, merged = false): Exclude<Outcome, { kind: 'conflict' }> =>
     sameSide(local.side, after)
       ? { kind: 'there' }
       : {
@@ -120,38 +122,49 @@ export async function settle(
           merged,
           step: { root: entry.root, path: entry.path, before: local.side, after, identity: local.identity },
         }
-  if (local.blocked !== null && !going.has(`${entry.root}\0${local.blocked}`)) {
-    if (wanted === null) return { kind: 'there' }
-    return conflict(`its folder ${toText(local.blocked)} is no folder any more`, ['mine'])
-  }
-  if (sameSide(now, wanted)) return step(wanted)
-  if (local.own != null) {
-    const what = wanted === null ? 'deleted it' : `made it a ${wanted.kind}`
-    return conflict(`you have ${toText(local.own)} in this folder, and the agent ${what}`, ['mine'])
-  }
-  if (now?.kind === 'special') return conflict(`there is a ${now.what} in its place`, ['mine'])
-  if (isFolder(base, true) && isFolder(wanted, true)) return settleFolder()
-  if (sameSide(now, base) && certain && local.hasLeft !== true) return step(wanted)
+  const open = await unanswered()
+  const resolution = open.kind === 'conflict' ? choice() : undefined
+  if (open.kind !== 'conflict' || resolution === undefined) return open
+  const chosen = await asChosen(resolution)
+  return chosen === null ? open : { ...chosen, answer: { conflict: open.conflict, resolution } }
 
-  const chosen = choice()
-  if (chosen?.choice === 'mine') return { kind: 'there', kept: true }
-  if (chosen?.choice === 'theirs') return step(wanted)
-  if (chosen?.choice === 'edit' && chosen.content !== null) return step(await edited(chosen.content))
-  if (chosen?.choice === 'both') {
+  async function asChosen({
+    choice: word,
+    content,
+  }: ResolutionRecord): Promise<Exclude<Outcome, { kind: 'conflict' }> | null> {
+    if (word === 'mine') return { kind: 'there', kept: true }
+    if (word === 'theirs') return step(wanted)
+    if (word === 'edit') return content === null ? null : step(await edited(content))
     const union = await mergeFiles('--union')
-    if (union !== null) return step(union, true)
+    return union === null ? null : step(union, true)
   }
-  if (!certain) return conflict('it may have changed after the agent started', await textChoices())
-  if (now === null && base === null)
-    return conflict('you deleted or renamed what the agent renamed to this', ['mine', 'theirs'])
-  if (now === null) return conflict('you deleted it meanwhile', ['mine', 'theirs'])
-  if (wanted === null) return conflict('you changed it meanwhile, the agent deleted it', ['mine', 'theirs'])
-  if (base === null) return conflict('you made a file of that name meanwhile', await textChoices())
-  if (now.kind !== base.kind) return conflict(`it is a ${now.kind} now`, ['mine', 'theirs'])
-  if (wanted.kind !== base.kind)
-    return conflict(`the agent made it a ${wanted.kind}, you changed it`, ['mine', 'theirs'])
-  const merged = await mergeFiles(null)
-  return merged === null ? contradiction(await textChoices()) : step(merged, true)
+
+  async function unanswered(): Promise<Outcome> {
+    if (local.blocked !== null && !going.has(`${entry.root}\0${local.blocked}`)) {
+      if (wanted === null) return { kind: 'there' }
+      return conflict(`its folder ${toText(local.blocked)} is no folder any more`, ['mine'])
+    }
+    if (sameSide(now, wanted)) return step(wanted)
+    if (local.own != null) {
+      const what = wanted === null ? 'deleted it' : `made it a ${wanted.kind}`
+      return conflict(`you have ${toText(local.own)} in this folder, and the agent ${what}`, ['mine'])
+    }
+    if (now?.kind === 'special') return conflict(`there is a ${now.what} in its place`, ['mine'])
+    if (isFolder(base, true) && isFolder(wanted, true)) return settleFolder()
+    if (sameSide(now, base) && certain && local.hasLeft !== true) return step(wanted)
+
+    if (!certain) return conflict('it may have changed after the agent started', await textChoices())
+    if (now === null && base === null)
+      return conflict('you deleted or renamed what the agent renamed to this', ['mine', 'theirs'])
+    if (now === null) return conflict('you deleted it meanwhile', ['mine', 'theirs'])
+    if (wanted === null) return conflict('you changed it meanwhile, the agent deleted it', ['mine', 'theirs'])
+    if (base === null) return conflict('you made a file of that name meanwhile', await textChoices())
+    if (now.kind !== base.kind) return conflict(`it is a ${now.kind} now`, ['mine', 'theirs'])
+    if (wanted.kind !== base.kind)
+      return conflict(`the agent made it a ${wanted.kind}, you changed it`, ['mine', 'theirs'])
+    const merged = await mergeFiles(null)
+    return merged === null ? contradiction(await textChoices()) : step(merged, true)
+  }
 
   function contradiction(choices: Conflict['choices']): Outcome {
     if (modesOf(base, now, wanted) === null) return conflict('you changed its mode meanwhile', choices)
@@ -185,7 +198,6 @@ export async function settle(
     )
   }
   function conflict(why: string, choices: Conflict['choices']): Outcome {
-    if (choice()?.choice === 'mine') return { kind: 'there', kept: true }
     const renamed =
       local.former == null ? '' : ` (as ${toText(local.former.entry.path)}, which the agent renamed)`
     const told = { why: `${why}${renamed}`, anchor: anchor(), choices }

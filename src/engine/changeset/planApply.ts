@@ -9,6 +9,7 @@ import {
   LocalFiles,
   settle,
   settleFormer,
+  type Answer,
   type Conflict,
   type Former,
   type MergeTools,
@@ -36,6 +37,8 @@ export type ApplyPlan = {
   readonly steps: readonly Step[]
   readonly landed: readonly Landed[]
   readonly conflicts: readonly Conflict[]
+  /** Conflicts that a person has chosen for. */
+  readonly answers: readonly Answer[]
   readonly skipped: readonly Skip[]
   /** How many of those are approved and cannot land as things stand. */
   readonly held: number
@@ -83,6 +86,7 @@ export async function planApply(
   const renamed = new Map<string, { readonly former: Former; readonly outcome: Outcome }>()
   const landed: Landed[] = []
   const conflicts: Conflict[] = []
+  const answers: Answer[] = []
   const held: Skip[] = []
   const merged: string[] = []
   try {
@@ -119,6 +123,7 @@ export async function planApply(
           : settleFormer(target, before.former, before.outcome)
       if (former) renamed.set(entryKey(former.entry), { former, outcome })
       if (outcome.kind === 'conflict') conflicts.push(outcome.conflict)
+      else if (before === undefined && outcome.answer !== undefined) answers.push(outcome.answer)
       settled.push({ target, wanted, outcome })
     }
     await writer.flush()
@@ -134,7 +139,7 @@ export async function planApply(
       if (hold === null && outcome.kind === 'step' && outcome.merged) merged.push(toText(target.entry.path))
     }
     const steps = await prospect.steps()
-    return { steps, landed, conflicts, skipped: [...skipped, ...held], held: held.length, merged }
+    return { steps, landed, conflicts, answers, skipped: [...skipped, ...held], held: held.length, merged }
   } finally {
     for (const tree of trees.values()) await tree[Symbol.asyncDispose]()
   }

@@ -262,6 +262,16 @@ export class StoredChangesets implements ChangesetRecords {
     )
   }
 
+  unresolve(id: DispatchId, { root, path }: Pick<ResolutionRecord, 'root' | 'path'>): void {
+    this.#write(id, () =>
+      this.#sql('DELETE FROM changeset_resolutions WHERE changeset_id = ? AND root = ? AND path = ?').run(
+        id,
+        root,
+        path,
+      ),
+    )
+  }
+
   reviewed(id: DispatchId, by: string): string | null {
     const row = this.#sql('SELECT revision FROM changeset_reviews WHERE changeset_id = ? AND by = ?').get(
       id,

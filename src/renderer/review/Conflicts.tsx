@@ -41,29 +41,39 @@ type ConflictsProps = {
     root: string
     path: string
     path_b64?: string
-    choice: (typeof choices)[number]
+    choice: (typeof choices)[number] | null
     content_b64?: string
   }): void
 }
 
-/** Files both sides changed. A choice per file; nothing is written before all are made. */
+type Row = Answer['conflicts'][number] & Partial<Pick<Answer['settled'][number], 'choice' | 'by'>>
+
+/** Files both sides changed. A choice per file, which can be changed; nothing is written before all are made. */
 export function Conflicts({ id, answer, busy, onResolve }: ConflictsProps) {
-  const [editing, setEditing] = useState<Answer['conflicts'][number] | null>(null)
+  const [editing, setEditing] = useState<Row | null>(null)
+  const open = answer.conflicts.length
+  // A row stays where it is when its choice is made.
+  const rows: Row[] = [...answer.conflicts, ...answer.settled].toSorted((a, b) =>
+    keyOf(a) < keyOf(b) ? -1 : 1,
+  )
   return (
     <>
-      {answer.conflicts.length > 0 && (
+      {rows.length > 0 && (
         <section
-          className="overflow-hidden rounded-lg shadow-[0_0_0_1px_var(--bad-line)]"
+          className={`overflow-hidden rounded-lg ${open > 0 ? 'shadow-[0_0_0_1px_var(--bad-line)]' : 'shadow-[0_0_0_1px_var(--line-strong)]'}`}
           aria-label="Conflicts"
         >
-          <h3 className="flex items-center gap-2 bg-bad-wash px-3 py-2 text-bad">
+          <h3
+            className={`flex items-center gap-2 px-3 py-2 ${open > 0 ? 'bg-bad-wash text-bad' : 'bg-sunken text-ink-soft'}`}
+          >
             <TriangleAlert size={14} />
-            {answer.conflicts.length === 1
+            {rows.length === 1
               ? '1 file changed on both sides'
-              : `${answer.conflicts.length} files changed on both sides`}
+              : `${rows.length} files changed on both sides`}
+            {open < rows.length && `, ${rows.length - open} settled`}
           </h3>
           <ul className="max-h-52 divide-y divide-line overflow-y-auto">
-            {answer.conflicts.map((conflict) => (
+            {rows.map((conflict) => (
               <li key={keyOf(conflict)} className="space-y-1.5 px-3 py-2">
                 <PathText path={conflict.path} className="font-mono text-small" />
                 <p className="text-small text-ink-soft first-letter:uppercase">
@@ -75,6 +85,8 @@ export function Conflicts({ id, answer, busy, onResolve }: ConflictsProps) {
                       key={choice}
                       size="small"
                       disabled={busy}
+                      aria-pressed={conflict.choice === choice}
+                      className="aria-pressed:bg-accent-wash aria-pressed:text-accent-ink"
                       onClick={() =>
                         choice === 'edit'
                           ? setEditing(conflict)
@@ -84,6 +96,17 @@ export function Conflicts({ id, answer, busy, onResolve }: ConflictsProps) {
                       {choiceWords[choice]}
                     </Button>
                   ))}
+                  {conflict.choice !== undefined && (
+                    <Button
+                      size="small"
+                      look="quiet"
+                      disabled={busy}
+                      title={`Chosen by ${conflict.by}`}
+                      onClick={() => onResolve({ id, ...placeOf(conflict), choice: null })}
+                    >
+                      Take back
+                    </Button>
+                  )}
                 </span>
               </li>
             ))}
