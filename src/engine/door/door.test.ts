@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, realpath, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -93,6 +93,38 @@ test('a flood of questions is not passed on', async () => {
   await writeFile(join(folder, 'ask'), Array.from({ length: 500 }, (_, index) => line(index)).join(''))
   await shell('yes "$(head -c 2000 /dev/zero | tr "\\0" x)" | head -c 150000 >"$DOOR/ask"')
   expect(heard).toBe(30)
+  // Who asks then is told so, and can look at what it has all the same.
+  const refused = await ask('full', '--wait', '40')
+  expect([refused.code, String(refused.stdout), String(refused.stderr)]).toEqual([
+    75,
+    'refused: too many questions: wait a minute\n',
+    '',
+  ])
+  expect(await ask('mcp')).toMatchObject({ code: 75 })
+  expect(await ask('show')).toMatchObject({ code: 0 })
+  expect(heard).toBe(30)
+})
+
+test('who waits hears that a person is asked once one is, and not before', async () => {
+  const door = await opened()
+  const heardBy = join(folder, '../heard')
+  const heard = () => readFile(heardBy, 'utf8').catch(() => '')
+  let asksPerson = true
+  door.listen({
+    show: () => shown,
+    ask: async (_, waiting) => {
+      if (asksPerson) {
+        waiting.began()
+        await expect.poll(heard, { timeout: 20_000 }).toContain('a person is asked, for at most 40 seconds')
+      }
+      return { status: 'open', message: '' }
+    },
+  })
+  const waits = () => shell(`sh "$DOOR/bin/orangery-ask" full --wait 40 2>'${heardBy}'`)
+  expect(await waits()).toMatchObject({ code: 75, stdout: Buffer.from('open: \n') })
+  asksPerson = false
+  expect(await waits()).toMatchObject({ code: 75 })
+  expect(await heard()).toBe('')
 })
 
 test.each([

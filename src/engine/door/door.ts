@@ -22,12 +22,16 @@ const exitCodes: Readonly<Record<Answered['status'], number>> = {
   open: comeBack,
   refused: 65,
 }
-/** More than this within a minute is not even passed on. */
+/** More than this within a minute is not passed on, only refused. */
 const mostAsked = 30
+const mostShown = 600
+/** Beyond it not even a refusal is written: that too would be work. */
+const mostRefused = 3_000
 const mostWaiting = 20
 const mostSessions = 8
 const tooMany = 'too many questions: wait a minute'
-const answersKept = 60
+/** Refusals are kept apart, so that a flood of them carries off no answer that somebody waits for. */
+const kept = { answers: 60, refusals: 200 } as const
 /** An agent that pours more than this into the pipe within a second waits for the next one. */
 const mostBytes = 64 * 1024
 const breathMs = 1_000
@@ -47,7 +51,9 @@ export class Door implements AsyncDisposable {
   readonly #ending = new AbortController()
   readonly #sessions = new Map<string, Promise<Session>>()
   readonly #asked = new PerMinute(mostAsked)
-  readonly #answers: string[] = []
+  readonly #shown = new PerMinute(mostShown)
+  readonly #refused = new PerMinute(mostRefused)
+  readonly #written = { answers: [] as string[], refusals: [] as string[] }
   #waiting = 0
   #deniedText = ''
   #writing: Promise<unknown> = Promise.resolve()
@@ -130,16 +136,22 @@ export class Door implements AsyncDisposable {
 
   #hear(line: string, listener: Listener): void {
     const heard = readWish(line)
-    // Beyond it not even an answer is written: that too would be work.
-    if (heard.kind === 'noise' || !this.#asked.take()) return
-    if (heard.kind === 'unclear') this.#answer(heard.token, { status: 'refused', message: heard.why })
+    if (heard.kind === 'noise') return
+    const token = heard.kind === 'wish' ? heard.wish.token : heard.token
+    if (!(heard.kind === 'show' ? this.#shown : this.#asked).take()) return this.#refuse(token)
+    if (heard.kind === 'unclear') this.#answer(token, { status: 'refused', message: heard.why })
     else if (heard.kind === 'wish') void this.#pass(heard.wish, listener)
-    else if (heard.kind === 'show') this.#show(heard.token, listener)
-    else void this.#talk(heard.token, listener)
+    else if (heard.kind === 'show') this.#show(token, listener)
+    else void this.#talk(token, listener)
+  }
+
+  #refuse(token: string): void {
+    if (this.#refused.take()) this.#write(token, `${comeBack}\nrefused: ${tooMany}\n`, 'refusals')
   }
 
   async #pass({ token, to, hosts, reason, wait_s: seconds }: Wish, listener: Listener): Promise<void> {
-    const waiting: Waiting = { signal: this.#ending.signal, began: () => {} }
+    const began = () => this.#put(`${token}.asked`, '')
+    const waiting: Waiting = { signal: this.#ending.signal, began }
     try {
       this.#answer(token, await this.#ask({ to, hosts, reason, waitMs: seconds * 1000 }, listener, waiting))
     } catch (error) {
@@ -175,7 +187,7 @@ export class Door implements AsyncDisposable {
       ask: async (asked, waiting) =>
         this.#asked.take() ? this.#ask(asked, listener, waiting) : { status: 'refused', message: tooMany },
       show: () => {
-        if (!this.#asked.take()) throw new Error(tooMany)
+        if (!this.#shown.take()) throw new Error(tooMany)
         return listener.show()
       },
     }
@@ -199,13 +211,19 @@ export class Door implements AsyncDisposable {
     this.#write(token, `${code}\n${status}: ${message}\n`)
   }
 
-  #write(token: string, text: string): void {
+  #write(token: string, text: string, kind: keyof typeof kept = 'answers'): void {
+    const written = this.#written[kind]
+    written.push(token)
+    const surplus = written.splice(0, Math.max(0, written.length - kept[kind]))
+    this.#put(token, text, surplus)
+  }
+
+  #put(name: string, text: string, surplus: readonly string[] = []): void {
     const folder = join(this.#folder, 'answers')
     void this.#inTurn(async () => {
-      await replace(join(folder, token), text, 0o644)
-      this.#answers.push(token)
-      const surplus = this.#answers.splice(0, Math.max(0, this.#answers.length - answersKept))
-      await Promise.all(surplus.map((name) => rm(join(folder, name), { force: true })))
+      await replace(join(folder, name), text, 0o644)
+      const gone = surplus.flatMap((token) => [token, `${token}.asked`])
+      await Promise.all(gone.map((each) => rm(join(folder, each), { force: true })))
     }).catch(() => {})
   }
 

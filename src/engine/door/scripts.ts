@@ -24,9 +24,15 @@ say() {
   printf '\n%s\n' "$1" 1<>${door}/ask || exit 69
 }
 hear() {
-  left=$((($1 + 10) * 5))
+  left=50
+  asked=
   while [ ! -e "$answer" ]; do
     [ "$left" -gt 0 ] || { echo 'orangery-ask: nobody answers' >&2; exit 75; }
+    if [ -z "$asked" ] && [ -e "$answer.asked" ]; then
+      echo "orangery-ask: a person is asked, for at most $1 seconds" >&2
+      asked=1
+      left=$((left + $1 * 5))
+    fi
     left=$((left - 1))
     sleep 0.2
   done
@@ -64,7 +70,6 @@ done
 case $wait in '' | *[!0-9]*) usage ;; esac
 [ -n "$level" ] || usage
 say "{\"token\":\"$token\",\"to\":\"$level\",\"hosts\":[$hosts],\"reason\":\"$reason\",\"wait_s\":$wait}"
-[ "$wait" -eq 0 ] || echo "orangery-ask: a person is asked, for at most $wait seconds" >&2
 hear "$wait"
 { read -r code; cat; } <"$answer" && exit "$code"
 `
