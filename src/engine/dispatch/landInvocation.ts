@@ -7,9 +7,11 @@ import {
   integrationPlace,
   listCommits,
   loadWorkspace,
+  ownStakes,
   refuseOwnWork,
   resolveInvocation,
   retireLanded,
+  stakesNotes,
   takeInAgain,
   type LandingKind,
 } from '../workspace/index.ts'
@@ -77,10 +79,14 @@ export async function landInvocation(
   const open = !isDone && (rest.open > 0 || paths.length === 0)
   if (open && rest.open + rest.ignored === 0) throw allRejected(id)
   const landed = await commitLanding({ layout, repoId, id, how: open ? 'apply' : how, paths, blobs, message })
+  const own = open
+    ? []
+    : stakesNotes(await ownStakes(meta)).map((note) => `${note}: not landed, kept in the archive`)
   if (!open) await retireLanded(layout, repoId, id)
   await mirror(parts, repoId, id)
   const notes = [
     ...(landed.notes ?? []),
+    ...own,
     ...(how === 'merge' && !open ? await unimported(parts, id) : []),
     ...(!open && rest.ignored > 0 ? [ignoredStay(rest.ignored)] : []),
   ]
@@ -169,6 +175,16 @@ async function withoutReview(
       'agent.no_changeset',
       `${id}: the database has no changeset of the work in this sandbox, so nobody can have reviewed it`,
       { kind: 'refused', hint: `Take it into review again: ${takeInAgain(id)}` },
+    )
+  const own = await ownStakes(meta)
+  if (Object.values(own).some((each) => each.length > 0))
+    return new OrangeryError(
+      'agent.own_work_only',
+      `${id}: no agent has changed anything here, and your own work does not land by itself (${stakesNotes(own).join('; ')})`,
+      {
+        kind: 'input',
+        hint: `Commit what is not committed in ${meta.sandbox_path}, then merge ${meta.sandbox_branch ?? 'its branch'} in your integration worktree with git. \`orangery agent discard ${id}\` keeps it in the archive.`,
+      },
     )
   return new OrangeryError('agent.nothing_to_land', `${id}: nothing was changed in this sandbox`, {
     kind: 'input',

@@ -1,7 +1,7 @@
 import type { Handlers } from '../../shared/api.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { isDispatchId, type DispatchId, type RepoId } from '../../shared/ids.ts'
-import type { Orphan } from '../../shared/invocation.ts'
+import type { InvocationMeta, Orphan } from '../../shared/invocation.ts'
 import {
   claimWorkspace,
   createWorktree,
@@ -10,18 +10,22 @@ import {
   expireArchive,
   integrationPlace,
   integrationTree,
+  layerPaths,
   listAgents,
   listArchive,
   listCommits,
   listRunning,
   listWorktrees,
   loadWorkspace,
+  ownStakes,
   removeIntegration,
   repoIdNear,
   resolveInvocation,
   resolveWorktree,
   restoreArchived,
   showCommit,
+  someOf,
+  stakesNotes,
   stakesOf,
   startAgent,
 } from '../workspace/index.ts'
@@ -109,6 +113,7 @@ export function workspaceHandlers(
       if (entry === null) return { id: reference as DispatchId, archive: null, files: 0, commits: 0 }
       const repoId = entry.repo_id as RepoId
       const made = await listCommits(layout, repoId, entry.id as DispatchId, entry.meta?.base_commit ?? null)
+      const held = entry.meta === null ? null : await heldIn(parts, entry.meta, repoId)
       const retired = await discardAgent(layout, reference)
       store.landings.remove(retired.id)
       // Whoever gives the sandbox up gives up what was in it: nothing waits for review any more.
@@ -118,7 +123,10 @@ export function workspaceHandlers(
       await mirror(parts, repoId, retired.id)
       // What was broken has no record that says so: the archive's is the one that counts.
       if (entry.meta === null) store.invocations.forget(retired.id)
-      return { ...retired, files: isOpen ? changeset.files : 0, commits: made.length }
+      const own = held?.own ?? { uncommitted: [], unmerged: [] }
+      const files = (isOpen ? changeset.files : (held?.unseen.length ?? 0)) + own.uncommitted.length
+      const notes = [...(held?.notes ?? []), ...(retired.notes ?? [])]
+      return { ...retired, files, commits: made.length + own.unmerged.length, notes }
     },
 
     'archive.list': async () => {
@@ -201,4 +209,16 @@ export async function restoreChangeset(parts: Parts, id: DispatchId, by: string)
   await bringBack(parts, id).catch(() => {})
   if (repoId !== undefined) await mirror(parts, repoId, id)
   return restored
+}
+
+/** What a sandbox holds beside the agent's commits and what is in review: the user's own work, and what nobody has seen. */
+async function heldIn({ layout, store }: Parts, meta: InvocationMeta, repoId: RepoId) {
+  const own = await ownStakes(meta)
+  const isReviewed = store.changesets.find(meta.invocation_id) !== null
+  const unseen = isReviewed ? [] : await layerPaths(await loadWorkspace(layout, repoId, meta.invocation_id))
+  const notes = [
+    ...stakesNotes(own),
+    ...(unseen.length === 0 ? [] : [`written in the sandbox and never reviewed: ${someOf(unseen)}`]),
+  ]
+  return { own, unseen, notes }
 }

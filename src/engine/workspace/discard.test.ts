@@ -1,11 +1,19 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { RepoId } from '../../shared/ids.ts'
 import { git } from '../base/git.ts'
 import { contentOf } from './archive.ts'
 import { gitText, makeFeature, type Feature } from './fixture.ts'
-import { discardAgent, findOrphans, removeIntegration, restoreArchived } from './index.ts'
+import {
+  discardAgent,
+  findOrphans,
+  layerPaths,
+  ownStakes,
+  removeIntegration,
+  restoreArchived,
+  stakesNotes,
+} from './index.ts'
 
 let { ground, repo, worktree, start } = {} as Feature
 beforeEach(async () => {
@@ -48,4 +56,21 @@ test('an invocation whose record cannot be understood is no orphan once it was d
   expect(await readFile(record, 'utf8')).toBe('{ torn')
   expect(await readFile(join(tree, 'a.txt'), 'utf8')).toBe('one\n')
   expect(await findOrphans(ground.layout)).toMatchObject([{ id, kind: 'sandbox_without_record' }])
+})
+
+test('what is at stake in a sandbox is named: commits and edits of the user, and what lies in its layer', async () => {
+  const meta = await start()
+  const tree = meta.sandbox_path
+  expect(stakesNotes(await ownStakes(meta))).toEqual([])
+  await writeFile(join(tree, 'a.txt'), 'mine')
+  await git(['-C', tree, 'commit', '-qam', 'My own'])
+  await writeFile(join(tree, 'src', 'b.txt'), 'not committed')
+  expect(stakesNotes(await ownStakes(meta))).toEqual([
+    expect.stringMatching(/^your own commits in the sandbox: [0-9a-f]+ My own$/),
+    'files you changed in the sandbox and did not commit: src/b.txt',
+  ])
+  const mount = meta.roots[0]?.mount
+  await mkdir(join(mount?.kind === 'overlay' ? mount.upper : '', 'new'), { recursive: true })
+  await writeFile(join(mount?.kind === 'overlay' ? mount.upper : '', 'new', 'file'), '')
+  expect(await layerPaths(meta)).toEqual(['new/file'])
 })

@@ -43,6 +43,7 @@ export {
   type Landed,
   type LandingKind,
 } from './landing.ts'
+export { someOf } from './notes.ts'
 export { loadWorkspace, planRoots, prepareWorkspace, type PrepareOptions } from './prepare.ts'
 export { identifyProject, type Project, type ProjectRoot } from './project.ts'
 export { checkRoots } from './roots.ts'
@@ -54,12 +55,7 @@ export {
   worktreeNotes,
   type StartAgentOptions,
 } from './startAgent.ts'
-export {
-  createWorktree,
-  listWorktrees,
-  removeIntegration,
-  stakesOf,
-  type CreateWorktreeOptions,
-} from './worktree.ts'
+export { layerPaths, ownStakes, stakesNotes, stakesOf } from './stakes.ts'
+export { createWorktree, listWorktrees, removeIntegration, type CreateWorktreeOptions } from './worktree.ts'
 export { findOrphans, takeInAgain } from './orphans.ts'
 export { isInside } from './pathSafety.ts'

@@ -8,7 +8,6 @@ import type { WorktreeEntry, WorktreeMeta } from '../base/invocation.ts'
 import { createRepoLock } from '../base/lock.ts'
 import { integrationMarker } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
-import { ownNamespace } from '../base/throughHolder.ts'
 import { contentOf, putAway, type PutAway } from './archive.ts'
 import {
   addWorktree,
@@ -16,21 +15,20 @@ import {
   deleteBranch,
   refuseTrackedMarkers,
   removeWorktree,
-  isShutOut,
   snapshotCommit,
   treeHead,
 } from './checkout.ts'
 import { claimLanding, listRunningOn } from './claim.ts'
-import { ownRefCommits, unfinishedIn } from './gitSide.ts'
 import { includeFiles } from './includeFiles.ts'
 import { assertHidden, hideMarkers, writeMarker } from './marker.ts'
-import { changedPaths, submoduleNotes, uncommittedNotes } from './notes.ts'
+import { submoduleNotes, uncommittedNotes } from './notes.ts'
 import { identifyProject, requireGit, type Project } from './project.ts'
 import { reattachWorktree, type AfterRestoreStep } from './reattach.ts'
 import { removeTree } from './removeTree.ts'
 import { openRepository, type Repository } from './repository.ts'
 import { reportToLog, Rollback, type CleanupReport } from './rollback.ts'
 import { secondsIso, submodulesOf } from './sandboxFolders.ts'
+import { stakesOf } from './stakes.ts'
 import { fillSubmodules } from './submodules.ts'
 import { isFolder, resolveWorktree, scanInvocations, scanWorktrees } from './scan.ts'
 
@@ -176,32 +174,6 @@ async function makeFolder(layout: Layout, repoId: RepoId): Promise<DispatchId> {
     await mkdir(layout.worktree(repoId, id), { mode: 0o700 })
     return id
   }
-}
-
-export async function stakesOf(meta: WorktreeMeta): Promise<Stakes> {
-  const repository = await openRepository(meta.common_dir)
-  const ask = ['status', '--porcelain', '-z', '-uall']
-  const where = { cwd: meta.tree_path }
-  const seen = await repository.try(ask, where)
-  const status = isShutOut(seen) ? await repository.try(ask, { ...where, through: ownNamespace }) : seen
-  const uncommitted = changedPaths((status.code === 0 ? status : seen).stdout.toString())
-  const branch = await repository.commit(`refs/heads/${meta.branch}`)
-  const head = await treeHead(repository, meta.tree_path)
-  const own = await ownRefCommits(repository, meta.tree_path)
-  const unmerged = await repository.git([
-    'log',
-    '--format=%h %s',
-    ...[branch, head, ...own].filter((commit) => commit !== null),
-    '--not',
-    `--exclude=${meta.branch}`,
-    '--exclude=agency/sandbox-*',
-    '--branches',
-    '--remotes',
-    '--tags',
-    meta.base_commit,
-  ])
-  const unfinished = await unfinishedIn(meta.common_dir, meta.tree_path)
-  return { uncommitted, unmerged: unmerged === '' ? [] : unmerged.split('\n'), unfinished }
 }
 
 /**
