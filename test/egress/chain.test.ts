@@ -223,6 +223,11 @@ async function runningId(): Promise<string> {
   return (await find()) ?? ''
 }
 
+/** Programs that wait for what never comes would go on when a test fails. */
+const ending = (id: string): AsyncDisposable => ({
+  [Symbol.asyncDispose]: async () => void (await run(['dispatch', 'kill', id])),
+})
+
 test("another sandbox's channel is out of reach (control: from outside it leads out)", async () => {
   requests.length = 0
   const allowed = ['--allow-host', `test.example=127.0.0.1:${port}`]
@@ -256,6 +261,7 @@ test('a host behind a boundary is reached, by the program that is already runnin
     'until curl -sf http://test.example/live || curl -sf --noproxy "*" http://test.example/live; do sleep 0.1; done'
   const waiting = run([...project(), ...pin, '--', 'sh', '-c', script])
   const id = await runningId()
+  await using _ended = ending(id)
   expect(requests).toEqual([])
   expect(await run(['boundary', 'request', id, 'network', '--reason', 'needs the host'])).toMatchObject({
     code: 0,
@@ -276,6 +282,7 @@ test('a name that a program without a proxy asked for becomes a request, and res
   const script = 'until getent hosts wanted.example; do sleep 0.2; done'
   const spawn = ['dispatch', 'spawn', '--dir', join(dir, 'project'), '--outputs', 'restricted', '--']
   const id = (await run([...spawn, 'sh', '-c', script])).stdout.trim()
+  await using _ended = ending(id)
   const requests = async () =>
     (JSON.parse((await run(['boundary', 'show', id, '--json'])).stdout) as { requests: unknown[] }).requests
   await expect

@@ -11,6 +11,10 @@ export type PresetContext = {
   readonly cardHosts: readonly string[]
   /** Reads a text from the network, to follow an index to where its files lie. Null where that fails. */
   readonly fetchText?: (url: string) => Promise<string | null>
+  /** How long a tool may take to answer. */
+  readonly patienceMs?: number
+  /** Told of a tool that took longer. */
+  readonly onSlow?: (tool: string) => void
   readonly resolve?: (host: string) => Promise<readonly string[]>
 }
 
@@ -61,8 +65,10 @@ export async function outputApart(
   command: readonly [string, ...string[]],
   more: Readonly<Record<string, string>> = {},
 ): Promise<string> {
-  const asked = { cwd: '/', env: { ...toolEnv(context), ...more }, timeoutMs: 15_000 }
+  const timeoutMs = context.patienceMs ?? 15_000
+  const asked = { cwd: '/', env: { ...toolEnv(context), ...more }, timeoutMs }
   const ran = await runApart(command, asked).catch(() => null)
+  if (ran?.signal === 'SIGKILL') context.onSlow?.(command[0])
   return ran?.code === 0 ? ran.stdout.toString() : ''
 }
 

@@ -17,7 +17,8 @@ import { cargo, go, npm, pip } from './tools.ts'
  * user's own tools are configured for, so a company's mirror works and no registry is named in our code.
  */
 export async function expandPreset(name: PresetName, context: PresetContext): Promise<Expansion> {
-  const found = await presets[name](context)
+  const slow = new Set<string>()
+  const found = await presets[name]({ ...context, onSlow: (tool) => slow.add(tool) })
   const configured = new Set(name === 'git' ? [] : found.hosts)
   if (found.hosts.length === 0 && name !== 'git' && name !== 'model') await checkApart(toolEnv(context))
   const unique = [...new Set([...found.hosts, ...(found.learnt ?? [])])].sort()
@@ -45,6 +46,12 @@ export async function expandPreset(name: PresetName, context: PresetContext): Pr
       `@${name}: it leads only to your own machine or network (${leftOut.join(', ')})`,
       { kind: 'input', hint: 'Only you can open that: --allow-host NAME:PORT=ADDR:PORT' },
     )
+  }
+  if (slow.size > 0) {
+    throw new OrangeryError('egress.slow_tool', `@${name}: ${[...slow].join(', ')} did not answer in time`, {
+      kind: 'preflight',
+      hint: 'It is there, and was asked for its configuration. Try again, or name the hosts with --allow-host.',
+    })
   }
   throw new OrangeryError('egress.empty_preset', `@${name}: no host could be found for it`, {
     kind: 'input',

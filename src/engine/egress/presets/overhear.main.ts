@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { run } from '../../base/process.ts'
 import { parseAuthority, showTarget } from '../names.ts'
-import type { Overheard } from './overhear.ts'
+import type { Heard, Overheard } from './overhear.ts'
 
 // Runs in a network namespace of its own, on plain Node: a proxy that only listens, and the tool that asks it.
 const { command, port, patienceMs } = JSON.parse(process.argv[2] ?? '{}') as Overheard
@@ -26,5 +26,6 @@ proxy.listen(port, '127.0.0.1')
 await once(proxy, 'listening')
 const { ELECTRON_RUN_AS_NODE: _own, ...env } = process.env as Record<string, string>
 // A tool that is not there, or fails, has still asked for what was heard.
-await run(command[0] ?? '', command.slice(1), { env, timeoutMs: patienceMs }).catch(() => null)
-process.stdout.write(JSON.stringify([...heard].sort()), () => process.exit(0))
+const ran = await run(command[0] ?? '', command.slice(1), { env, timeoutMs: patienceMs }).catch(() => null)
+const answer: Heard = { heard: [...heard].sort(), isSlow: ran?.signal === 'SIGKILL' }
+process.stdout.write(JSON.stringify(answer), () => process.exit(0))

@@ -42,7 +42,7 @@ async function isOnlyOurs(folder: string): Promise<boolean> {
   return above === folder || isOnlyOurs(above)
 }
 
-const patienceMs = 20_000
+const usualPatienceMs = 20_000
 /** Nobody else is in that network: any will do. */
 const port = 3128
 
@@ -52,13 +52,19 @@ export type Overheard = {
   readonly port: number
   readonly patienceMs: number
 }
-const heardSchema = z.array(z.string())
+const heardSchema = z.object({ heard: z.array(z.string()), isSlow: z.boolean() })
+/** What was heard, and whether the tool had to be ended. */
+export type Heard = z.infer<typeof heardSchema>
 
 /**
  * Lets a tool ask for something through a proxy of ours that only listens and refuses: the hosts it wanted are
  * those it is configured for, whatever way it was configured. Both are alone in a network of their own.
  */
-export async function overhear(question: Question, places: Places): Promise<string[]> {
+export async function overhear(
+  question: Question,
+  places: Places,
+  patienceMs = usualPatienceMs,
+): Promise<Heard> {
   const folder = await privateFolder([...places, homedir()])
   const address = `http://127.0.0.1:${port}`
   const names = ['HTTP_PROXY', 'HTTPS_PROXY', 'http_proxy', 'https_proxy']
@@ -69,7 +75,9 @@ export async function overhear(question: Question, places: Places): Promise<stri
     const env = { ...question.env(folder, port), ...proxies, NO_PROXY: '', no_proxy: '', ...entryEnv }
     const command = [...entryCommand('overhear'), JSON.stringify(asked)]
     const ran = await runApart(command, { cwd: folder, env, timeoutMs: patienceMs + 5000 }).catch(() => null)
-    return ran?.code === 0 ? heardSchema.parse(JSON.parse(ran.stdout.toString())) : []
+    return ran?.code === 0
+      ? heardSchema.parse(JSON.parse(ran.stdout.toString()))
+      : { heard: [], isSlow: false }
   } finally {
     await rm(folder, { recursive: true, force: true })
   }

@@ -237,6 +237,17 @@ test('what a registry answers opens nothing of the own network, and what is besi
   }
 })
 
+test('a tool that is slow is not called absent', async () => {
+  for (const [preset, tool] of [
+    ['npm', 'npm'],
+    ['maven', 'mvn'],
+  ] as const) {
+    await fakeTool(tool, 'exec sleep 60')
+    const hasty = context({ patienceMs: 300 })
+    await expect(expand(preset, hasty)).rejects.toThrowError(`@${preset}: ${tool} did not answer in time`)
+  }
+})
+
 test('a page is followed only to the same server', async () => {
   const asked: string[] = []
   const server = createServer((request, response) => {

@@ -15,8 +15,12 @@ import {
 import { overhear, type Question } from './overhear.ts'
 import { insideFolder, type Found } from './told.ts'
 
-export const overheard = ({ env, home }: PresetContext, question: Question): Promise<string[]> =>
-  overhear(question, [env['XDG_RUNTIME_DIR'], home])
+export async function overheard(context: PresetContext, question: Question): Promise<string[]> {
+  const places = [context.env['XDG_RUNTIME_DIR'], context.home]
+  const { heard, isSlow } = await overhear(question, places, context.patienceMs)
+  if (isSlow) context.onSlow?.(question.command('', 0)[0])
+  return heard
+}
 
 /** Lines that are told of otherwise, or that nobody is told of. */
 const unsaidOfNpm = /registry|auth|password|token|username|email|cert|key|proxy|otp/i
