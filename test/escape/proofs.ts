@@ -39,6 +39,18 @@ const sandbox = [
     'keeps nothing writable',
   ),
   proof(
+    'narrow-moved-root',
+    'moves the folders above its roots and swaps them, for another mount to be made read-only in their place',
+    'test/sandbox',
+    'a root that is read-only is so by every name the agent gave its folders',
+  ),
+  proof(
+    'disk-moved-root',
+    'moves the folders above its root and fills the disk with a file without a name',
+    'test/sandbox',
+    'the disk limit holds for files without a name in a root whose folders were moved',
+  ),
+  proof(
     'disk-mapped',
     'fills the disk with a file that has neither a name nor a descriptor',
     'src/engine/sandbox',

@@ -20,7 +20,7 @@ export class Standing implements Disposable {
     this.#spare = new SpareHolder(host, dataDir)
   }
 
-  static async make({ ground }: World, host: HostFacts): Promise<Standing> {
+  static async make({ ground }: Pick<World, 'ground'>, host: HostFacts): Promise<Standing> {
     const standing = new Standing(host, ground.dataDir)
     const { sandbox } = standing.#io
     await standing.#spare.stage(host, ground.dataDir, join(ground.folder, 'stage'), sandbox)

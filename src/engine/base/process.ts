@@ -9,6 +9,8 @@ export type RunOptions = {
   readonly timeoutMs?: number
   /** Largest output kept, in bytes; the child is stopped beyond it. */
   readonly maxBytes?: number
+  /** What the child has as its descriptors from 3 on. */
+  readonly descriptors?: readonly number[]
 }
 export type RunResult = {
   readonly code: number | null
@@ -41,7 +43,12 @@ export function run(file: string, args: readonly string[], options: RunOptions =
     const child = spawn(file, args, {
       cwd: options.cwd,
       env: options.env ?? minimalEnv,
-      stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+      stdio: [
+        options.input === undefined ? 'ignore' : 'pipe',
+        'pipe',
+        'pipe',
+        ...(options.descriptors ?? []),
+      ],
       signal: options.signal,
       timeout: options.timeoutMs,
       killSignal: 'SIGKILL',

@@ -36,6 +36,13 @@ test.each([0, 1] as const)(
   },
 )
 
+test('a denied write is seen, and told by the name of its root, where the folders above it were moved', async () => {
+  const { seen } = await seenIn(
+    `mv '${ground.folder}' '${ground.folder}-moved'; (echo x >here); cd /; (echo x >'${ground.folder}-moved/project/there')`,
+  )
+  expect(seen).toEqual(['/here', '/there'])
+})
+
 test('neither words nor reading nor writing elsewhere passes for a denied write', async () => {
   const { seen, outcome } = await seenIn(
     `echo "touch: cannot touch '${ground.root}/lie': Read-only file system" | tee /dev/stderr

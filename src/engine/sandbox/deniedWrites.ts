@@ -48,6 +48,13 @@ my $listener = syscall(438, $process, $theirs + 0, 0);
 die "cannot take the listener: $!\n" if $listener < 0;
 chdir '/proc' and chroot "$gate/root" or die "cannot look into the sandbox: $!\n";
 syscall($ioctl + 0, $listener, 0x40082104, 1);
+# A root is known by its mount: the agent moves the folders above it, and the root with them. (escape: narrow-moved-root)
+sub mountOf { open my $info, '<', 'self/fdinfo/' . fileno $_[0] or return ''; join('', <$info>) =~ /^mnt_id:\s*(\d+)/m ? $1 : '' }
+my %mine;
+for my $root (@roots) {
+  sysopen my $handle, $root, 010000000 or next;
+  $mine{mountOf($handle)} = [$root eq '/' ? '' : $root, $handle];
+}
 print "watching\n";
 my %told;
 sub look {
@@ -74,8 +81,10 @@ sub look {
   }
   return unless syscall($faccessat + 0, -100, $spot, 2) < 0 && $! == 30;
   sysopen my $handle, $spot, 010000000 or return;
-  my $found = readlink('self/fd/' . fileno $handle) . $rest;
-  return unless grep { index($found, $_ eq '/' ? '/' : "$_/") == 0 } @roots;
+  my ($root, $top) = @{$mine{mountOf($handle)} || return};
+  my ($at, $now) = map { readlink('self/fd/' . fileno $_) } $handle, $top;
+  # Told by the name the root was given.
+  my $found = ($now ne '/' && index("$at/", "$now/") == 0 ? $root . substr($at, length $now) : $at) . $rest;
   print 'denied ', unpack('H*', $found), "\n" unless $told{$found}++;
 }
 my $both = '';

@@ -1,6 +1,7 @@
 import { OrangeryError } from '../../shared/errors.ts'
 import type { Chain } from './chain.ts'
-import { isWritable, type InnerMount, type InnerMounts } from './innerMounts.ts'
+import type { InnerMounts } from './innerMounts.ts'
+import { isWritable, type InnerMount } from './mountTable.ts'
 import { narrowAgainstWriters } from './narrow.ts'
 import type { HeldRoot, SandboxPlan } from './plan.ts'
 import type { ProcessTree } from './tree.ts'
@@ -123,6 +124,7 @@ export class Division {
   async #narrow(root: HeldRoot, ids: ReadonlySet<string>): Promise<string | null> {
     const { chain, tree, mounts } = this.#parts
     if (await mounts.assign(ids, 'ro')) return null
-    return narrowAgainstWriters(chain, tree, root.target, mounts, () => mounts.assign(ids, 'ro'), ids)
+    const place = mounts.placeOf(root.target)
+    return narrowAgainstWriters(chain, tree, place, mounts, () => mounts.assign(ids, 'ro'), ids)
   }
 }

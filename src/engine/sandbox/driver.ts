@@ -17,7 +17,6 @@ import type { Cgroup } from './cgroups.ts'
 import { Chain } from './chain.ts'
 import { WriteWatch } from './deniedWrites.ts'
 import { diskUse, watchDisk, type ClosedLister } from './disk.ts'
-import { agentHome } from './etc.ts'
 import type { Descriptors, SpareHolder } from './holderProcess.ts'
 import { InnerMounts } from './innerMounts.ts'
 import { LiveFiles, type Flip } from './liveFiles.ts'
@@ -72,6 +71,7 @@ export class LinuxSandbox implements RunningSandbox {
   /** We ended it ourselves, however roughly. */
   #isEnding = false
   #tree: ProcessTree | null = null
+  #mounts: InnerMounts | null = null
   #agentPid: number | null = null
   #counters: NetworkCounters | null = null
   #voice: ProgramVoice | null = null
@@ -102,6 +102,7 @@ export class LinuxSandbox implements RunningSandbox {
   async #waitForEnd(): Promise<SandboxEnd> {
     const { code: reported, cpuMs, reached, lost, unstartable } = await this.#chain.ended
     this.#watch.stop()
+    this.#mounts?.[Symbol.dispose]()
     const wallMs = Math.round(performance.now() - this.#startedAt)
     this.#life.abort()
     await Promise.all([this.#relay.stop(), this.#tidy()])
@@ -173,7 +174,8 @@ export class LinuxSandbox implements RunningSandbox {
     if (gate === null || holder === null) throw this.#startError()
     this.#agentPid = gate
     this.#tree = new ProcessTree(holder, gate)
-    await this.#liveFiles.stand(this.#tree, new InnerMounts(this.#plan, holder, gate))
+    this.#mounts = new InnerMounts(this.#plan, holder, gate, this.#tree)
+    await this.#liveFiles.stand(this.#tree, this.#mounts)
     if (this.#plan.request.network !== 'host') {
       this.#counters = new NetworkCounters(gate)
       this.#voice = new ProgramVoice(this.#tree, this.#given, borrowFrom(this.#plan, holder))
@@ -243,10 +245,11 @@ export class LinuxSandbox implements RunningSandbox {
   async #diskUse(): Promise<number> {
     const { request, roots } = this.#plan
     const folders = [...roots.map((root) => root.upper), ...copiesOf(request), request.home]
-    const places = [...request.workspace.roots.flatMap(({ path, target }) => [path, target]), agentHome]
+    const kept = this.#mounts?.kept
+    const places = request.workspace.roots.flatMap(({ path, target }) => [path, target])
     const [named, nameless] = await Promise.all([
       diskUse(folders, this.#closedLister()),
-      this.#tree?.unlinked(places) ?? 0,
+      kept === undefined ? 0 : (this.#tree?.unlinked(kept, places) ?? 0),
     ])
     return named + nameless
   }

@@ -122,8 +122,9 @@ export class LiveFiles {
       if (files === 'rw' || !isBusy || tree === null || mounts === null) throw error
     }
     const { target } = root
-    if (await mounts.narrow(target)) return describeNameless(tree, target)
-    return narrowAgainstWriters(this.#chain, tree, target, mounts, () =>
+    const place = mounts.placeOf(target)
+    if (await mounts.narrow(target)) return describeNameless(tree, place)
+    return narrowAgainstWriters(this.#chain, tree, place, mounts, () =>
       this.remount(root, files).then(
         () => true,
         () => mounts.narrow(target),

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { Chain } from './chain.ts'
 import type { InnerMounts } from './innerMounts.ts'
+import type { Place } from './mountTable.ts'
 import type { ProcessTree } from './tree.ts'
 
 type Writer = { readonly pid: number; readonly name: string; readonly files: readonly string[] }
@@ -29,8 +30,8 @@ async function findAll(
 }
 
 /** For the record, where a root was made read-only at its mounts: who keeps which file that has no name any more. */
-export async function describeNameless(tree: ProcessTree, target: string): Promise<string> {
-  const holders = await findAll(await tree.list(), tree, (pid) => tree.namelessOf(pid, target))
+export async function describeNameless(tree: ProcessTree, place: Place): Promise<string> {
+  const holders = await findAll(await tree.list(), tree, (pid) => tree.namelessOf(pid, place))
   const who = holders.length === 0 ? 'a process with a file' : describe(holders)
   return `${who}, deleted but still open: it can be read on, and nobody had to be ended for it`
 }
@@ -56,7 +57,7 @@ async function stopAll(chain: Chain, tree: ProcessTree): Promise<readonly number
 export async function narrowAgainstWriters(
   chain: Chain,
   tree: ProcessTree,
-  target: string,
+  place: Place,
   mounts: InnerMounts,
   attempt: () => Promise<boolean>,
   only?: ReadonlySet<string>,
@@ -64,7 +65,7 @@ export async function narrowAgainstWriters(
   const start = performance.now()
   const everyone = await stopAll(chain, tree)
   const findWriters = async (): Promise<readonly Writer[]> => {
-    const writers = await findAll(everyone, tree, (pid) => tree.writtenBy(pid, target, only))
+    const writers = await findAll(everyone, tree, (pid) => tree.writtenBy(pid, place, only))
     if (writers.length > 0) return writers
     // A file may be open in nobody's table but in a message of a socket, which whoever has it can take.
     // (escape: narrow-hidden-descriptor)
@@ -73,7 +74,7 @@ export async function narrowAgainstWriters(
     )
     if (carriers.length > 0 || mounts.canNarrow) return carriers
     // Without the second way who only reads a file that was deleted is in the way as well.
-    return findAll(everyone, tree, (pid) => tree.namelessOf(pid, target))
+    return findAll(everyone, tree, (pid) => tree.namelessOf(pid, place))
   }
   const everyoneElse = () =>
     findAll(

@@ -1,8 +1,9 @@
-import { readFileSync, readlinkSync, realpathSync } from 'node:fs'
+import { readFileSync, readlinkSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import type { ProbeCheck } from '../../shared/effective.ts'
 import { readProcess } from './chain.ts'
 import { gateQuestions } from './gate.ts'
+import { pointOf } from './innerMounts.ts'
 import type { SandboxPlan } from './plan.ts'
 import { pathBytes, unescapeMount } from './bytes.ts'
 
@@ -44,10 +45,6 @@ function readNamespace(who: number | 'self', file: string): string | null {
 }
 
 const workspaceType = { kernel: 'overlay', 'fuse-overlayfs': 'fuse.fuse-overlayfs' } as const
-
-// At level 0 the host's own symlinks are in the way, and a mount stands where they lead.
-const placeOf = (plan: SandboxPlan, target: string) =>
-  plan.confinement === 'holder' ? realpathSync(target) : target
 
 type Mount = {
   readonly device: string
@@ -206,7 +203,7 @@ export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeChec
     equal(
       `workspace ${root.target}`,
       workspaceType[plan.workspaceBy],
-      typeAt(mountsInside, placeOf(plan, root.target)),
+      typeAt(mountsInside, pointOf(plan, root.target)),
     ),
   )
   if (plan.confinement === 'holder') return [...namespaces, ...mounts]

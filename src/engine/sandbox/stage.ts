@@ -184,12 +184,16 @@ export function attachTable(
       case 'root': {
         const root = plan.roots.find(({ slot }) => slot === step.slot)
         if (root === undefined) return []
-        // A second place of it has what the first one has.
-        if (mounted.has(step.slot)) return bind(placeInStage(stage, root.target), step.target, null)
+        // Every place of it has what the first one has, which is where the agent cannot move it: the holder remounts it
+        // by that name. (escape: narrow-moved-root)
+        const appear = bind(root.target, step.target, null)
+        if (mounted.has(step.slot)) return appear
         mounted.add(step.slot)
         const access = step.access === 'ro' ? ',ro' : ''
-        const options = `${overlayOptions(root)}${access},nosuid,nodev,X-mount.mkdir`
-        return [overlayLine(id, step.slot, place, options)]
+        return [
+          overlayLine(id, step.slot, root.target, `${overlayOptions(root)}${access},nosuid,nodev`),
+          ...appear,
+        ]
       }
       case 'hidden':
         if (step.of === 'file') return bind(mask, step.target, null)

@@ -1,7 +1,7 @@
 import { gateArguments, shellNames } from './gate.ts'
 import { bubblewrap, quote, tablePath } from './holder.ts'
 import type { SandboxPlan } from './plan.ts'
-import { placeInStage, placesOf, type Stage } from './stage.ts'
+import { placesOf, type Stage } from './stage.ts'
 
 /** Stands inside a sandbox of nobody's, a leader of a session, until it is told what to become. */
 const stagedScript = String.raw`
@@ -25,9 +25,8 @@ export function stageOrders(stage: Stage): string {
 /** What such a spare does for a dispatch: mounts what is in the table, knows where its roots are, and rings. */
 export function attachOrders(stage: Stage, plan: SandboxPlan): string {
   const { bell } = placesOf(stage)
-  const places = plan.roots.map(({ slot, target }) => [slot, placeInStage(stage, target)] as const)
   const mount = [plan.shell.mount, '-i', '-a', '-T', tablePath(plan.request)].map(quote).join(' ')
-  const known = places.map(([slot, place]) => `where${slot}=${quote(place)}\n`).join('')
+  const known = plan.roots.map(({ slot, target }) => `where${slot}=${quote(target)}\n`).join('')
   return `${known}said=$(${mount} 2>&1) && echo go >${quote(bell)}\n`
 }
 

@@ -1,7 +1,7 @@
 import { readdir, readFile, readlink, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readProcess } from './chain.ts'
-import { mountsOfRoot, parseMounts, type InnerMount } from './innerMounts.ts'
+import { mountsOf, parseMounts, type InnerMount, type Place } from './mountTable.ts'
 import { isInside } from './view.ts'
 
 /** `tasks` are processes with their threads; `cpuMs` includes that of children that ended. */
@@ -27,6 +27,10 @@ function isOf(info: string, mounts: readonly InnerMount[]): boolean {
   const mount = /^mnt_id:\s*(\d+)/m.exec(info)?.[1]
   return mounts.some(({ id }) => id === mount)
 }
+
+/** Nobody tells the mount of a mapping. Not every kernel names the overlay's device for it, nor is every place one. */
+const isMappedFrom = ({ device, file }: Mapping, { devices }: Place, here: readonly InnerMount[]): boolean =>
+  devices.has(device) || here.some(({ point }) => isInside(file, point))
 
 /** Of /proc/PID/stat what follows the name, which may hold anything. */
 export function parseUse(stat: string): TreeUse {
@@ -119,10 +123,12 @@ export class ProcessTree {
     return (await this.read(pid, 'comm')).trim() || String(pid)
   }
 
-  /** Bytes on disk of files in these places that have no name any more but are held open, or mapped. */
-  async unlinked(places: readonly string[]): Promise<number> {
-    const isNameless = (name: string) =>
-      name.endsWith(deleted) && places.some((place) => isInside(name, place))
+  /**
+   * Bytes on disk of files in a place that have no name any more but are held open, or mapped. `folders` are for the
+   * levels where what is written is no mount.
+   */
+  async unlinked(place: Place, folders: readonly string[] = []): Promise<number> {
+    const isNamed = (name: string) => folders.some((folder) => isInside(name, folder))
     const files = new Map<string, number>()
     const guesses = new Map<string, number>()
     const count = async (path: string): Promise<boolean> => {
@@ -131,12 +137,17 @@ export class ProcessTree {
       return info !== null
     }
     for (const pid of await this.list()) {
-      const open = (await this.#links(pid)).map(async ({ link }) => {
-        if (isNameless(await readlink(link).catch(() => ''))) await count(link)
+      const here = mountsOf(await this.#readAny(pid, 'mountinfo'), place)
+      const open = (await this.#links(pid)).map(async ({ info, link }) => {
+        const name = await readlink(link).catch(() => '')
+        if (!name.endsWith(deleted)) return
+        if (isNamed(name) || isOf(await this.read(pid, info), here)) await count(link)
       })
       // A file that is mapped lives on without a descriptor. (escape: disk-mapped)
-      const mapped = (await this.#maps(pid)).map(async ({ range, bytes, inode, file }) => {
-        if (!isNameless(file) || (await count(this.pathOf(pid, `map_files/${range}`)))) return
+      const mapped = (await this.#maps(pid)).map(async (mapping) => {
+        const { range, bytes, inode, file } = mapping
+        if (!file.endsWith(deleted) || !(isNamed(file) || isMappedFrom(mapping, place, here))) return
+        if (await count(this.pathOf(pid, `map_files/${range}`))) return
         // Only root may ask the kernel what is behind a mapping: others take it for full.
         const key = `${pid} ${inode}`
         guesses.set(key, (guesses.get(key) ?? 0) + bytes)
@@ -153,25 +164,27 @@ export class ProcessTree {
   }
 
   /** Files of a root that a process holds open, or mapped, for writing. */
-  async writtenBy(pid: number, target: string, only?: ReadonlySet<string>): Promise<readonly string[]> {
+  async writtenBy(pid: number, place: Place, only?: ReadonlySet<string>): Promise<readonly string[]> {
     const mountinfo = await this.#readAny(pid, 'mountinfo')
     const all = parseMounts(mountinfo)
-    const here = only === undefined ? mountsOfRoot(mountinfo, target) : all.filter(({ id }) => only.has(id))
+    const here = only === undefined ? mountsOf(mountinfo, place) : all.filter(({ id }) => only.has(id))
     // A file below another mount is that one's.
     const apart = only === undefined ? [] : all.filter(({ id }) => !only.has(id))
-    const isHere = (file: string) =>
-      here.some(
-        ({ point }) =>
-          isInside(file, point) &&
-          !apart.some((inner) => isInside(inner.point, point) && isInside(file, inner.point)),
-      )
+    const isHere = (mapping: Mapping) =>
+      only === undefined
+        ? isMappedFrom(mapping, place, here)
+        : here.some(
+            ({ point }) =>
+              isInside(mapping.file, point) &&
+              !apart.some((inner) => isInside(inner.point, point) && isInside(mapping.file, inner.point)),
+          )
     if (here.length === 0) return []
     const open = await inSlices(await this.#descriptors(pid), async ({ info, link }) => {
       const flags = Number.parseInt(/^flags:\s*(\d+)/m.exec(info)?.[1] ?? '0', 8)
       if ((flags & 0o3) === 0 || !isOf(info, here)) return []
       return [await readlink(link).catch(() => 'a file')]
     })
-    const shared = (await this.#maps(pid)).filter(({ modes, file }) => modes.endsWith('s') && isHere(file))
+    const shared = (await this.#maps(pid)).filter((mapping) => mapping.modes.endsWith('s') && isHere(mapping))
     // What may be written to is told by the file that was mapped, not by what the mapping allows now: mprotect
     // can change that later. (escape: narrow-hidden-descriptor)
     const kept = shared.length === 0 ? new Set() : writableRanges(await this.#readAny(pid, 'smaps'))
@@ -180,18 +193,32 @@ export class ProcessTree {
   }
 
   /** Files and folders of a root without a name that a process keeps, be it for reading: open, mapped, or as where it is. */
-  async namelessOf(pid: number, target: string): Promise<readonly string[]> {
-    const here = mountsOfRoot(await this.#readAny(pid, 'mountinfo'), target)
+  async namelessOf(pid: number, place: Place): Promise<readonly string[]> {
+    const here = mountsOf(await this.#readAny(pid, 'mountinfo'), place)
     if (here.length === 0) return []
-    const isNameless = (name: string) =>
-      name.endsWith(deleted) && here.some(({ point }) => isInside(name, point))
     const open = await inSlices(await this.#descriptors(pid), async ({ info, link }) =>
       isOf(info, here) ? readlink(link).catch(() => '') : '',
     )
     const cwd = await readlink(this.pathOf(pid, 'cwd')).catch(() => '')
-    const mapped = (await this.#maps(pid)).map(({ file }) => file)
-    const names = [...open, cwd, ...mapped].filter(isNameless)
+    const isHere = here.some(({ point }) => isInside(cwd, point))
+    const mapped = (await this.#maps(pid)).filter((mapping) => isMappedFrom(mapping, place, here))
+    const files = mapped.map(({ file }) => file)
+    const names = [...open, ...(isHere ? [cwd] : []), ...files].filter((name) => name.endsWith(deleted))
     return [...new Set(names)].map((name) => name.slice(0, -deleted.length))
+  }
+
+  /** What each mount namespace inside has mounted: an agent at level 0 may have made more of them. */
+  async mountinfos(): Promise<readonly string[]> {
+    const seen = new Map<string, string>()
+    await inSlices(await this.list(), async (pid) => {
+      for (const task of await this.#tasks(pid)) {
+        const namespace = await readlink(this.pathOf(pid, `task/${task}/ns/mnt`)).catch(() => '')
+        if (namespace === '' || seen.has(namespace)) continue
+        const text = await this.read(pid, `task/${task}/mountinfo`)
+        if (text !== '') seen.set(namespace, text)
+      }
+    })
+    return [...seen.values()]
   }
 
   /** How many descriptors of whatever are on their way to a process, in messages it has not taken. */
@@ -242,18 +269,21 @@ type Mapping = {
   readonly range: string
   readonly bytes: number
   readonly modes: string
+  /** As mountinfo has it. */
+  readonly device: string
   readonly inode: string
   readonly file: string
 }
 
 /** A line of /proc/PID/maps, where it is of a file. */
 export function parseMapping(line: string): readonly Mapping[] {
-  const [, from, to, modes, inode, file] =
-    /^([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ (\d+) +(\/.*)$/.exec(line) ?? []
+  const [, from, to, modes, major = '', minor = '', inode, file] =
+    /^([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ ([0-9a-f]+):([0-9a-f]+) (\d+) +(\/.*)$/.exec(line) ?? []
   if (from === undefined || to === undefined || modes === undefined || inode === undefined) return []
   const bytes = Number.parseInt(to, 16) - Number.parseInt(from, 16)
   const plain = (address: string) => address.replace(/^0+(?=.)/, '')
-  return [{ range: `${plain(from)}-${plain(to)}`, bytes, modes, inode, file: file ?? '' }]
+  const device = `${Number.parseInt(major, 16)}:${Number.parseInt(minor, 16)}`
+  return [{ range: `${plain(from)}-${plain(to)}`, bytes, modes, device, inode, file: file ?? '' }]
 }
 
 /** Of /proc/PID/smaps, the mappings of files that were opened for writing: the kernel counts only those as shared. */
