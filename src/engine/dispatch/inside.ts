@@ -21,7 +21,7 @@ const timeLimitS = 120
  * `.git` takes effect in there, and only bytes come out. Called when the agent has ended.
  */
 function insideRunner(parts: Parts, workspace: Workspace, checkout: string): InsideRunner {
-  return async (command, { input, maxBytes }) => {
+  return async (command, { input, maxBytes, timeoutS = timeLimitS }) => {
     const folder = workspace.dir
     const paths = [join(folder, 'inside.in'), join(folder, 'inside.out'), join(folder, 'inside.err')] as const
     try {
@@ -29,7 +29,7 @@ function insideRunner(parts: Parts, workspace: Workspace, checkout: string): Ins
       await using stdout = await open(paths[1], 'w+', 0o600)
       await using stderr = await open(paths[2], 'w+', 0o600)
       if (input !== undefined) await stdin.write(input, 0)
-      const plan = planSandbox(requestFor(parts, workspace, checkout, command), await parts.host())
+      const plan = planSandbox(requestFor(parts, workspace, checkout, command, timeoutS), await parts.host())
       await using sandbox = await startSandbox(plan, {
         stdin: stdin.fd,
         stdout: stdout.fd,
@@ -65,6 +65,7 @@ function requestFor(
   workspace: Workspace,
   checkout: string,
   command: SandboxRequest['command'],
+  timeoutS: number,
 ): SandboxRequest {
   return {
     id: workspace.id,
@@ -76,7 +77,7 @@ function requestFor(
     files: 'ro',
     writableFiles: [],
     network: 'none',
-    limits: { timeout_s: timeLimitS },
+    limits: { timeout_s: timeoutS },
     grants: [],
     home: join(workspace.dir, 'inside.home'),
     hide: [],

@@ -19,7 +19,7 @@ import { folderInside, isInside } from './pathSafety.ts'
  */
 export type InsideRunner = (
   command: readonly [string, ...string[]],
-  options: { readonly input?: string; readonly maxBytes: number },
+  options: { readonly input?: string; readonly maxBytes: number; readonly timeoutS?: number },
 ) => Promise<RunResult>
 
 export type CollectOptions = {
@@ -46,6 +46,8 @@ export type CollectedRef = {
 }
 const defaultMaxBytes = 512 * 1024 * 1024
 const listLimit = 1024 * 1024
+/** A pipe that the agent left among its refs would hold git up for as long as it may run. */
+const listSeconds = 10
 
 /** Our own bare repository with the commits of agents; it borrows the user's objects and never writes there. */
 export function commitsDir(layout: Layout, repoId: RepoId): string {
@@ -187,7 +189,11 @@ async function allRefs(gitDir: string): Promise<CollectedRef[]> {
 }
 
 async function ask(inside: InsideRunner, checkout: string, args: readonly string[]): Promise<string> {
-  const result = await inside(['git', '-C', checkout, ...args], { maxBytes: listLimit })
+  const result = await inside(['git', '-C', checkout, ...args], {
+    maxBytes: listLimit,
+    timeoutS: listSeconds,
+  })
+  if (result.signal !== null) throw refuse(`git inside did not answer within ${listSeconds} s`)
   if (result.code !== 0) throw refuse(`git inside said: ${lastLine(result.stderr)}`)
   return result.stdout.toString()
 }
