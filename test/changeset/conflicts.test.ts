@@ -101,7 +101,7 @@ test('a conflict says whether it is about lines, a mode or what is no text, and 
 
 test('a choice can be changed and taken back until it has landed, also after an undo, and those in force are told', async () => {
   await using bench = await Bench.make()
-  await bench.user('seq 9 > f')
+  await bench.user('git init -q .; seq 9 > f')
   const { id } = await bench.dispatch('sed -i s/^3$/agent/ f')
   await bench.user('sed -i s/^3$/user/ f')
   const { changesets } = bench
@@ -123,6 +123,11 @@ test('a choice can be changed and taken back until it has landed, also after an 
   await changesets.apply(id, all, 'anna')
   await changesets.undo(id, 'anna')
   expect(await changesets.conflicts(id)).toMatchObject({ settled: [{ path: 'f', choice: 'theirs' }] })
+  await choose('mine', 'anna')
+  const commit = { branch: 'feature', own: false, hooks: false }
+  const { notes } = await changesets.apply(id, { ...all, commit }, 'anna')
+  expect(notes).toEqual(['no commit was made: nothing has landed'])
+  await changesets.undo(id, 'anna')
   await choose('both', 'anna')
   await changesets.apply(id, all, 'anna')
   expect(await readFile(join(bench.root, 'f'), 'utf8')).toMatch(/user\nagent/)

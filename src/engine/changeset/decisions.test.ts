@@ -157,3 +157,18 @@ test('a file that git ignores is not taken away by "approve all" or by approving
   await bench.changesets.apply(id, { all: true, include_ignored: true }, 'me')
   expect([await read('.env'), await read('settings')]).toEqual([null, expect.stringContaining('20\n')])
 })
+
+test('a diff has nothing that never lands, since git apply would make it, but shows it to who names it', async () => {
+  await using bench = await Bench.make()
+  const { id } = await bench.dispatch('ln -s /etc/passwd leaves; echo a > a')
+  const { files } = await bench.changesets.get(id)
+  expect(files.map(({ path, refused }) => [path, refused === null])).toEqual([
+    ['a', true],
+    ['leaves', false],
+  ])
+  for (const scope of ['all', 'turn'] as const) {
+    const { text } = await bench.changesets.diff(id, { scope })
+    expect([text.includes('b/a'), text.includes('leaves')]).toEqual([true, false])
+  }
+  expect((await bench.changesets.diff(id, { path: 'leaves' })).text).toContain('+/etc/passwd')
+})

@@ -124,8 +124,10 @@ async function planOne({
   const old = await verify(ref)
   const parent = old || (await verify('HEAD'))
   const tree = await planTree(top, parent, branch, changes, blobs)
-  if (tree.items.length === 0)
-    return { finish: [], notes: [...tree.notes, `no commit was made: ${branch} has all of it already`] }
+  if (tree.items.length === 0) {
+    const why = changes.length === 0 ? 'nothing has landed' : `${branch} has all of it already`
+    return { finish: [], notes: [...tree.notes, `no commit was made: ${why}`] }
+  }
   const text = message ?? `Apply changeset ${record.id}`
   const parents = parent === '' ? [] : ['-p', parent]
   // Made while there is still a way back: who has no name or cannot sign learns it before anything lands.

@@ -38,8 +38,8 @@ export type DiffOptions = GivenPlace & {
   /** Only files that were decided on and changed since, each against what it was then. */
   readonly inter?: boolean | undefined
   readonly maxBytes?: number | undefined
-  /** Without what can never land. */
-  readonly landable?: boolean | undefined
+  /** With what can never land, to be looked at; else it is left out, since `git apply` would make it. */
+  readonly refused?: boolean | undefined
 }
 const largestDiff = 64 * 1024 * 1024
 const largestPatch = 256 * 1024 * 1024
@@ -131,7 +131,7 @@ export class ChangesetReader {
       ? chooseFiles(current, options)
       : current.files.filter(
           ({ entry, ignored }) =>
-            (include_ignored || !ignored) && (options.landable !== true || entry.refused === null),
+            (include_ignored || !ignored) && (options.refused === true || entry.refused === null),
         )
     const entries = chosen.flatMap(({ entry, from }) => (from === null ? [entry] : [from, entry]))
     const earlier = scope === 'all' ? null : this.#earlier(record, scope, by)
@@ -141,7 +141,12 @@ export class ChangesetReader {
       const bases = await readBases(this.#folder(record))
       const between = pairsBetween((await this.view(record, earlier)).manifest, current.manifest, bases)
       const keys = new Set(entries.map(entryKey))
-      shown = isGiven(options) ? between.filter((pair) => keys.has(entryKey(pair))) : between
+      const refused = new Set(
+        current.manifest.entries.filter((entry) => entry.refused !== null).map(entryKey),
+      )
+      shown = between.filter((pair) =>
+        isGiven(options) ? keys.has(entryKey(pair)) : !refused.has(entryKey(pair)),
+      )
     }
     const text = await diffText(this.#gitDir(record), current.manifest.roots, shown, { stat, maxBytes })
     return { revision: current.revision, ...text }
@@ -199,7 +204,7 @@ export class ChangesetReader {
     const changeset = await this.get(id)
     const diff = await this.diff(
       id,
-      { include_ignored, maxBytes: largestPatch, landable: format === 'patch' },
+      { include_ignored, maxBytes: largestPatch, refused: format === 'json' },
       '',
     )
     if (diff.truncated) throw tooLarge(id, largestPatch)
