@@ -210,3 +210,11 @@ test('the text form marks differences and violations and lets no control charact
   expect(lines.find((line) => line.includes('level'))).toMatch(/^≠ /)
   expect(lines.join('')).not.toMatch(/\p{Cc}/u)
 })
+
+test('what nothing held at level 0 is said to be not enforced', () => {
+  const history = [{ to: 'readonly' }]
+  const at = (level: number) => compare({}, { level, access_mode: 'read-only', boundary_history: history })
+  expect(at(0).get('boundary')?.effective).toBe('readonly, not enforced')
+  expect(at(0).get('access_mode')?.effective).toBe('read-only, not enforced')
+  expect(at(1).get('boundary')?.effective).toBe('readonly')
+})

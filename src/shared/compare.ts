@@ -69,9 +69,9 @@ export function compareSandbox(dispatch: ComparedDispatch): ComparedField[] {
     // What other programs left there need not be an object; it is no less on record.
     same('sandbox_spec', otherThanFields(dispatch.sandbox_spec)),
     same('sandbox_effective', null, otherThanFields(dispatch.sandbox_effective)),
-    accessMode(spec, effective, dispatch.sandbox),
+    asHeld(accessMode(spec, effective, dispatch.sandbox), effective),
     level(spec, effective),
-    boundary(spec, effective),
+    asHeld(boundary(spec, effective), effective),
     workspace(spec, effective),
     same('driver', null, effective['driver']),
     toolsAllowed(spec, effective, held),
@@ -157,6 +157,12 @@ function level(spec: Fields, effective: Fields): ComparedField {
     violation: differs && actual < asked ? `ran at ${name(actual)} instead of ${name(asked)}` : null,
   }
 }
+
+/** Without a sandbox nothing holds it to what is on record. */
+const asHeld = (field: ComparedField, { level }: Fields): ComparedField =>
+  level !== 0 || field.effective === null
+    ? field
+    : { ...field, effective: `${field.effective}, not enforced` }
 
 function boundary(spec: Fields, effective: Fields): ComparedField {
   const asked = textOf(spec['boundary'])

@@ -188,8 +188,8 @@ export const configFileSchema = z
         'Calls an unattended agent cannot answer; one of them ends the run. Default: AskUserQuestion.',
       ),
     agentInactivityTimeout: z
-      .number()
-      .nonnegative()
+      .number({ error: 'must be a number of seconds: 0 (never) or more' })
+      .nonnegative({ error: 'must be a number of seconds: 0 (never) or more' })
       .optional()
       .describe('Seconds without any sign of life after which an agent is stopped. Default 0: never.'),
     changesetProtectedPaths: z

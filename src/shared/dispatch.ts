@@ -63,5 +63,7 @@ export type DispatchRow = z.infer<typeof dispatchRowSchema>
 export const dispatchDetailSchema = dispatchRowSchema.extend({
   sandbox_spec: z.unknown().nullable(),
   sandbox_effective: z.unknown().nullable(),
+  /** False at level 0: nothing holds it to its boundary. */
+  boundary_enforced: z.boolean().optional(),
 })
 export type DispatchDetail = z.infer<typeof dispatchDetailSchema>

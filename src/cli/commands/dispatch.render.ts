@@ -56,7 +56,8 @@ export function renderDetail(detail: DispatchDetail): string {
   add('role', detail.role === null ? null : showAll(detail.role))
   add('phase', detail.phase)
   add('level', levelOf(detail))
-  add('boundary', detail.boundary)
+  const isHeld = detail.level !== 0
+  add('boundary', detail.boundary === null || isHeld ? detail.boundary : `${detail.boundary}, not enforced`)
   add('created', detail.created_at)
   if (detail.started_at !== null && detail.ended_at !== null) {
     add('took', duration(detail.started_at, detail.ended_at))

@@ -189,5 +189,5 @@ function detail({
   sandboxSpecText: _s,
   ...shown
 }: StoredDispatch) {
-  return shown
+  return shown.level === null ? shown : { ...shown, boundary_enforced: shown.level !== 0 }
 }

@@ -137,14 +137,28 @@ describe('reading', () => {
 
   test('an unknown key is warned about with its line and does not stop anything', async () => {
     await user(
-      '{\n  "sandboxEnabled": true,\n  "sandboxEnabeld": false,\n  "sandboxBoundaries": { "paln": "full" }\n}',
+      '{\n  "sandboxEnabled": true,\n  "sandboxEnabeld": false,\n  "sandboxLevels": { "readonly": { "hots": [] } }\n}',
     )
     const config = await load()
     expect(config.warnings.map(({ key, line }) => [key, line])).toEqual([
       ['sandboxEnabeld', 3],
-      ['sandboxBoundaries.paln', 4],
+      ['sandboxLevels.readonly.hots', 4],
     ])
   })
+
+  test.each([
+    ['sandboxLevels', '{ "readwrit": {} }', 'readonly, readwrite, network, full'],
+    ['sandboxBoundaries', '{ "paln": "full" }', 'plan, build, learn'],
+    ['sandboxPhaseFiles', '{ "lern": [] }', 'plan, build, learn'],
+  ])(
+    'a level or phase that there is none of in %s is an error with its line and the names',
+    async (key, value, names) => {
+      await user(`{\n  "${key}":\n  ${value}\n}`)
+      const error = await load().catch((caught: unknown) => String(caught))
+      expect(error).toContain('config.json:3: ')
+      expect(error).toContain(`allowed are ${names}`)
+    },
+  )
 
   test('an unknown key inside an approval is an error, because dropping it could make the approval wider', async () => {
     await user(

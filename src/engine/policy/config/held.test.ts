@@ -1,4 +1,4 @@
-import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { link, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { contractOf, Theatre } from '../testing.ts'
@@ -81,5 +81,16 @@ test('a config that came to lie in what an agent writes directly widens it no mo
   expect(boundaries.show(id).level).toBe('readwrite')
   // The control: one that writes a changeset changes nothing there.
   contracts.set(id, contractOf(project, { boundary: 'readwrite' }))
+  expect((await boundaries.request(id, wish)).status).toBe('approved')
+})
+
+test('a second name of the user’s config in what an agent writes directly is seen while it runs', async () => {
+  const { id, boundaries, contracts, project, userConfigDir, user } = await theatre.stage('readwrite')
+  contracts.set(id, contractOf(project, { boundary: 'readwrite', changeset: 'none' }))
+  await user({ sandboxApprovedEscalations: [{ agent: '*', level: 'network', hosts: ['a.test'] }] })
+  await mkdir(join(project, 'deep'))
+  await link(join(userConfigDir, 'config.json'), join(project, 'deep/mine.json'))
+  await expect(boundaries.request(id, wish)).rejects.toMatchObject({ code: 'config.in_reach' })
+  await rm(join(project, 'deep/mine.json'))
   expect((await boundaries.request(id, wish)).status).toBe('approved')
 })

@@ -3,7 +3,7 @@ import { dirname, join, relative } from 'node:path'
 import { projectConfigName, userConfigName, type EffectiveConfig } from '../../../shared/config.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
 import type { Contract, HeldProject } from '../../base/contract.ts'
-import { configInReach } from '../../base/obeyed.ts'
+import { configInReach, configLinkedBelow } from '../../base/obeyed.ts'
 import { mergeConfig, type ProjectLayer } from './merge.ts'
 import { parseConfig, readConfigText } from './read.ts'
 import { narrowTrust } from './narrowedTrust.ts'
@@ -26,7 +26,7 @@ export const directRoots = ({ strategy, roots = [] }: Partial<Contract>): readon
 /** A link that was made after the checks: what the agent may have written there is nobody's word. */
 async function refuseInReach({ userConfigDir, direct = [] }: ConfigPlaces): Promise<void> {
   for (const root of direct) {
-    const held = await configInReach(root, userConfigDir)
+    const held = (await configInReach(root, userConfigDir)) ?? (await configLinkedBelow(root, userConfigDir))
     if (held === null) continue
     throw new OrangeryError('config.in_reach', `${held}: whoever writes ${root} could have changed it`, {
       kind: 'refused',

@@ -11,6 +11,7 @@ import {
   type ParseError,
 } from 'jsonc-parser'
 import type { z } from 'zod'
+import { boundaryLevels, phases } from '../../../shared/boundary.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
 import {
   configFileSchema,
@@ -128,6 +129,10 @@ function repeatedKey(node: Node | undefined): Node | undefined {
 /** More wrong values than these are named when these are mended. */
 const mostNamed = 4
 
+/** The parser names its errors for programs: `PropertyNameExpected`. */
+const wordsOf = (name: string): string =>
+  name.replaceAll(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter}`).toLowerCase()
+
 const keyText = (path: readonly PropertyKey[]): string => path.map(String).join('.')
 
 function withoutKeys(value: unknown, path: readonly PropertyKey[], keys: readonly string[]): void {
@@ -143,8 +148,18 @@ const rules: Readonly<Record<string, readonly string[]>> = {
   sandboxCredentials: Object.keys(credentialSchema.shape),
 }
 
+/** Keys that are levels or phases: one that is misspelt would leave the boundary that was meant as wide as it was. */
+const names: Readonly<Record<string, readonly string[]>> = {
+  sandboxLevels: boundaryLevels,
+  sandboxBoundaries: phases,
+  sandboxPhaseFiles: phases,
+}
+
+const isName = (path: readonly PropertyKey[]): boolean => path.length === 1 && String(path[0]) in names
+
 function messageOf({ code, message, path }: z.core.$ZodIssue): string {
-  const allowed = code === 'unrecognized_keys' ? rules[String(path[0])] : undefined
+  const known = isName(path) ? names : rules
+  const allowed = code === 'unrecognized_keys' ? known[String(path[0])] : undefined
   return allowed === undefined ? message : `${message}; allowed are ${allowed.join(', ')}`
 }
 
@@ -160,7 +175,7 @@ export function parseConfig(source: ConfigText): ConfigLayer {
     const line = lineAt(text, first.offset)
     throw new OrangeryError(
       'config.syntax',
-      `${file}:${line}: not JSON (${printParseErrorCode(first.error)})`,
+      `${file}:${line}: not JSON (${wordsOf(printParseErrorCode(first.error))})`,
       {
         kind: 'input',
         hint: 'Comments and trailing commas are fine; check the quotes and brackets on that line.',
@@ -194,7 +209,8 @@ export function parseConfig(source: ConfigText): ConfigLayer {
   if (!parsed.success) {
     for (const issue of parsed.error.issues) {
       // A misspelt "expires" that is dropped would make an approval last for ever: inside rules it is an error.
-      if (issue.code !== 'unrecognized_keys' || issue.path.some((step) => typeof step === 'number')) continue
+      const isRule = issue.path.some((step) => typeof step === 'number')
+      if (issue.code !== 'unrecognized_keys' || isRule || isName(issue.path)) continue
       for (const key of issue.keys) {
         const path = [...(issue.path as (string | number)[]), key]
         warnings.push({ file, line: lineOf(path), key: keyText(path), message: 'unknown key, ignored' })
@@ -206,7 +222,8 @@ export function parseConfig(source: ConfigText): ConfigLayer {
   }
   if (!parsed.success) {
     const problems = parsed.error.issues.map((issue) => {
-      const line = lineOf(issue.path as (string | number)[])
+      const key = issue.code === 'unrecognized_keys' && isName(issue.path) ? issue.keys.slice(0, 1) : []
+      const line = lineOf([...(issue.path as (string | number)[]), ...key])
       return { file, line, key: keyText(issue.path), message: messageOf(issue) }
     })
     const [one, ...others] = problems

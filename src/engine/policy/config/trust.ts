@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import type { SavedApproval, TrustState } from '../../../shared/config.ts'
@@ -46,7 +47,7 @@ export const trustFilePath = (userConfigDir: string): string => join(userConfigD
 
 export async function readTrust(userConfigDir: string): Promise<TrustFile> {
   const file = trustFilePath(userConfigDir)
-  const source = await readConfigText(file)
+  const source = await readConfigText(file, { follow: true })
   if (source === null) return { version: 1, projects: {}, includes: {} }
   let value: unknown
   try {
@@ -64,7 +65,10 @@ export async function readTrust(userConfigDir: string): Promise<TrustFile> {
 
 export async function writeTrust(userConfigDir: string, trust: TrustFile): Promise<void> {
   await ensurePrivateDir(userConfigDir)
-  await writeFileAtomically(trustFilePath(userConfigDir), `${JSON.stringify(trust, null, 2)}\n`, 0o600)
+  // A link to it stays one, as that of the config does.
+  const file = trustFilePath(userConfigDir)
+  const target = await realpath(file).catch(() => file)
+  await writeFileAtomically(target, `${JSON.stringify(trust, null, 2)}\n`, 0o600)
 }
 
 /** What the user has trusted of a project: in its folder, and in the worktrees of the same repository. */

@@ -229,3 +229,13 @@ test('a file that was taken away and put back asks for its approvals again, and 
   await writeFile(file, text)
   expect((await load(main)).projects[0]?.trust).toBe('trusted')
 })
+
+test('a list of trusted projects that is a link, as in a folder of dotfiles, is read and stays one', async () => {
+  await mkdir(userConfigDir)
+  await writeFile(join(home, 'trust.json'), '{ "version": 1, "projects": {} }')
+  await symlink(join(home, 'trust.json'), join(userConfigDir, 'trust.json'))
+  await own(main, wide)
+  await trust(main)
+  expect((await load(main)).projects[0]?.trust).toBe('trusted')
+  expect(await readFile(join(home, 'trust.json'), 'utf8')).toContain(main)
+})
