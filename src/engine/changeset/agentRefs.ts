@@ -3,7 +3,7 @@ import type { FrozenRefs } from '../base/frozenRefs.ts'
 import { git, tryGit } from '../base/git.ts'
 import { assertOwnGit } from '../base/ownGit.ts'
 import { unlessMissing, type Disk } from './disk.ts'
-import { fromBytes, fromText, joinPath, type BytePath } from './bytePath.ts'
+import { fromBytes, fromText, joinPath, nameOf, parentOf, type BytePath } from './bytePath.ts'
 import { contentOf } from './content.ts'
 import type { Manifest } from './manifest.ts'
 import { Tree } from './tree.ts'
@@ -37,12 +37,14 @@ export type AgentTips = {
   readonly tips: readonly Commit[]
   /** Named by SHA-256. */
   readonly foreign: readonly string[]
+  /** Refs of the user that were only put on another commit of his. */
+  readonly moved: readonly { readonly ref: string; readonly oid: string }[]
   /** Commits that its HEADs and stashes went past and that may be on no branch any more. */
   readonly passed: readonly string[]
   /** All that the user's own refs stand on. */
   readonly known: readonly string[]
 }
-const nothing: AgentTips = { tips: [], foreign: [], passed: [], known: [] }
+const nothing: AgentTips = { tips: [], foreign: [], moved: [], passed: [], known: [] }
 
 /** Refs and detached HEADs that point elsewhere than in the user's repository, and where they went in between. */
 export async function changedTips(
@@ -63,9 +65,10 @@ export async function changedTips(
   const checkedOut = heads.find(({ name }) => name === 'HEAD')?.value ?? ''
   const tips: Commit[] = []
   const foreign: string[] = []
+  const moved: AgentTips['moved'][number][] = []
   for (const [ref, oid] of theirs) {
     if (ours.get(ref) === oid || !/^[\x21-\x7e]+$/.test(ref)) continue
-    const isHead = ref.endsWith('HEAD')
+    const isHead = heads.some(({ name }) => name === ref)
     if (!isHead && (await tryGit(['check-ref-format', ref])).code !== 0) continue
     const base = ours.get(ref) ?? (await headOf(realGit, isHead ? pathOfHead(ref, heads) : 'HEAD'))
     if (base === oid) continue
@@ -74,8 +77,10 @@ export async function changedTips(
       continue
     }
     // Looking at an old commit makes none, nor does a new name for it; of a submodule it says what the agent wants it to be.
-    const isMade = (ref.startsWith('refs/heads/') && ours.has(ref)) || submodule !== undefined
-    if (!isMade && (await isHeld(realGit, oid))) continue
+    if (submodule === undefined && (await isHeld(realGit, oid))) {
+      if (ours.has(ref)) moved.push({ ref, oid })
+      continue
+    }
     tips.push({
       root,
       ref,
@@ -87,7 +92,7 @@ export async function changedTips(
     })
   }
   const known = [...new Set([...ours.values(), ...now.values()])].filter((oid) => oid.length === 40)
-  return { tips, foreign, passed: passed.filter((oid) => oid.length === 40), known }
+  return { tips, foreign, moved, passed: passed.filter((oid) => oid.length === 40), known }
 }
 
 /** A HEAD of the repository: that of its main checkout, and of each linked one. */
@@ -113,7 +118,7 @@ async function headIn(tree: Tree, real: Tree, path: string): Promise<string> {
   const at = fromText(path)
   // Git makes a link of it where it is told to (`core.preferSymlinkRefs`).
   if ((await tree.lstat(at))?.isSymbolicLink() === true)
-    return `ref: ${(await bytesOf(tree, at)).toString('latin1')}`
+    return `ref: ${String(await tree.within(parentOf(at), (folder) => tree.disk.readlink(folder.at(nameOf(at)))))}`
   const value = (await readSmall(tree, at)) ?? (await readSmall(real, at))
   return value?.trim() ?? ''
 }
@@ -146,7 +151,17 @@ async function passedCommits(
   frozen: FrozenRefs | undefined,
 ): Promise<string[]> {
   const found = new Set<string>()
-  for (const path of [...heads.map((head) => logOf(head.path)), 'logs/refs/stash']) {
+  // A checkout that is gone leaves no more of its commits than the logs of its branches.
+  const branches = (await filesBelow(tree, fromText('logs/refs'), 7)).filter(
+    (path) => !passing.test(path.slice(5)),
+  )
+  const [ownLogs, ownRefs] = await ofLinked(tree, heads)
+  for (const path of ownRefs) {
+    const oid = (await readSmall(tree, path))?.trim() ?? ''
+    if (isOid.test(oid)) found.add(oid)
+  }
+  const logs = [...branches, ...ownLogs].slice(0, mostLogs)
+  for (const path of [...heads.map((head) => logOf(head.path)), ...logs]) {
     const text = (await readSmall(tree, fromText(path))) ?? ''
     const before = text === '' ? null : (frozen?.files.get(path) ?? (await readSmall(real, fromText(path))))
     const own = before !== null && text.startsWith(before) ? text.slice(before.length) : text
@@ -155,6 +170,19 @@ async function passedCommits(
   }
   return [...found]
 }
+
+/** Logs and refs that a linked checkout has to itself, `refs/worktree/…` for one. */
+async function ofLinked(tree: Tree, heads: readonly Head[]): Promise<[logs: BytePath[], refs: BytePath[]]> {
+  const logs: BytePath[] = []
+  const refs: BytePath[] = []
+  for (const { path } of heads.filter((head) => head.path !== 'HEAD')) {
+    const folder = path.replace(/HEAD$/, '')
+    logs.push(...(await filesBelow(tree, fromText(`${folder}logs/refs`), 5)))
+    refs.push(...(await filesBelow(tree, fromText(`${folder}refs`), 5)))
+  }
+  return [logs, refs.slice(0, mostLogs)]
+}
+const mostLogs = 2_000
 const logOf = (head: string): string => head.replace(/HEAD$/, 'logs/HEAD')
 
 async function userRefs(realGit: string): Promise<Map<string, string>> {
@@ -227,10 +255,6 @@ async function readSmall(tree: Tree, path: BytePath): Promise<string | null> {
 export async function readBytes(tree: Tree, path: BytePath, limit: number): Promise<Buffer | null> {
   const stat = await tree.lstat(path)
   if (stat === null || !stat.isFile() || stat.size > limit) return null
-  return bytesOf(tree, path)
-}
-
-async function bytesOf(tree: Tree, path: BytePath): Promise<Buffer> {
   const chunks: Buffer[] = []
   for await (const chunk of contentOf(tree, path)) chunks.push(chunk)
   return Buffer.concat(chunks)

@@ -125,14 +125,15 @@ export async function captureWorkspace(
   }
   let isWhole = true
   if (options.final) {
-    const history = await captureCommits(workspace, gitDir, disk, scans.flatMap(nestedIn))
-    manifest.commits.push(...history.commits)
     const project = roots[0]?.path
+    // Before its commits are read: looking through it opens the folders that the agent closed to us.
     for (const root of workspace.roots)
       if (project !== undefined && root.role === 'git' && root.access === 'rw')
         manifest.dropped.push(
           ...droppedInGitRoot(project, await withoutFrozen(await scanRoot(workspace, root, locked))),
         )
+    const history = await captureCommits(workspace, gitDir, disk, scans.flatMap(nestedIn))
+    manifest.commits.push(...history.commits)
     manifest.dropped.push(...history.problems)
     isWhole = history.isWhole
   }

@@ -148,6 +148,8 @@ export async function captureCommits(
       const found = await changedTips(repository, checkouts, disk)
       for (const ref of found.foreign)
         miss(root, `${place}/${ref}`, 'its commits are named by SHA-256 and were not imported')
+      for (const { ref, oid } of found.moved)
+        history.problems.push({ root, path: `${place}/${ref}`, why: movedTo(oid) })
       if (found.tips.length > 0 || found.passed.length > 0) {
         const env = { GIT_ALTERNATE_OBJECT_DIRECTORIES: join(repository.realGit, 'objects') }
         await takeObjects(repository, gitDir, disk, env)
@@ -179,6 +181,9 @@ export async function captureCommits(
   }
   return history
 }
+
+const movedTo = (oid: string): string =>
+  `the agent moved it to ${oid.slice(0, 12)}, a commit of yours; it stays where it is`
 
 /** What came out of an agent's repositories, and what a person must know of it. */
 type History = {

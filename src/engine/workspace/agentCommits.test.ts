@@ -155,6 +155,15 @@ describe('commits of the agent', () => {
     expect(text).toContain('+only in the merge')
   })
 
+  test('a branch that the agent only moved to another commit of the user is none of them', async () => {
+    await git(['-C', repo, 'branch', 'older'])
+    await git(['-C', repo, 'commit', '-q', '--allow-empty', '-m', 'Later'])
+    const work = await agentWork(await start())
+    await git(['-C', work.inside, 'branch', '-q', 'older', 'origin/main'])
+    await git(['-C', work.inside, 'branch', '-q', '-f', 'main', 'origin/older'])
+    expect(await work.collect()).toEqual([])
+  })
+
   test('an agent that committed nothing leaves nothing to collect', async () => {
     const work = await agentWork(await start())
     expect((await work.collect()).filter(({ ref }) => ref.includes('sandbox'))).toEqual([])

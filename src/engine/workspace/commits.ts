@@ -104,6 +104,8 @@ export async function collectCommits(options: CollectOptions): Promise<Collected
     throw refuse(error instanceof Error ? error.message : String(error))
   })
   for (const { ref, commit: was } of moved) {
+    // Put on another commit of the user's, a branch has none of the agent's.
+    if (!(await isBeyond(into, was, known))) continue
     const commit = renamed.get(was) ?? was
     const name = `${collectedPrefix(id)}${ref.slice('refs/'.length)}`
     await git(['update-ref', name, commit], { gitDir: into })
@@ -241,6 +243,11 @@ async function takePack(into: string, pack: Buffer, maxBytes: number): Promise<v
     { gitDir: into, input: pack },
   )
   if (taken.code !== 0) throw refuse(`its objects are not sound (${lastLine(taken.stderr)})`)
+}
+
+async function isBeyond(gitDir: string, commit: string, known: ReadonlySet<string>): Promise<boolean> {
+  const input = `${[commit, ...without(known)].join('\n')}\n`
+  return (await git(['rev-list', '--max-count=1', '--stdin'], { gitDir, input })).length > 0
 }
 
 async function assertConnected(into: string, commit: string, known: ReadonlySet<string>): Promise<void> {
