@@ -1,8 +1,8 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import { boundaryLevels, type BoundaryLevel } from '../../shared/boundary.ts'
+import { boundaryLevels, boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import { OrangeryError } from '../../shared/errors.ts'
-import type { ApprovalScope, BoundaryRequest } from '../../shared/escalation.ts'
+import type { ApprovalScope, BoundaryRequest, BoundaryState } from '../../shared/escalation.ts'
 import { withClient } from '../connect.ts'
 import { print, printJson } from '../terminal/print.ts'
 import { printNotes } from './archive.ts'
@@ -148,9 +148,34 @@ async function narrow(id: string, level: string | undefined, options: NarrowOpti
     hosts: [...hosts],
     reason,
   }
-  const state = await withClient((client) => client.call('boundary.narrow', input))
-  if (options.json) printJson(state)
-  else print(renderState(state))
+  const [before, state] = await withClient(
+    async (client) =>
+      [await client.call('boundary.show', { id }), await client.call('boundary.narrow', input)] as const,
+  )
+  if (options.json) return printJson(state)
+  print(renderState(state))
+  print(`takes back: ${takenBack(before, state)}`)
+}
+
+/** What is gone now. What a contract names itself goes only host by host. */
+function takenBack(before: BoundaryState, after: BoundaryState): string {
+  const rank = ({ level }: BoundaryState) => (level === null ? 0 : boundaryRank(level))
+  const leaves = (level: BoundaryLevel) =>
+    rank(before) >= boundaryRank(level) && rank(after) < boundaryRank(level)
+  const gone = [
+    ...before.hosts.filter((host) => !after.hosts.includes(host)),
+    ...after.taken.filter((host) => !before.taken.includes(host)),
+  ]
+  const parts = [
+    ...(leaves('readwrite') ? ['writing'] : []),
+    ...(leaves('network')
+      ? ['the hosts of its boundary']
+      : leaves('full')
+        ? ['hosts beyond those named']
+        : []),
+    ...(gone.length === 0 ? [] : [`hosts ${[...new Set(gone)].join(', ')}`]),
+  ]
+  return parts.length === 0 ? 'nothing: it had no more than that' : parts.join(', ')
 }
 
 async function inbox(options: Json) {

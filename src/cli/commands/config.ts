@@ -23,6 +23,9 @@ function valueAt(config: EffectiveConfig, key: string): unknown {
   return value
 }
 
+/** What a sandbox is made with: one that stands already stays as it is. */
+const holdsLater = /^sandboxLevels\.\w+\.(hide|writable)$|^sandboxPhaseFiles\./
+
 function renderConfig(config: EffectiveConfig, all: boolean): string {
   const rows = Object.entries(config.provenance)
     .filter(
@@ -31,7 +34,7 @@ function renderConfig(config: EffectiveConfig, all: boolean): string {
     .map(([key, sources]) => [
       key,
       sources.map(placeOf).join(', '),
-      showAll(JSON.stringify(valueAt(config, key))),
+      showAll(JSON.stringify(valueAt(config, key))) + (holdsLater.test(key) ? ' (from the next run on)' : ''),
     ])
   const notices = [
     ...config.projects

@@ -1,7 +1,7 @@
 import { array, assert, boolean, constantFrom, nat, property, tuple } from 'fast-check'
 import { parse } from 'jsonc-parser'
 import { expect, test } from 'vitest'
-import { withListItem, withoutListItem } from './listEdit.ts'
+import { withListItem, withoutEmptyList, withoutListItem } from './listEdit.ts'
 
 const added = (text: string) => withListItem(text, 'list', { a: 'new', b: ['x'] })
 const item = '{ "a": "new", "b": ["x"] }'
@@ -55,6 +55,15 @@ test.each([
   ],
 ])('taking out %s changes nothing else', (_name, before, index, after) => {
   expect(withoutListItem(before, 'list', index)).toBe(after)
+})
+
+test.each([
+  ['the last key', '{\n  "a": 1, // one\n  "list": [\n  ]\n}\n', '{\n  "a": 1 // one\n}\n'],
+  ['the first key', '{\n  // mine\n  "list": [],\n  "a": 1\n}\n', '{\n  // mine\n  "a": 1\n}\n'],
+  ['a list with a comment', '{ "list": [ /* why */ ] }', '{ "list": [ /* why */ ] }'],
+  ['a list with an item', '{ "list": [1] }', '{ "list": [1] }'],
+])('an empty list goes with its key, %s, and a comment stays', (_name, before, after) => {
+  expect(withoutEmptyList(before, 'list')).toBe(after)
 })
 
 test('whatever the layout and the comments, an edit changes the list by exactly that item and keeps every comment', () => {

@@ -94,8 +94,22 @@ export function withListItem(text: string, key: string, value: unknown): string 
 export function withoutListItem(text: string, key: string, index: number): string {
   const tree = parseTree(text, [], { allowTrailingComma: true })
   const list = tree === undefined ? undefined : findNodeAtLocation(tree, [key])
-  const item = list?.children?.[index]
-  if (list === undefined || item === undefined) return text
+  return list === undefined ? text : withoutChild(text, list, index)
+}
+
+/** Takes `key` out of the top object where its list is empty, and nobody wrote a comment there. */
+export function withoutEmptyList(text: string, key: string): string {
+  const tree = parseTree(text, [], { allowTrailingComma: true })
+  const isEmpty = (property: Node) =>
+    property.children?.[0]?.value === key &&
+    /^"[^"]*"\s*:\s*\[\s*\]$/.test(text.slice(property.offset, end(property)))
+  const index = tree?.children?.findIndex(isEmpty) ?? -1
+  return tree === undefined || index === -1 ? text : withoutChild(text, tree, index)
+}
+
+function withoutChild(text: string, list: Node, index: number): string {
+  const item = list.children?.[index]
+  if (item === undefined) return text
   const next = list.children?.[index + 1]
   const previous = list.children?.[index - 1]
   const after = commaBetween(text, end(item), next?.offset ?? end(list) - 1)
