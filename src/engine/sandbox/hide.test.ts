@@ -6,7 +6,7 @@ import { makeGround, runIn, type Ground } from './fixture.ts'
 import { withHidden } from './hide.ts'
 import { currentHost, detectHost, type HostFacts } from './host.ts'
 import { planSandbox } from './plan.ts'
-import { SecretWatch } from './secretWatch.ts'
+import { mostFolders, SecretWatch } from './secretWatch.ts'
 
 let host: HostFacts
 beforeAll(async () => {
@@ -119,6 +119,13 @@ test('what is secret in /etc is looked for anew once a name there came or went, 
   expect(current.etcFolders.map(({ path }) => path)).toContain('/etc')
 })
 
+test('a folder of the system that is closed to others as a whole is hidden, and the run goes on', async () => {
+  await using ground = await makeGround()
+  const closed = { ...host, secretPaths: [...host.secretPaths, { kind: 'folder' as const, path: '/opt' }] }
+  const outcome = await runIn(ground, closed, 'ls /opt 2>/dev/null || echo hidden')
+  expect(outcome).toMatchObject({ exitCode: 0, stdout: 'hidden\n' })
+})
+
 test('a secret is looked for anew where a file was closed to others while somebody waited for a dispatch', async () => {
   await using ground = await makeGround()
   const { root } = ground
@@ -142,6 +149,11 @@ test('a secret is looked for anew where a file was closed to others while somebo
   using late = new SecretWatch()
   await late.start({ ...facts, searchedAtMs: 0 }, [])
   expect(await late.isChanged()).toBe(true)
+  // More of them than can be watched.
+  using many = new SecretWatch()
+  const gone = Array.from({ length: mostFolders }, () => ground.home)
+  await many.start({ ...facts, etcFolders: [] }, [ground.home, ...gone])
+  expect(await many.isChanged()).toBe(true)
   // Names of software, where a folder says nothing to who asks for its time.
   using software = new SecretWatch()
   await software.start({ ...facts, etcFolders: [] }, [ground.home])

@@ -208,8 +208,13 @@ export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeChec
   )
   if (plan.confinement === 'holder') return [...namespaces, ...mounts]
   for (const { kind, target } of plan.view) {
-    if (kind === 'covered' || kind === 'layered')
-      mounts.push(equal(`layer over ${target}`, 'overlay', typeAt(mountsInside, target)))
+    if (kind !== 'covered' && kind !== 'layered') continue
+    // A folder that is closed to others is hidden whole, over its layer.
+    const isHidden = plan.view.some(
+      (step) => step.target === target && (step.kind === 'hidden' || step.kind === 'private'),
+    )
+    const declared = isHidden ? 'tmpfs' : 'overlay'
+    mounts.push(equal(`layer over ${target}`, declared, typeAt(mountsInside, target)))
   }
   const status = readProcess(pid, 'status')
   const interfaces = readProcess(pid, 'net/dev')

@@ -6,8 +6,8 @@ import { pathBytes, pathText } from './bytes.ts'
 import type { HostFacts } from './host.ts'
 import { softwareBounds, softwareFolders } from './systemView.ts'
 
-/** Software may be there in any amount: what is beyond this is not watched. */
-const mostFolders = 4000
+/** Software may be there in any amount: where it is more than this it is looked through at every start. */
+export const mostFolders = 4000
 // Times of files are taken from a clock that is behind by one tick.
 const tickMs = 20
 
@@ -49,7 +49,9 @@ export class SecretWatch implements Disposable {
       .filter(Boolean)
       .map((latin) => pathText(Buffer.from(latin, 'latin1')))
     for (const { path } of etcFolders) if (!this.#watch(path)) this.#tell()
-    for (const path of below.slice(0, mostFolders)) if (!this.#watch(path)) break
+    // What is not watched may change: then it is looked for anew, each time.
+    const isCut = listed?.signal != null || below.length > mostFolders
+    if (isCut || !below.every((path) => this.#watch(path))) this.#tell()
     // What was changed between the search and now nobody told.
     const since = ((searchedAtMs - tickMs) / 1000).toFixed(3)
     const folders = [...etcFolders.map(({ path }) => path).slice(0, 1), ...software]
