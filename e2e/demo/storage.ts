@@ -122,14 +122,19 @@ export function storageDemo(dispatch: DispatchId): StorageHandlers {
     'worktree.list': async () => worktrees.map((each) => ({ ...entry(each), sandboxes: [] })),
     'worktree.get': async () => ({
       ...entry(worktree),
-      stakes: { uncommitted: ['notes.md'], unmerged: ['5754e59 Add the parser'], unfinished: [] },
+      stakes: {
+        uncommitted: ['notes.md'],
+        unmerged: ['5754e59 Add the parser'],
+        unfinished: [],
+        ignored: [],
+      },
     }),
     'worktree.remove': async () => {
       worktrees.pop()
       return {
         id,
         archive: `refs/orangery/archive/${id}`,
-        stakes: { uncommitted: ['notes.md'], unmerged: [], unfinished: [] },
+        stakes: { uncommitted: ['notes.md'], unmerged: [], unfinished: [], ignored: [] },
       }
     },
     'archive.list': async () => archive,

@@ -94,6 +94,8 @@ export const stakesSchema = z.object({
   unmerged: z.array(z.string()),
   /** What was begun there and is not brought to its end, as `a rebase in progress`. */
   unfinished: z.array(z.string()).default([]),
+  /** Files and whole folders that git ignores: nobody is asked about them, and the archive keeps them. */
+  ignored: z.array(z.string()).default([]),
 })
 export type Stakes = z.infer<typeof stakesSchema>
 

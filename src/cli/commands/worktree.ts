@@ -73,6 +73,9 @@ async function show(id: string, options: Json) {
   for (const path of stakes?.uncommitted ?? []) fields.push(['uncommitted', showAll(path)])
   for (const commit of stakes?.unmerged ?? []) fields.push(['only here', showAll(commit)])
   for (const what of stakes?.unfinished ?? []) fields.push(['unfinished', what])
+  for (const path of stakes?.ignored.slice(0, 20) ?? []) fields.push(['ignored', showAll(path)])
+  const more = (stakes?.ignored.length ?? 0) - 20
+  if (more > 0) fields.push(['ignored', `and ${more} more`])
   print(renderFields(fields))
 }
 
@@ -81,18 +84,24 @@ async function remove(id: string, options: Json & { force?: boolean }) {
     client.call('worktree.remove', { id, near: process.cwd(), force: options.force === true }),
   )
   if (options.json) return printJson(removed)
-  const { uncommitted, unmerged, unfinished } = removed.stakes
+  const { uncommitted, unmerged, unfinished, ignored } = removed.stakes
   const held = [
     ...(unmerged.length + uncommitted.length === 0
       ? []
       : [plural(unmerged.length, 'commit'), plural(uncommitted.length, 'file')]),
     ...unfinished,
+    ...(ignored.length === 0 ? [] : [`what git ignores (${someNames(ignored)})`]),
   ]
   const with_ = held.length === 0 ? '' : `, with ${held.join(' and ')}`
   printNotes(removed.notes ?? [])
   print(
     `${removed.id} is in the archive${with_}; bring it back with: orangery worktree restore ${removed.id}`,
   )
+}
+
+function someNames(paths: readonly string[]): string {
+  const shown = paths.slice(0, 3).map(showAll).join(', ')
+  return paths.length > 3 ? `${shown} and ${paths.length - 3} more` : shown
 }
 
 export function registerWorktree(program: Command): void {

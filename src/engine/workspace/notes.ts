@@ -43,6 +43,15 @@ export function changedPaths(status: string): string[] {
   return paths
 }
 
+/** What `git status --ignored` tells of files and whole folders that git ignores; our markers are nobody's. */
+export function ignoredPaths(status: string): string[] {
+  return status
+    .split('\0')
+    .filter((field) => field.startsWith('!! '))
+    .map((field) => field.slice(3))
+    .filter((path) => !markers.some((marker) => marker === path || marker.startsWith(path)))
+}
+
 export function someOf(paths: readonly string[]): string {
   const shown = paths.slice(0, 5).join(', ')
   return paths.length > 5 ? `${shown} and ${paths.length - 5} more` : shown

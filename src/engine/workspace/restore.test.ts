@@ -1,4 +1,4 @@
-import { rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { git, tryGit } from '../base/git.ts'
@@ -115,13 +115,20 @@ test("a worktree's own refs and a rebase in progress are at stake, outlive a gc 
   await expect(removeIntegration(ground.layout, 'feature')).rejects.toMatchObject({
     message: expect.stringContaining('a rebase in progress'),
   })
+  await writeFile(await gitText(tree, 'rev-parse', '--git-path', 'info/exclude'), 'kept\nbuild/\n', {
+    flag: 'a',
+  })
+  await mkdir(join(tree, 'build'))
+  for (const name of ['kept', 'build/one']) await writeFile(join(tree, name), 'x')
   const { id, stakes } = await removeIntegration(ground.layout, 'feature', { force: true })
+  expect(stakes.ignored).toEqual(['build/', 'kept'])
   expect(stakes.unfinished).toEqual(['a rebase in progress'])
   await git(['-C', repo, 'branch', '-D', 'side'])
   await git(['-C', repo, 'reflog', 'expire', '--expire=now', '--all'])
   await git(['-C', repo, 'prune', '--expire=now'])
   await restoreArchived(ground.layout, id)
   expect(await gitText(tree, 'log', '-1', '--format=%s', 'refs/worktree/keep')).toBe('Only in a ref')
+  expect(await readdir(join(tree, 'build'))).toEqual(['one'])
   await writeFile(join(tree, 'a.txt'), 'both')
   await git(['-C', tree, 'add', 'a.txt'])
   await git(['-C', tree, '-c', 'core.editor=true', 'rebase', '--continue'])

@@ -5,8 +5,8 @@ import { ownNamespace } from '../base/throughHolder.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { isShutOut, treeHead } from './checkout.ts'
 import { ownRefCommits, unfinishedIn } from './gitSide.ts'
-import { changedPaths, someOf } from './notes.ts'
-import { openRepository } from './repository.ts'
+import { changedPaths, ignoredPaths, someOf } from './notes.ts'
+import { openRepository, type Repository } from './repository.ts'
 import { isFolder } from './scan.ts'
 
 type Checkout = {
@@ -27,11 +27,8 @@ export const stakesOf = (meta: WorktreeMeta): Promise<Stakes> =>
 
 async function stakesIn({ commonDir, tree, branch, base }: Checkout): Promise<Stakes> {
   const repository = await openRepository(commonDir)
-  const ask = ['status', '--porcelain', '-z', '-uall']
-  const where = { cwd: tree }
-  const seen = await repository.try(ask, where)
-  const status = isShutOut(seen) ? await repository.try(ask, { ...where, through: ownNamespace }) : seen
-  const uncommitted = changedPaths((status.code === 0 ? status : seen).stdout.toString())
+  const uncommitted = changedPaths(await statusOf(repository, tree, ['-uall']))
+  const ignored = ignoredPaths(await statusOf(repository, tree, ['-unormal', '--ignored']))
   const standing = await repository.commit(`refs/heads/${branch}`)
   const head = await treeHead(repository, tree)
   const own = await ownRefCommits(repository, tree)
@@ -48,10 +45,17 @@ async function stakesIn({ commonDir, tree, branch, base }: Checkout): Promise<St
     base,
   ])
   const unfinished = await unfinishedIn(commonDir, tree)
-  return { uncommitted, unmerged: unmerged === '' ? [] : unmerged.split('\n'), unfinished }
+  return { uncommitted, unmerged: unmerged === '' ? [] : unmerged.split('\n'), unfinished, ignored }
 }
 
-const nothing: Stakes = { uncommitted: [], unmerged: [], unfinished: [] }
+async function statusOf(repository: Repository, tree: string, how: readonly string[]): Promise<string> {
+  const ask = ['status', '--porcelain', '-z', ...how]
+  const seen = await repository.try(ask, { cwd: tree })
+  const again = isShutOut(seen) ? await repository.try(ask, { cwd: tree, through: ownNamespace }) : seen
+  return (again.code === 0 ? again : seen).stdout.toString()
+}
+
+const nothing: Stakes = { uncommitted: [], unmerged: [], unfinished: [], ignored: [] }
 
 /** What the user did himself in the tree of a sandbox; the agent's writes are in a layer beside it. */
 export async function ownStakes(meta: InvocationMeta): Promise<Stakes> {

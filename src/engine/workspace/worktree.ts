@@ -260,7 +260,7 @@ async function removeAlone(layout: Layout, meta: WorktreeMeta, force: boolean) {
     commit: null,
   })
   await writeWorktreeMeta(layout, { ...meta, outcome: 'removed', archive })
-  return { id, archive, stakes: { uncommitted: [], unmerged: [], unfinished: [] } }
+  return { id, archive, stakes: { uncommitted: [], unmerged: [], unfinished: [], ignored: [] } }
 }
 
 export async function restoreWorktree(
