@@ -120,6 +120,12 @@ const changesets = [
     'every pair of incoming and local change is in the document and does what it says',
   ),
   proof(
+    'hostile-tree',
+    'commits trees whose names lead out: `..`, `.git`, absolute ones and such with slashes',
+    'test/changeset',
+    'a commit whose tree leads out by its names',
+  ),
+  proof(
     'apply-parent-swap',
     'swaps a folder for a link while a changeset is applied',
     'test/changeset',

@@ -50,7 +50,8 @@ export async function introduce(
   { project, contract }: Job,
   user: UserIdentity | null,
 ): Promise<void> {
+  if (contract.level === 0) return
   const [{ path, git }] = project.roots
-  if (project.commonDir === null || contract.level === 0) return
-  await giveIdentity(home, path, user === null || git === null ? null : { user, commonDir: git.commonDir })
+  // In a plain folder, too: the agent may find a repository below it, or make one.
+  await giveIdentity(home, path, user === null ? null : { user, commonDir: git?.commonDir ?? null })
 }

@@ -48,12 +48,13 @@ test('a name that was read before is given only while git would still say the sa
     const user = await readUserIdentity()
     if (user === null) throw new Error('the name was not read')
     let round = 0
-    const given = async (root: string) => {
+    const given = async (root: string, commonDir: string | null = join(root, '.git')) => {
       const home = await ground.folder(`home${round++}`)
-      await giveIdentity(home, root, { user, commonDir: join(root, '.git') })
+      await giveIdentity(home, root, { user, commonDir })
       return (await gitText(repo, 'config', '--file', join(home, '.gitconfig'), 'user.name')).trim()
     }
     expect(await given(repo)).toBe('Ann')
+    expect(await given(await ground.folder('plain'), null)).toBe('Ann')
     expect(await given(own)).toBe('Own')
     await writeFile(join(folder, 'more'), '[user]\n\tname = Included\n')
     expect(await given(repo)).toBe('Included')

@@ -17,7 +17,7 @@ export async function giveIdentity(
   home: string,
   root: string,
   /** Spares asking git, where it would say the same. */
-  known: { readonly user: UserIdentity; readonly commonDir: string } | null = null,
+  known: { readonly user: UserIdentity; readonly commonDir: string | null } | null = null,
 ): Promise<void> {
   const settings = known === null ? null : identityIn(known.commonDir, known.user)
   const config = identityConfig(settings ?? (await readIdentity(root)))

@@ -71,9 +71,9 @@ export async function readUserIdentity(): Promise<UserIdentity | null> {
 const pathOf = (included: string, from: string) =>
   included.startsWith('~/') ? join(home(), included.slice(2)) : resolve(dirname(from), included)
 
-/** What git would say in a repository, where that can be told without asking it: null where it cannot. */
-export function identityIn(commonDir: string, known: UserIdentity): IdentitySettings | null {
-  const config = readSmallFile(join(commonDir, 'config'))
+/** What git would say in a repository or a plain folder, where that can be told without asking it: else null. */
+export function identityIn(commonDir: string | null, known: UserIdentity): IdentitySettings | null {
+  const config = commonDir === null ? '' : readSmallFile(join(commonDir, 'config'))
   if (config === null || /\[\s*(?:user|include)|worktreeconfig/i.test(config)) return null
   try {
     return [...known.files].every(([path, then]) => stamp(path) === then) ? known.settings : null
