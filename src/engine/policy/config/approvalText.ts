@@ -1,4 +1,4 @@
-import { withoutListItem } from './listEdit.ts'
+import { withoutEmptyList, withoutListItem } from './listEdit.ts'
 import type { ConfigLayer } from './read.ts'
 import { approvalDigest } from './trust.ts'
 
@@ -10,9 +10,10 @@ export const indexesOf = (layer: ConfigLayer, isChosen: (id: string) => boolean)
     isChosen(approvalDigest(approval)) ? [index] : [],
   )
 
-/** The text without them, and otherwise as it was. */
-export const withoutApprovals = (layer: ConfigLayer, isChosen: (id: string) => boolean): string =>
-  indexesOf(layer, isChosen).reduceRight(
-    (text, index) => withoutListItem(text, approvalsKey, index),
-    layer.text,
-  )
+/** The text without them and without an empty list of them, and otherwise as it was. */
+export function withoutApprovals(layer: ConfigLayer, isChosen: (id: string) => boolean): string {
+  const indexes = indexesOf(layer, isChosen)
+  if (indexes.length === 0) return layer.text
+  const left = indexes.reduceRight((text, index) => withoutListItem(text, approvalsKey, index), layer.text)
+  return withoutEmptyList(left, approvalsKey)
+}

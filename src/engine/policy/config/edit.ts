@@ -4,7 +4,7 @@ import { userConfigName, type SavedApproval, type TrustQuestion } from '../../..
 import { OrangeryError } from '../../../shared/errors.ts'
 import { ensurePrivateDir, writeFileAtomically } from '../../base/files.ts'
 import { approvalsKey, indexesOf, withoutApprovals } from './approvalText.ts'
-import { withListItem, withoutEmptyList } from './listEdit.ts'
+import { withListItem } from './listEdit.ts'
 import { parseConfig, readConfigText, sha256Of, type ConfigLayer } from './read.ts'
 import { readIncludeList, withInclude } from './include.ts'
 import { projectHomeOf, readProjectLayer } from './load.ts'
@@ -223,10 +223,7 @@ async function removeFrom(
   const list = layer.values.sandboxApprovedEscalations ?? []
   const indexes = indexesOf(layer, (own) => own === id)
   if (indexes.length === 0) return { text: layer.text, revoked: [] }
-  const text = withoutEmptyList(
-    withoutApprovals(layer, (own) => own === id),
-    approvalsKey,
-  )
+  const text = withoutApprovals(layer, (own) => own === id)
   checked(layer.file, text)
   await writeConfig(layer.file, text, 0o600)
   const revoked = indexes.map((index) => ({
