@@ -5,7 +5,10 @@ import { join } from 'node:path'
 import { build } from 'vite'
 import { afterAll, expect, test } from 'vitest'
 import { committed, few, FaultBench, isCapture, isReading, watched, type Act } from './faultBench.ts'
+import { makeFoldersInMemory } from '../inMemory.ts'
 import { pictureOf } from './trees.ts'
+
+await makeFoldersInMemory()
 
 const acts: readonly Act[] = ['capture', 'apply', 'undo']
 const writing = new Set(['create', 'write', 'mkdir', 'link', 'symlink', 'truncate', 'rename', 'makeStore'])

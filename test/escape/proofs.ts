@@ -153,13 +153,13 @@ const changesets = [
   proof(
     'nested-bare-repository',
     'leaves a bare repository under another name, whose configuration git would run',
-    'src/engine/changeset',
+    'test/changeset',
     'a bare repository under another name does not land',
   ),
   proof(
     'git-drivers',
     "chooses by attributes which of the user's filter, merge and diff programs run",
-    'src/engine/workspace',
+    'test/workspace',
     'no hook, filter or merge driver of the repository runs while something lands',
   ),
   proof(
@@ -270,7 +270,7 @@ const egress = [
   proof(
     'preset-answer preset-metadata',
     "has a registry answer that its files lie in the user's own network or at a cloud's metadata service",
-    'src/engine/egress/presets',
+    'test/egress',
     'what a registry answers opens nothing of the own network, and what is beside every machine nobody opens',
   ),
   proof(
@@ -282,7 +282,7 @@ const egress = [
   proof(
     'planted-config',
     'plants a configuration above the folder in which a tool is asked for its registries',
-    'src/engine/egress/presets',
+    'test/egress',
     'a tool is asked where nobody else can put a configuration above it',
   ),
 ]

@@ -6,6 +6,9 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { run } from '../../src/engine/base/process.ts'
 import { openStore } from '../../src/engine/store/index.ts'
 import { scratchFolder } from '../../src/engine/store/testing.ts'
+import { makeFoldersInMemory } from '../inMemory.ts'
+
+await makeFoldersInMemory()
 
 const fixtures = join(import.meta.dirname, '../../src/engine/store/fixtures')
 

@@ -254,7 +254,7 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
         }
       },
     ),
-    { numRuns: examples.length + 15, examples },
+    { numRuns: examples.length + 8, examples },
   )
   // A machine that never widens anything would pass too.
   expect(widenings).toBeGreaterThan(0)

@@ -1,10 +1,10 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { RepoId } from '../../shared/ids.ts'
-import { git } from '../base/git.ts'
-import { contentOf } from './archive.ts'
-import { gitText, makeFeature, type Feature } from './fixture.ts'
+import type { RepoId } from '../../src/shared/ids.ts'
+import { git } from '../../src/engine/base/git.ts'
+import { contentOf } from '../../src/engine/workspace/archive.ts'
+import { gitText, makeFeature, type Feature } from '../../src/engine/workspace/fixture.ts'
 import {
   discardAgent,
   findOrphans,
@@ -13,7 +13,7 @@ import {
   removeIntegration,
   restoreArchived,
   stakesNotes,
-} from './index.ts'
+} from '../../src/engine/workspace/index.ts'
 
 let { ground, repo, worktree, start } = {} as Feature
 beforeEach(async () => {

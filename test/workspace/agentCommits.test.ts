@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto'
 import { mkdir, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { DispatchId } from '../../shared/ids.ts'
-import { git } from '../base/git.ts'
-import type { InvocationMeta } from '../base/invocation.ts'
-import { run } from '../base/process.ts'
-import { gitText, makeFeature, type Feature } from './fixture.ts'
+import type { DispatchId } from '../../src/shared/ids.ts'
+import { git } from '../../src/engine/base/git.ts'
+import type { InvocationMeta } from '../../src/engine/base/invocation.ts'
+import { run } from '../../src/engine/base/process.ts'
+import { gitText, makeFeature, type Feature } from '../../src/engine/workspace/fixture.ts'
 import {
   adoptCommits,
   collectCommits,
@@ -21,7 +21,7 @@ import {
   retireLanded,
   showCommit,
   type InsideRunner,
-} from './index.ts'
+} from '../../src/engine/workspace/index.ts'
 
 let { ground, repo, worktree, repoId, start, branches } = {} as Feature
 beforeEach(async () => {

@@ -7,10 +7,10 @@ import { homedir, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ownInterfaces } from '../addresses.ts'
-import { hostsOf, read, type PresetContext } from './asking.ts'
-import { expandOutputs, expandPreset as expand } from './index.ts'
-import { sshHostOf } from './remotes.ts'
+import { ownInterfaces } from '../../src/engine/egress/addresses.ts'
+import { hostsOf, read, type PresetContext } from '../../src/engine/egress/presets/asking.ts'
+import { expandOutputs, expandPreset as expand } from '../../src/engine/egress/presets/index.ts'
+import { sshHostOf } from '../../src/engine/egress/presets/remotes.ts'
 
 const expandPreset = async (...asked: Parameters<typeof expand>) => (await expand(...asked)).hosts
 

@@ -1,8 +1,8 @@
 import { access, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { run } from '../base/process.ts'
-import { Bench } from './testing.ts'
+import { run } from '../../src/engine/base/process.ts'
+import { Bench } from '../../src/engine/changeset/testing.ts'
 
 /** Things an agent tried to get past "approve all". Each has a plain file beside it that must land. */
 const all = { all: true, include_ignored: true }
