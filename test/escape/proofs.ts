@@ -83,19 +83,19 @@ const sandbox = [
   proof(
     'relay-preload',
     'has the relay load a library of its own, with the capabilities of the holder',
-    'src/engine/sandbox',
+    'test/sandbox',
     'the relay sees nothing of what the agent sees',
   ),
   proof(
     'tell-flood',
     'fills its tables of descriptors to keep us busy',
-    'src/engine/sandbox',
+    'test/sandbox',
     'an agent that fills its tables of descriptors keeps nobody waiting',
   ),
   proof(
     'stderr-swap',
     'has us write where it cannot, in the place of its stderr',
-    'src/engine/sandbox',
+    'test/sandbox',
     'nothing is written to that it could not write to',
   ),
   proof(
@@ -171,7 +171,7 @@ const changesets = [
   proof(
     'borrowed-objects',
     'comes as a checkout that borrows objects of another repository of the user',
-    'src/engine/workspace',
+    'test/workspace',
     'of objects that a repository borrows, a sandbox gets what its own refs reach',
   ),
   proof(

@@ -1,8 +1,8 @@
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { git, tryGit } from '../base/git.ts'
-import { gitText, makeFeature, type Feature } from './fixture.ts'
+import { git, tryGit } from '../../src/engine/base/git.ts'
+import { gitText, makeFeature, type Feature } from '../../src/engine/workspace/fixture.ts'
 import {
   borrowedNotes,
   checkBorrowed,
@@ -15,8 +15,8 @@ import {
   listWorktrees,
   removeIntegration,
   restoreArchived,
-} from './index.ts'
-import type { RestoreStep } from './reattach.ts'
+} from '../../src/engine/workspace/index.ts'
+import type { RestoreStep } from '../../src/engine/workspace/reattach.ts'
 
 let { ground, repo, worktree, start, branches } = {} as Feature
 beforeEach(async () => {

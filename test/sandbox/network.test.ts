@@ -3,11 +3,11 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import type { Peer } from '../base/sandbox.ts'
-import { childrenOf, readProcess } from './chain.ts'
-import { makeGround, startOn, type Ground } from './fixture.ts'
-import { detectHost } from './host.ts'
-import { inodeIn } from './peers.ts'
+import type { Peer } from '../../src/engine/base/sandbox.ts'
+import { childrenOf, readProcess } from '../../src/engine/sandbox/chain.ts'
+import { makeGround, startOn, type Ground } from '../../src/engine/sandbox/fixture.ts'
+import { detectHost } from '../../src/engine/sandbox/host.ts'
+import { inodeIn } from '../../src/engine/sandbox/peers.ts'
 
 /** Stands in for the broker: tells what the relay asked for, and answers each connection with it. */
 async function listenAsBroker(path: string): Promise<AsyncDisposable & { readonly asked: string[] }> {

@@ -1,9 +1,9 @@
 import { mkdir, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { makeDispatchId } from '../../shared/ids.ts'
-import { git } from '../base/git.ts'
-import { gitText, makeFeature, type Feature } from './fixture.ts'
+import { makeDispatchId } from '../../src/shared/ids.ts'
+import { git } from '../../src/engine/base/git.ts'
+import { gitText, makeFeature, type Feature } from '../../src/engine/workspace/fixture.ts'
 import {
   claimWorkspace,
   createWorktree,
@@ -20,7 +20,7 @@ import {
   resolveWorktree,
   restoreArchived,
   startAgent,
-} from './index.ts'
+} from '../../src/engine/workspace/index.ts'
 
 let { ground, repo, worktree, repoId, start, branches } = {} as Feature
 beforeEach(async () => {
