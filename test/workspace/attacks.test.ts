@@ -135,7 +135,7 @@ test('commits come out of a repository in which the agent planted everything it 
   const landed = await bench.client.call('agent.land', { id, all: true, how: 'merge' })
   expect(landed).toMatchObject({ landed: true, applied: [{ path: 'a.txt' }] })
   expect(await readFile(join(landed.tree, 'a.txt'), 'utf8')).toBe('two\n')
-  const log = await execute('git', ['-C', landed.tree, 'log', '--format=%s', '-3'])
+  const log = await execute('git', ['-C', landed.tree, 'log', '--topo-order', '--format=%s', '-3'])
   expect(log.stdout).toMatch(/^Merge .*\nHonest work\nfirst\n$/)
   await expect(access(canary())).rejects.toMatchObject({ code: 'ENOENT' })
   // Neither its hooks nor its configuration came along.

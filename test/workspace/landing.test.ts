@@ -53,7 +53,7 @@ test('a landing in two parts is one commit of both, with names of any bytes', as
   expect(await git(first.tree, 'diff', '--stat', '--name-only', 'HEAD~', 'HEAD')).toBe(
     'a.txt\nb.txt\n"caf\\351\\nx"\n',
   )
-  expect(await git(first.tree, 'log', '--format=%s')).toMatch(/^Merge .*\nInside\nfirst\n$/)
+  expect(await git(first.tree, 'log', '--topo-order', '--format=%s')).toMatch(/^Merge .*\nInside\nfirst\n$/)
   await expect(bench.client.call('agent.land', { id })).rejects.toMatchObject({ exitCode: 65 })
 })
 
@@ -86,7 +86,9 @@ test('a landing whose rest was rejected, or is ignored by git, is committed and 
   await decide(one, 'no.log', 'reject')
   const done = await bench.client.call('agent.land', { id: one })
   expect(done).toMatchObject({ landed: true, applied: [] })
-  expect(await git(done.tree, 'log', '--format=%s')).toMatch(/^Merge .*\nInside5\nsecond\nfirst\n$/)
+  expect(await git(done.tree, 'log', '--topo-order', '--format=%s')).toMatch(
+    /^Merge .*\nInside5\nsecond\nfirst\n$/,
+  )
   expect(await git(done.tree, 'status', '--short')).toBe('')
   expect(await git(done.tree, 'show', 'HEAD:a.txt')).toBe('5\n')
   expect(await bench.client.call('changeset.get', { id: one })).toMatchObject({ state: 'applied' })

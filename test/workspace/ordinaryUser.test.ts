@@ -47,7 +47,9 @@ test('an ordinary user takes a worktree agent from its start to its landing', as
   const landed = await orangery('agent', 'land', id, '--all', '--how', 'merge', '--json')
   expect(landed).toMatchObject({ code: 0 })
   const { tree } = JSON.parse(landed.stdout) as { tree: string }
-  expect((await as('git', ['log', '--format=%s', '-2'], tree)).stdout).toBe('Merge arch\nInside')
+  expect((await as('git', ['log', '--topo-order', '--format=%s', '-2'], tree)).stdout).toBe(
+    'Merge arch\nInside',
+  )
   const committed = await as('git', ['show', 'HEAD:locked/f', 'HEAD:unreadable'], tree)
   expect(committed.stdout).toBe('kept\nclosed')
   const list = JSON.parse((await orangery('agent', 'ls', '--json')).stdout) as unknown[]
