@@ -79,6 +79,9 @@ export async function lead(parts: Parts, job: Job, options: LeadOptions, course:
   const { contract } = job
   const { recorder, seen, claims } = course
   const { note } = recorder
+  // Read while the workspace is made: nothing of it depends on that.
+  const following = FollowedConfig.open(configPlaces(parts.configDir, contract))
+  await using _followed = endOf(following)
   const workspace = await workspaceFor(parts, job, options.io.terminal)
   course.workspace = workspace
   claims.use(await claimWorkspace(layout, workspace))
@@ -100,7 +103,7 @@ export async function lead(parts: Parts, job: Job, options: LeadOptions, course:
   // Whoever needs them on disk asks again.
   recording.catch(() => {})
   try {
-    return await runAgent(parts, job, workspace, options, { recorder, seen, written, recording })
+    return await runAgent(parts, job, workspace, options, { recorder, seen, written, recording, following })
   } finally {
     await recording.catch(() => {})
   }
@@ -142,12 +145,13 @@ function endOf(begun: Promise<object>): AsyncDisposable {
   }
 }
 
-type Recording = {
+type Begun = {
   readonly recorder: Recorder
   readonly seen: Observations
   /** What must be known of a dispatch before it runs: written down, and on the disk. */
   readonly written: Promise<unknown>
   readonly recording: Promise<unknown>
+  readonly following: Promise<FollowedConfig>
 }
 
 async function runAgent(
@@ -155,7 +159,7 @@ async function runAgent(
   job: Job,
   workspace: Workspace,
   options: LeadOptions,
-  { recorder, seen, written, recording }: Recording,
+  { recorder, seen, written, recording, following }: Begun,
 ): Promise<Outcome> {
   const { layout, store, runtime } = parts
   const { id, project } = job
@@ -187,8 +191,6 @@ async function runAgent(
   const furnishing = furnishDoor(door, job, note)
   const introducing = introduce(plan.request.home, job, options.spares?.identity ?? null)
   await using _begun = endOf(Promise.allSettled([recording, furnishing, introducing]))
-  const following = FollowedConfig.open(configPlaces(parts.configDir, job.contract))
-  await using _followed = endOf(following)
   // Whoever asks for something before there is anybody to do it waits.
   const handling = Promise.withResolvers<ControlHandler>()
   const listening = listenForControl(controlPath(runtime, id), async (asked) =>

@@ -10,6 +10,8 @@ import { softwareBounds, softwareFolders } from './systemView.ts'
 export const mostFolders = 4000
 // Times of files are taken from a clock that is behind by one tick.
 const tickMs = 20
+const closeAfterMs = 1000
+const closedAtOnce = 100
 
 type Searched = { readonly tools: Pick<HostFacts['tools'], 'find'> } & Pick<
   HostFacts,
@@ -22,7 +24,7 @@ type Searched = { readonly tools: Pick<HostFacts['tools'], 'find'> } & Pick<
  * folder, and to look at every file anew would keep an agent waiting. (escape: closed-while-waiting)
  */
 export class SecretWatch implements Disposable {
-  #watchers: FSWatcher[] = []
+  readonly #watchers: FSWatcher[] = []
   #known: ReadonlySet<string> = new Set()
   #isChanged = false
   #isOver = false
@@ -67,7 +69,7 @@ export class SecretWatch implements Disposable {
     if (this.#isOver) return true
     try {
       const watcher = watch(pathBytes(path), { persistent: false, encoding: 'buffer' }, (_, name) => {
-        if (name !== null && this.#isNew(join(path, pathText(name)))) this.#tell()
+        if (!this.#isOver && name !== null && this.#isNew(join(path, pathText(name)))) this.#tell()
       })
       watcher.on('error', () => this.#tell())
       this.#watchers.push(watcher)
@@ -91,9 +93,17 @@ export class SecretWatch implements Disposable {
     this[Symbol.dispose]()
   }
 
+  /** To close a thousand watchers takes ten milliseconds, and it is done with when an agent waits: so later, by and by. */
   [Symbol.dispose](): void {
+    if (this.#isOver) return
     this.#isOver = true
-    for (const watcher of this.#watchers) watcher.close()
-    this.#watchers = []
+    setTimeout(() => void this.#close(), closeAfterMs).unref()
+  }
+
+  async #close(): Promise<void> {
+    while (this.#watchers.length > 0) {
+      for (const watcher of this.#watchers.splice(0, closedAtOnce)) watcher.close()
+      await turn()
+    }
   }
 }

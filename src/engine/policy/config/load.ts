@@ -47,14 +47,20 @@ const isThere = (path: string): Promise<boolean> =>
  */
 export async function projectFolderOf(root: string): Promise<string> {
   const start = await realpath(root).catch(() => root)
-  let found: string | null = null
-  for (let folder = start; ; folder = dirname(folder)) {
-    if (found === null && (await isThere(join(folder, projectConfigName)))) found = folder
-    if (found === start) return start
-    if (await isThere(join(folder, '.git'))) return found ?? start
-    if (dirname(folder) === folder) return start
-  }
+  // All at once: an agent waits for this.
+  const above = await Promise.all(
+    foldersUpFrom(start).map(async (folder) => {
+      const names = [projectConfigName, '.git']
+      const [isProject, isTop] = await Promise.all(names.map((name) => isThere(join(folder, name))))
+      return { folder, isProject, isTop }
+    }),
+  )
+  const top = above.findIndex(({ isTop }) => isTop)
+  return above.slice(0, top + 1).find(({ isProject }) => isProject)?.folder ?? start
 }
+
+const foldersUpFrom = (folder: string): readonly string[] =>
+  dirname(folder) === folder ? [folder] : [folder, ...foldersUpFrom(dirname(folder))]
 
 /** The file that lies in a folder, and what the user has trusted of it. */
 async function readFolder(userConfigDir: string, folder: string) {
