@@ -13,6 +13,8 @@ const hardening = [
   'core.attributesFile=/dev/null',
   'core.excludesFile=/dev/null',
   'protocol.allow=never',
+  // `git log` would ask the program that the configuration names for each signature.
+  'log.showSignature=false',
   'gc.auto=0',
   'maintenance.auto=false',
   'safe.bareRepository=explicit',
@@ -60,12 +62,14 @@ export function tryGit(args: readonly string[], options: GitOptions = {}): Promi
 export async function git(args: readonly string[], options: GitOptions = {}): Promise<Buffer> {
   const result = await tryGit(args, options)
   if (result.code === 0) return result.stdout
-  const said = result.stderr.toString().trim().split('\n').at(-1) ?? ''
-  throw new OrangeryError(
+  throw gitFailed(args, result)
+}
+
+export function gitFailed(args: readonly string[], { code, signal, stderr }: RunResult): OrangeryError {
+  const said = stderr.toString().trim().split('\n').at(-1) ?? ''
+  return new OrangeryError(
     'git.failed',
-    `git ${args[0] ?? ''}: ${said || `ended with ${result.code ?? result.signal}`}`,
-    {
-      details: { args, code: result.code, stderr: result.stderr.toString() },
-    },
+    `git ${args[0] ?? ''}: ${said || `ended with ${code ?? signal}`}`,
+    { details: { args, code, stderr: stderr.toString() } },
   )
 }

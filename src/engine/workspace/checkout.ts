@@ -32,7 +32,10 @@ export async function addWorktree(repository: Repository, options: AddWorktreeOp
   await refuseTaken(repository, tree, branch)
   rollback.add(`branch ${branch}`, () => deleteBranch(repository, branch, commit))
   rollback.add(`worktree ${tree}`, () => removeWorktree(repository, tree))
-  await repository.git(['worktree', 'add', '--quiet', '--no-track', '-b', branch, tree, start])
+  const add = ['worktree', 'add', '--quiet', '--no-checkout', '--no-track', '-b', branch, tree, start]
+  await repository.git(add)
+  // Only now can git say what is configured in there, and the filters of that be switched off.
+  await repository.git(['reset', '--quiet', '--hard', '--no-recurse-submodules'], { cwd: tree })
 }
 
 async function refuseTaken(repository: Repository, tree: string, branch: string): Promise<void> {

@@ -61,7 +61,7 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
   const place = { branch: worktree.branch, tree: worktree.tree_path }
   const staying = await stayingSubmodules(layout, repoId, meta)
   if (how === 'apply') return { ...place, commit: null, ...(staying.length === 0 ? {} : { notes: staying }) }
-  const repository = await openRepository(worktree.common_dir, worktree.tree_path)
+  const repository = await openRepository(worktree.common_dir)
   await using _lock = await createRepoLock(layout).acquire(repoId)
   await hideMarkers(repository.commonDir)
   staying.push(...(await shownNotes(repository, worktree.tree_path, integrationMarker)))
@@ -146,7 +146,7 @@ export async function refuseOwnWork(
   landed: ReadonlyMap<string, { readonly before: string | null; readonly after: string | null }>,
 ): Promise<void> {
   const { tree_path: tree, common_dir } = await integrationOf(layout, meta)
-  const repository = await openRepository(common_dir, tree)
+  const repository = await openRepository(common_dir)
   const status = await repository.git(['status', '--porcelain', '-z', '-uall', '--no-renames'], { cwd: tree })
   const wanted = new Set([...changed, ...landed.keys()])
   const own: string[] = []

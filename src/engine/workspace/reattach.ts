@@ -5,7 +5,7 @@ import type { ArchiveRecord } from '../../shared/invocation.ts'
 import type { Layout } from '../base/paths.ts'
 import { gitSideOf, scratchOf, takeBack, type Aside } from './archive.ts'
 import { adminOf, holderOf, standGitSide, writeLine } from './gitSide.ts'
-import type { Repository } from './repository.ts'
+import { openRepository, type Repository } from './repository.ts'
 import { isFolder } from './scan.ts'
 
 /** After `record` what was put away is back; before it, the next attempt goes on wherever one was cut off. */
@@ -44,7 +44,9 @@ export async function reattachWorktree(
   await after('link')
   if (kept === null) await restoreAside(repository, tree, aside)
   else await standHead(repository, tree, branch, tip)
-  await repository.try(['update-index', '-q', '--refresh'], { cwd: tree })
+  // On another branch other settings may hold than those that were asked for before.
+  const settled = await openRepository(repository.commonDir)
+  await settled.try(['update-index', '-q', '--refresh'], { cwd: tree })
   await after('state')
 }
 

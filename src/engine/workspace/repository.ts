@@ -1,5 +1,5 @@
 import { OrangeryError } from '../../shared/errors.ts'
-import { git, tryGit, type GitOptions } from '../base/git.ts'
+import { gitFailed, tryGit, type GitOptions } from '../base/git.ts'
 import { assertOwnGit } from '../base/ownGit.ts'
 import type { RunResult } from '../base/process.ts'
 import { isFolder } from './scan.ts'
@@ -15,8 +15,7 @@ export interface Repository {
   commit(name: string): Promise<string | null>
 }
 
-/** With a checkout also what the configuration says only there is switched off. */
-export async function openRepository(commonDir: string, checkout?: string): Promise<Repository> {
+export async function openRepository(commonDir: string): Promise<Repository> {
   if (!(await isFolder(commonDir))) {
     throw new OrangeryError(
       'workspace.repository_gone',
@@ -28,17 +27,27 @@ export async function openRepository(commonDir: string, checkout?: string): Prom
     )
   }
   await assertOwnGit(commonDir)
-  const settings = await tamedSettings([
-    { gitDir: commonDir },
-    ...(checkout === undefined ? [] : [{ cwd: checkout }]),
-  ])
-  const where = (options: GitOptions): GitOptions =>
-    options.cwd === undefined ? { ...options, gitDir: commonDir } : options
+  // One checkout may be configured otherwise than the next (`includeIf`, `config.worktree`), so each is asked itself,
+  // once: whoever puts it on another branch opens the repository anew.
+  const asked = new Map<string, Promise<Tamed>>()
+  const tamedAt = (place: GitOptions): Promise<Tamed> => {
+    const key = [place.cwd, place.env?.['GIT_DIR'], place.through?.prefix.join(' ')].join('\0')
+    const known = asked.get(key) ?? tame(place)
+    asked.set(key, known)
+    return known
+  }
   const repository: Repository = {
     commonDir,
-    try: (args, options = {}) => tryGit([...settings, ...args], where(options)),
-    raw: (args, options = {}) =>
-      git([...settings, ...args], where(options)).catch((error: unknown) => rethrow(error, args)),
+    async try(args, options = {}) {
+      const place = options.cwd === undefined ? { ...options, gitDir: commonDir } : options
+      const { settings, failed } = await tamedAt(placeOf(place))
+      return failed ?? tryGit([...settings, ...args], place)
+    },
+    async raw(args, options = {}) {
+      const result = await repository.try(args, options)
+      if (result.code === 0) return result.stdout
+      throw gitFailed(args, result)
+    },
     git: async (args, options = {}) => (await repository.raw(args, options)).toString().replace(/\n$/, ''),
     async commit(name) {
       const found = await repository.try([
@@ -54,25 +63,33 @@ export async function openRepository(commonDir: string, checkout?: string): Prom
   return repository
 }
 
-function rethrow(error: unknown, args: readonly string[]): never {
-  if (!(error instanceof OrangeryError)) throw error
-  const message = error.message.replace(/^git -c:/, `git ${args[0] ?? ''}:`)
-  throw new OrangeryError(error.code, message, { kind: error.kind, details: error.details, cause: error })
+/** What of a call decides which configuration git reads. */
+const placeOf = ({ cwd, gitDir, env, through }: GitOptions): GitOptions => ({
+  ...(cwd === undefined ? {} : { cwd }),
+  ...(gitDir === undefined ? {} : { gitDir }),
+  ...(env?.['GIT_DIR'] === undefined ? {} : { env: { GIT_DIR: env['GIT_DIR'] } }),
+  ...(through === undefined ? {} : { through }),
+})
+
+type Tamed = {
+  readonly settings: readonly string[]
+  /** Git could not say what is configured there: then nothing runs there either. */
+  readonly failed?: RunResult
 }
 
 // Attributes of a tree an agent wrote choose which of the user's filter, merge and diff programs run, and on
-// what: each that the repository's own configuration names is switched off. (escape: git-drivers)
-async function tamedSettings(places: readonly GitOptions[]): Promise<string[]> {
+// what: each that the configuration names, as it is read in that checkout, is switched off. (escape: git-drivers)
+async function tame(place: GitOptions): Promise<Tamed> {
+  const listed = await tryGit(
+    ['config', '-z', '--name-only', '--get-regexp', '^(filter|merge|diff)\\..*\\.'],
+    place,
+  )
+  // It ends with 1 where there are none.
+  if (listed.code !== 0 && listed.code !== 1) return { settings: [], failed: listed }
   const drivers = new Set<string>()
-  for (const place of places) {
-    const listed = await tryGit(
-      ['config', '-z', '--name-only', '--get-regexp', '^(filter|merge|diff)\\..+\\..+'],
-      place,
-    )
-    for (const key of listed.stdout.toString().split('\0')) {
-      const end = key.lastIndexOf('.')
-      if (end > 0) drivers.add(key.slice(0, end))
-    }
+  for (const key of listed.stdout.toString().split('\0')) {
+    const end = key.lastIndexOf('.')
+    if (end > 0) drivers.add(key.slice(0, end))
   }
   const settings: string[] = []
   for (const driver of drivers) {
@@ -92,5 +109,5 @@ async function tamedSettings(places: readonly GitOptions[]): Promise<string[]> {
     } else if (driver.startsWith('merge.')) settings.push(`${driver}.driver=false`)
     else settings.push(`${driver}.command=`, `${driver}.textconv=`)
   }
-  return settings.flatMap((setting) => ['-c', setting])
+  return { settings: settings.flatMap((setting) => ['-c', setting]) }
 }
