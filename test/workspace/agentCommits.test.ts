@@ -324,6 +324,28 @@ describe('landing', () => {
     await expect(refuse()).rejects.toMatchObject({ code: 'workspace.own_work' })
   })
 
+  test('work of the user that he told git to look past is refused as any other, and its flags stay', async () => {
+    const meta = await start()
+    const tree = worktree.tree_path
+    const refuse = () => refuseOwnWork(ground.layout, meta, ['a.txt'], new Map())
+    for (const flag of ['skip-worktree', 'assume-unchanged']) {
+      await git(['-C', tree, 'update-index', `--${flag}`, 'a.txt'])
+      await refuse()
+      // Of the same length: nothing but the bytes tells it.
+      await applied({ 'a.txt': 'two\n' })
+      expect(await gitText(tree, 'status', '--porcelain')).toBe('')
+      await expect(refuse()).rejects.toMatchObject({ code: 'workspace.own_work', exitCode: 75 })
+      expect(await gitText(tree, 'ls-files', '-v', 'a.txt')).toMatch(/^[a-zS] a\.txt$/)
+      await applied({ 'a.txt': 'one\n' })
+      await git(['-C', tree, 'update-index', `--no-${flag}`, 'a.txt'])
+    }
+    // What a sparse checkout leaves out is nobody's work.
+    await git(['-C', tree, 'update-index', '-q', '--refresh'])
+    await git(['-C', tree, 'sparse-checkout', 'set', '--no-cone', '/src/'])
+    await expect(stat(join(tree, 'a.txt'))).rejects.toMatchObject({ code: 'ENOENT' })
+    await refuse()
+  })
+
   test('no hook, filter or merge driver of the repository runs while something lands', async () => {
     const canary = ground.path('canary')
     await mkdir(join(repo, '.git', 'hooks'), { recursive: true })

@@ -13,6 +13,7 @@ import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.
 import { removeTree } from './removeTree.ts'
 import { openRepository } from './repository.ts'
 import { isFolder } from './scan.ts'
+import { hasOwnWork } from './stakes.ts'
 
 export type DisposeOptions = {
   /** Keep what the agent wrote in the archive folder. */
@@ -94,7 +95,10 @@ export async function retireInvocation(
   const keep =
     archive ||
     (isWorktree
-      ? outcome !== 'disposed' || !(await untouched()) || !(await standsAtBase(meta))
+      ? outcome !== 'disposed' ||
+        !(await untouched()) ||
+        !(await standsAtBase(meta)) ||
+        (await hasOwnWork(meta))
       : outcome !== 'landed' && !(await untouched()))
   let folder: string | null = null
   let stays: string | null = null

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
+import { gitFailed } from '../base/git.ts'
 import { movedSubmodules, submoduleStays } from '../base/gitlinks.ts'
 import { createRepoLock } from '../base/lock.ts'
 import { integrationMarker } from '../base/markers.ts'
@@ -19,6 +20,7 @@ import { openRepository, type Repository } from './repository.ts'
 import { resolveWorktree } from './scan.ts'
 import { listSubmodules } from './submodules.ts'
 import { gitEnvironment } from './userIdentity.ts'
+import { openStatus } from './wholeStatus.ts'
 
 /**
  * What a landing records in git, chosen by the user: `merge` keeps the agent's commits as a second parent,
@@ -147,10 +149,12 @@ export async function refuseOwnWork(
 ): Promise<void> {
   const { tree_path: tree, common_dir } = await integrationOf(layout, meta)
   const repository = await openRepository(common_dir)
-  const status = await repository.git(['status', '--porcelain', '-z', '-uall', '--no-renames'], { cwd: tree })
+  await using seen = await openStatus(repository, tree)
+  const status = await seen.status(['-uall', '--no-renames'])
+  if (status.code !== 0) throw gitFailed(['status'], status)
   const wanted = new Set([...changed, ...landed.keys()])
   const own: string[] = []
-  for (const path of changedPaths(status)) {
+  for (const path of changedPaths(status.stdout.toString())) {
     if (!wanted.has(path)) continue
     const part = landed.get(path)
     const isReviewed =
@@ -165,7 +169,7 @@ export async function refuseOwnWork(
     `${tree}: you have changed ${someOf(own)} too and not committed it`,
     {
       kind: 'busy',
-      hint: 'Commit or stash your change there first, or land with --how apply, which commits nothing.',
+      hint: 'Commit or stash your change there first, or land with --how apply, which commits nothing. Where git shows none, take back the skip-worktree or assume-unchanged that you gave the file.',
       details: { paths: own },
     },
   )

@@ -1,13 +1,14 @@
-import { readdir } from 'node:fs/promises'
+import { lstat, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Stakes } from '../../shared/invocation.ts'
 import type { InvocationMeta, WorktreeMeta } from '../base/invocation.ts'
-import { ownNamespace } from '../base/throughHolder.ts'
 import type { Workspace } from '../base/workspace.ts'
-import { isShutOut, treeHead } from './checkout.ts'
+import { treeHead } from './checkout.ts'
 import { ownRefCommits, unfinishedIn } from './gitSide.ts'
 import { changedPaths, ignoredPaths, someOf } from './notes.ts'
-import { openRepository, type Repository } from './repository.ts'
+import { openRepository } from './repository.ts'
 import { isFolder } from './scan.ts'
+import { openStatus } from './wholeStatus.ts'
 
 type Checkout = {
   readonly commonDir: string
@@ -27,8 +28,9 @@ export const stakesOf = (meta: WorktreeMeta): Promise<Stakes> =>
 
 async function stakesIn({ commonDir, tree, branch, base }: Checkout): Promise<Stakes> {
   const repository = await openRepository(commonDir)
-  const uncommitted = changedPaths(await statusOf(repository, tree, ['-uall']))
-  const ignored = ignoredPaths(await statusOf(repository, tree, ['-unormal', '--ignored']))
+  await using seen = await openStatus(repository, tree)
+  const uncommitted = changedPaths((await seen.status(['-uall'])).stdout.toString())
+  const ignored = ignoredPaths((await seen.status(['-unormal', '--ignored'])).stdout.toString())
   const standing = await repository.commit(`refs/heads/${branch}`)
   const head = await treeHead(repository, tree)
   const own = await ownRefCommits(repository, tree)
@@ -48,22 +50,45 @@ async function stakesIn({ commonDir, tree, branch, base }: Checkout): Promise<St
   return { uncommitted, unmerged: unmerged === '' ? [] : unmerged.split('\n'), unfinished, ignored }
 }
 
-async function statusOf(repository: Repository, tree: string, how: readonly string[]): Promise<string> {
-  const ask = ['status', '--porcelain', '-z', ...how]
-  const seen = await repository.try(ask, { cwd: tree })
-  const again = isShutOut(seen) ? await repository.try(ask, { cwd: tree, through: ownNamespace }) : seen
-  return (again.code === 0 ? again : seen).stdout.toString()
-}
-
 const nothing: Stakes = { uncommitted: [], unmerged: [], unfinished: [], ignored: [] }
 
 /** What the user did himself in the tree of a sandbox; the agent's writes are in a layer beside it. */
 export async function ownStakes(meta: InvocationMeta): Promise<Stakes> {
-  const { common_dir: commonDir, sandbox_path: tree, sandbox_branch: branch, base_commit: base } = meta
-  if (meta.strategy !== 'worktree' || commonDir === null || branch === null || base === null) return nothing
-  if (!(await isFolder(commonDir)) || !(await isFolder(tree))) return nothing
+  const checkout = checkoutOf(meta)
+  if (checkout === null) return nothing
+  if (!(await isFolder(checkout.commonDir)) || !(await isFolder(checkout.tree))) return nothing
   // A repository that git cannot read keeps nobody from ending a sandbox: all of it goes to the archive.
-  return stakesIn({ commonDir, tree, branch, base }).catch(() => nothing)
+  return stakesIn(checkout).catch(() => nothing)
+}
+
+/** Whether he did anything there at all; yes, where nobody can say. */
+export async function hasOwnWork(meta: InvocationMeta): Promise<boolean> {
+  const checkout = checkoutOf(meta)
+  if (checkout === null) return false
+  const stakes = await stakesIn(checkout).catch(() => null)
+  if (stakes === null) return true
+  const { ignored, ...others } = stakes
+  if (Object.values(others).some((each) => each.length > 0)) return true
+  // What `.worktreeinclude` brought along was there before the sandbox was.
+  for (const path of ignored)
+    if (await isChangedSince(join(checkout.tree, path), meta.created_at_ms)) return true
+  return false
+}
+
+function checkoutOf(meta: InvocationMeta): Checkout | null {
+  const { common_dir: commonDir, sandbox_path: tree, sandbox_branch: branch, base_commit: base } = meta
+  if (meta.strategy !== 'worktree' || commonDir === null || branch === null || base === null) return null
+  return { commonDir, tree, branch, base }
+}
+
+async function isChangedSince(path: string, timeMs: number): Promise<boolean> {
+  const info = await lstat(path).catch(() => null)
+  if (info === null || info.ctimeMs > timeMs) return true
+  if (!info.isDirectory()) return false
+  const names = await readdir(path).catch(() => null)
+  if (names === null) return true
+  for (const name of names) if (await isChangedSince(join(path, name), timeMs)) return true
+  return false
 }
 
 /** The same as sentences. */
