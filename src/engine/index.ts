@@ -2,7 +2,7 @@ import type { Client, Handlers, SpawnInput } from '../shared/api.ts'
 import type { Orphan } from '../shared/invocation.ts'
 import { spawnInputSchema } from '../shared/api.ts'
 import { channelPair, connectClient, serveChannel } from '../shared/wire/index.ts'
-import { defaultConfigDir, defaultDataDir } from './base/paths.ts'
+import { defaultConfigDir, defaultDataDir, realFolder } from './base/paths.ts'
 import { knownRuntimeDir } from './base/runtime.ts'
 import {
   connectToHost,
@@ -47,7 +47,7 @@ export interface Engine extends AsyncDisposable {
 }
 
 export async function createEngine(options: EngineOptions): Promise<Engine> {
-  const dataDir = options.dataDir ?? defaultDataDir()
+  const dataDir = options.dataDir === undefined ? defaultDataDir() : realFolder(options.dataDir)
   const configDir = defaultConfigDir()
   const onUnexpected = options.onUnexpected ?? (() => {})
   const resources = new AsyncDisposableStack()

@@ -1,11 +1,13 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { RepoId } from '../../src/shared/ids.ts'
 import { git } from '../../src/engine/base/git.ts'
+import { layout as layoutAt } from '../../src/engine/base/paths.ts'
 import { contentOf } from '../../src/engine/workspace/archive.ts'
 import { gitText, makeFeature, type Feature } from '../../src/engine/workspace/fixture.ts'
 import {
+  createWorktree,
   discardAgent,
   findOrphans,
   layerPaths,
@@ -13,6 +15,7 @@ import {
   removeIntegration,
   restoreArchived,
   stakesNotes,
+  startAgent,
 } from '../../src/engine/workspace/index.ts'
 
 let { ground, repo, worktree, start } = {} as Feature
@@ -73,4 +76,20 @@ test('what is at stake in a sandbox is named: commits and edits of the user, and
   await mkdir(join(mount?.kind === 'overlay' ? mount.upper : '', 'new'), { recursive: true })
   await writeFile(join(mount?.kind === 'overlay' ? mount.upper : '', 'new', 'file'), '')
   expect(await layerPaths(meta)).toEqual(['new/file'])
+})
+
+test('records that name their trees by a link leave neither branch nor worktree in the repository', async () => {
+  await symlink(ground.layout.dataDir, ground.path('link'))
+  const layout = layoutAt(ground.path('link'))
+  const made = await createWorktree({ layout, repo, name: 'linked' })
+  const meta = await startAgent({ layout, worktree: 'linked' })
+  expect(meta.sandbox_path.startsWith(ground.path('link'))).toBe(true)
+  await discardAgent(layout, meta.invocation_id)
+  await restoreArchived(layout, meta.invocation_id)
+  expect(await gitText(meta.sandbox_path, 'status', '--porcelain', '-b')).toBe(`## ${meta.sandbox_branch}`)
+  await discardAgent(layout, meta.invocation_id)
+  await removeIntegration(layout, 'linked', { force: true })
+  expect(await gitText(repo, 'branch', '--list', meta.sandbox_branch ?? '', made.branch)).toBe('')
+  const known = await gitText(repo, 'worktree', 'list', '--porcelain')
+  expect(known.match(/^worktree .*$/gm)).toEqual([`worktree ${repo}`, `worktree ${worktree.tree_path}`])
 })

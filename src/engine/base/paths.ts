@@ -1,14 +1,32 @@
 import { createHash } from 'node:crypto'
+import { realpathSync } from 'node:fs'
 import { homedir, platform } from 'node:os'
-import { join } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
 export function defaultDataDir(env: Environment = process.env): string {
-  if (env['ORANGERY_DATA_DIR']) return env['ORANGERY_DATA_DIR']
+  return realFolder(env['ORANGERY_DATA_DIR'] || usualDataDir(env))
+}
+
+function usualDataDir(env: Environment): string {
   if (platform() === 'darwin') return join(homedir(), 'Library', 'Application Support', 'Orangery')
   return join(env['XDG_DATA_HOME'] || join(homedir(), '.local', 'share'), 'orangery')
+}
+
+/**
+ * Where a folder really lies, also one that is not there yet or not any more: git and the kernel name it so, whatever
+ * links lead there, and what is recorded must still hold in another working directory.
+ */
+export function realFolder(path: string): string {
+  const whole = resolve(path)
+  try {
+    return realpathSync(whole)
+  } catch {
+    const above = dirname(whole)
+    return above === whole ? whole : join(realFolder(above), basename(whole))
+  }
 }
 
 export function defaultConfigDir(env: Environment = process.env): string {

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { GitOptions } from '../base/git.ts'
 import { markers, withdrawal } from '../base/markers.ts'
+import { realFolder } from '../base/paths.ts'
 import type { RunResult } from '../base/process.ts'
 import { ownNamespace } from '../base/throughHolder.ts'
 import { makeScratch } from '../base/scratch.ts'
@@ -62,11 +63,13 @@ async function refuseTaken(repository: Repository, tree: string, branch: string)
 
 /** Takes one worktree of ours out of the repository and off the disk; others are never pruned along. */
 export async function removeWorktree(repository: Repository, tree: string): Promise<void> {
-  const result = await repository.try(['worktree', 'remove', '--force', '--force', tree])
+  // Git knows it by its real path, and of a tree that is gone does not look for that.
+  const real = realFolder(tree)
+  const result = await repository.try(['worktree', 'remove', '--force', '--force', real])
   await removeTree(tree)
   if (result.code === 0) return
   const known = await worktreePaths(repository)
-  if (!known.includes(tree)) return
+  if (!known.includes(real)) return
   throw new OrangeryError('workspace.worktree_stays', `worktree ${tree}: ${result.stderr.toString().trim()}`)
 }
 

@@ -1,5 +1,6 @@
-import { lstat, mkdir, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises'
+import { lstat, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
+import { realFolder } from '../base/paths.ts'
 import { copyTree } from './clone.ts'
 import { removeTree } from './removeTree.ts'
 import type { Repository } from './repository.ts'
@@ -16,10 +17,12 @@ const readText = (path: string): Promise<string> =>
     () => '',
   )
 
+/** The file by which a checkout knows its repository, as git writes it down: by no link on the way. */
+const realLink = (tree: string): string => join(realFolder(dirname(tree)), basename(tree), '.git')
+
 /** Git's own folder of one checkout (HEAD, index, refs and whatever is unfinished there); null: git knows none. */
 export async function adminOf(commonDir: string, tree: string): Promise<string | null> {
-  const above = await realpath(dirname(tree)).catch(() => dirname(tree))
-  const links = new Set([join(tree, '.git'), join(above, basename(tree), '.git')])
+  const links = new Set([join(tree, '.git'), realLink(tree)])
   for (const folder of await adminFolders(commonDir)) {
     const named = await readText(join(folder, 'gitdir'))
     if (named !== '' && links.has(resolve(folder, named))) return folder
@@ -184,7 +187,7 @@ export async function standGitSide(
     await rename((await adminOf(repository.commonDir, made)) ?? '', half)
     await removeTree(options.scratch)
   }
-  await writeLine(join(half, 'gitdir'), join(tree, '.git'))
+  await writeLine(join(half, 'gitdir'), realLink(tree))
   for (let count = 0; ; count += 1) {
     const place = join(all, `${options.name}${count === 0 ? '' : count}`)
     if ((await lstat(place).catch(() => null)) !== null) continue
