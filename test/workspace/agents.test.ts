@@ -1,8 +1,9 @@
 import { mkdir, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { makeDispatchId } from '../../src/shared/ids.ts'
+import { makeDispatchId, type RepoId } from '../../src/shared/ids.ts'
 import { git } from '../../src/engine/base/git.ts'
+import { run } from '../../src/engine/base/process.ts'
 import { gitText, makeFeature, type Feature } from '../../src/engine/workspace/fixture.ts'
 import {
   claimWorkspace,
@@ -347,5 +348,24 @@ describe('orphans', () => {
       ].sort(),
     )
     expect(await gitText(repo, 'for-each-ref')).toBe(before)
+  })
+
+  test('an integration worktree whose folder and record are lost is one, and then the branch that it leaves', async () => {
+    const { layout } = ground
+    const lost = await createWorktree({ layout, repo, name: 'lost' })
+    await git(['-C', lost.tree_path, 'commit', '-q', '--allow-empty', '-m', 'Work'])
+    expect(await findOrphans(layout)).toEqual([])
+    await rm(layout.worktree(lost.repo_id as RepoId, lost.worktree_id), { recursive: true })
+    const [registered, ...others] = await findOrphans(layout)
+    expect(others).toEqual([])
+    expect(registered).toMatchObject({ kind: 'registered_without_worktree', id: lost.worktree_id })
+    await run('sh', ['-c', registered?.hint ?? ''])
+    const left = { kind: 'branch_without_worktree', place: expect.stringContaining(lost.branch) }
+    expect(await findOrphans(layout)).toMatchObject([left])
+    // What is told is looked at only, and git refuses to delete what is nowhere else.
+    expect((await run('sh', ['-c', `git --git-dir=${repo}/.git branch -d ${lost.branch}`])).code).not.toBe(0)
+    await git(['-C', repo, 'merge', '-q', '--ff-only', lost.branch])
+    await git(['-C', repo, 'branch', '-q', '-d', lost.branch])
+    expect(await findOrphans(layout)).toEqual([])
   })
 })

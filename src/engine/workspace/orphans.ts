@@ -4,7 +4,7 @@ import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { ArchiveRecord, Orphan } from '../../shared/invocation.ts'
 import type { InvocationEntry, WorktreeEntry } from '../base/invocation.ts'
 import { integrationMarker, sandboxMarker } from '../base/markers.ts'
-import type { Layout } from '../base/paths.ts'
+import { realFolder, type Layout } from '../base/paths.ts'
 import { listArchive, whereIs } from './archive.ts'
 import { worktreePaths } from './checkout.ts'
 import { listRunning } from './claim.ts'
@@ -102,7 +102,9 @@ export async function findOrphans(
     ...invocations.filter(({ broken, meta }) => broken || meta?.outcome === null).map(({ id }) => id),
     ...unfinished.map(({ id }) => id),
   ])
-  for (const commonDir of commonDirs) orphans.push(...(await orphansInGit(layout, commonDir, told, records)))
+  const standing = worktrees.filter(({ broken, meta }) => broken || meta?.outcome === null)
+  for (const commonDir of commonDirs) 
+    orphans.push(...(await orphansInGit({ layout, commonDir, told, standing, records })))
   orphans.push(...(await orphansInArchive(layout, records)))
   return orphans
 }
@@ -154,13 +156,19 @@ async function unknownWork(
 /** A run that does nothing ends as any other: what is in the sandbox goes to review. */
 export const takeInAgain = (id: string): string => `orangery run --invocation ${id} -- true`
 
+type Look = {
+  readonly layout: Layout
+  readonly commonDir: string
+  /** Sandboxes that stand, or are told otherwise. */
+  readonly told: ReadonlySet<string>
+  /** Integration worktrees of the kind. */
+  readonly standing: readonly WorktreeEntry[]
+  readonly records: readonly ArchiveRecord[]
+}
+
 /** Branches and worktrees of our making that no sandbox belongs to any more. */
-async function orphansInGit(
-  layout: Layout,
-  commonDir: string,
-  told: ReadonlySet<string>,
-  records: readonly ArchiveRecord[],
-): Promise<Orphan[]> {
+async function orphansInGit(look: Look): Promise<Orphan[]> {
+  const { layout, commonDir, told, standing } = look
   if (!(await isFolder(commonDir))) return []
   const repository = await openRepository(commonDir)
   const orphans: Orphan[] = []
@@ -170,31 +178,59 @@ async function orphansInGit(
     'refs/heads/agency/',
   ])
   for (const branch of branches.split('\n')) {
-    const id = /^agency\/sandbox-(\d{14}-[0-9a-f]{4})$/.exec(branch)?.[1]
+    const owner = ownerOf(branch, look)
     // One that was left because somebody has it checked out is theirs now.
-    if (id === undefined || told.has(id) || (await holderOf(commonDir, branch)) !== null) continue
-    const isKept = records.some((record) => record.id === id)
+    if (owner === null || owner.isTold || (await holderOf(commonDir, branch)) !== null) continue
+    const { kind, id, archived } = owner
+    const what = kind === 'worktree' ? 'worktree' : 'sandbox'
     orphans.push({
-      kind: 'branch_without_sandbox',
+      kind: `branch_without_${what}`,
       id,
       place: `${commonDir} ${branch}`,
-      why: isKept ? 'its sandbox is in the archive' : 'no sandbox belongs to this branch',
+      why: archived ? `its ${what} is in the archive` : `no ${what} belongs to this branch`,
       // Git itself refuses this while commits are nowhere else.
-      hint: isKept ? `orangery agent restore ${id}` : `git --git-dir=${commonDir} branch -d ${branch}`,
+      hint: archived
+        ? `orangery ${kind === 'worktree' ? 'worktree' : 'agent'} restore ${id}`
+        : `git --git-dir=${commonDir} branch -d ${branch}`,
     })
   }
+  const repos = `${realFolder(layout.repos)}/`
   for (const path of await worktreePaths(repository)) {
-    const id = path.startsWith(`${layout.repos}/`) ? /\/sandboxes\/([^/]+)\/tree$/.exec(path)?.[1] : undefined
-    if (id === undefined || told.has(id) || (await isFolder(path))) continue
+    const [, what, id] =
+      (path.startsWith(repos) ? /\/(sandboxes|worktrees)\/([^/]+)\/tree$/.exec(path) : null) ?? []
+    const isTold = id === undefined || told.has(id) || standing.some((each) => each.id === id)
+    if (isTold || (await isFolder(path))) continue
     orphans.push({
-      kind: 'registered_without_sandbox',
+      kind: what === 'worktrees' ? 'registered_without_worktree' : 'registered_without_sandbox',
       id,
       place: path,
-      why: 'git knows a worktree here, and it is gone',
+      why: `git knows ${what === 'worktrees' ? 'an integration worktree' : 'a worktree'} here, and it is gone`,
       hint: `git --git-dir=${commonDir} worktree remove --force ${path}`,
     })
   }
   return orphans
+}
+
+type BranchOwner = {
+  readonly kind: ArchiveRecord['kind']
+  readonly id: string
+  readonly isTold: boolean
+  readonly archived: boolean
+}
+
+/** Whose a branch is by its name: that of a sandbox has its whole id, that of an integration worktree the end of it. */
+function ownerOf(branch: string, { told, standing, records }: Look): BranchOwner | null {
+  const [, sandbox, end] = /^agency\/(?:sandbox-(\d{14}-[0-9a-f]{4})|.+(-[0-9a-f]{4}))$/.exec(branch) ?? []
+  if (sandbox !== undefined) {
+    const archived = records.some(({ id }) => id === sandbox)
+    return { kind: 'invocation', id: sandbox, isTold: told.has(sandbox), archived }
+  }
+  if (end === undefined) return null
+  const record = records.find((each) => each.kind === 'worktree' && each.branch === branch)
+  const isTold =
+    standing.some(({ id, meta }) => (meta === null ? id.endsWith(end) : meta.branch === branch)) ||
+    (record !== undefined && told.has(record.id))
+  return { kind: 'worktree', id: record?.id ?? branch, isTold, archived: record !== undefined }
 }
 
 /** Restores that were cut off between archive and record. */
