@@ -93,6 +93,18 @@ test('a later run has the refs as they are by then, but for what the agent made,
   await expect(freezeRefs(workspace)).rejects.toMatchObject({ code: 'workspace.linked_repository' })
 })
 
+test('a link that the agent put in the place of its refs is not followed', async () => {
+  await freezeRefs(workspace)
+  const outside = await ground.folder('outside', 'heads', 'later')
+  await writeFile(join(outside, 'file'), 'of the host')
+  await rm(layer('refs'), { recursive: true })
+  await symlink(ground.path('outside'), layer('refs'))
+  await git(['-C', repo, 'branch', 'latest'])
+  // What it holds is not looked at, so the agent keeps the refs of the others as it had them.
+  expect(await freezeRefs(workspace)).toEqual([])
+  expect(await packed()).not.toContain('latest')
+})
+
 test('a sandbox from before, and refs kept as reftable, are seen as they are, and that is said', async () => {
   await mkdir(layer('refs'))
   expect(await freezeRefs(workspace)).toEqual([expect.stringContaining('this sandbox was made without')])

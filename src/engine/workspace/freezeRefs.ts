@@ -7,6 +7,7 @@ import { git } from '../base/git.ts'
 import { assertOwnGit } from '../base/ownGit.ts'
 import { run } from '../base/process.ts'
 import type { Workspace } from '../base/workspace.ts'
+import { folderInside } from './pathSafety.ts'
 
 /**
  * Gives the agent in a worktree sandbox the refs of the repository as they are now, to have for as long as it runs.
@@ -121,9 +122,9 @@ const fits = (ref: string, own: readonly string[]): boolean =>
 
 /** The refs in the agent's layer, never followed through a link; null where it cannot be looked into. */
 async function refNamesIn(upper: string): Promise<string[] | null> {
-  const entries = await readdir(join(upper, 'refs'), { recursive: true, withFileTypes: true }).catch(
-    () => null,
-  )
+  const folder = await folderInside(upper, 'refs')
+  if (folder === null) return null
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => null)
   return (
     entries
       ?.filter((entry) => !entry.isDirectory())
