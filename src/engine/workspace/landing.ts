@@ -65,7 +65,8 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
   if (how === 'apply') return { ...place, commit: null, ...(staying.length === 0 ? {} : { notes: staying }) }
   const repository = await openRepository(worktree.common_dir)
   await using _lock = await createRepoLock(layout).acquire(repoId)
-  await hideMarkers(repository.commonDir)
+  // The files have landed: where the markers cannot be hidden, it is said that git shows them.
+  await hideMarkers(repository.commonDir).catch(() => {})
   staying.push(...(await shownNotes(repository, worktree.tree_path, integrationMarker)))
   await assertOnBranch(repository, worktree.tree_path, worktree.branch)
   const head = await repository.git(['rev-parse', `refs/heads/${worktree.branch}^{commit}`])

@@ -1,4 +1,4 @@
-import { mkdir, rename, rm, symlink, unlink, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm, symlink, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { git, tryGit } from '../base/git.ts'
@@ -77,6 +77,26 @@ describe('a checkout that has links to another repository of the user in its own
     await symlink('/usr/share', join(hostile, 'hooks'))
     await expect(create()).resolves.toMatchObject({ name: 'w' })
   })
+})
+
+test('lines that hide the markers are not written through a link, and those that are behind one count', async () => {
+  const other = ground.path('config.json')
+  const folder = join(hostile, 'info')
+  const refusesWithout = async (lines: string) => {
+    await writeFile(other, lines)
+    await expect(create()).rejects.toMatchObject({ code: 'workspace.linked_exclude', exitCode: 77 })
+    expect(await readFile(other, 'utf8')).toBe(lines)
+    expect(await readdir(ground.base)).not.toContain('exclude')
+  }
+  await rm(folder, { recursive: true, force: true })
+  await symlink(ground.base, folder)
+  await refusesWithout('{}\n')
+  await rm(folder)
+  await mkdir(folder)
+  await symlink(other, join(folder, 'exclude'))
+  await refusesWithout('{}\n')
+  await writeFile(other, '/.agency/INTEGRATION_MARKER\n/.agency/SANDBOX_MARKER\n')
+  await expect(create()).resolves.toMatchObject({ name: 'w' })
 })
 
 test('a checkout that only names a repository of the user gets no worktree of it', async () => {

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { lstat, mkdir, open, readFile, realpath } from 'node:fs/promises'
+import { lstat, mkdir, open, readFile, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import { writeFileAtomically } from '../base/files.ts'
@@ -57,25 +57,42 @@ export async function writeMarker(tree: string, marker: string): Promise<void> {
  * this clone alone, never a file in the tree. What the user has there stays.
  */
 export async function hideMarkers(commonDir: string): Promise<void> {
-  const named = join(commonDir, 'info', 'exclude')
-  await mkdir(join(commonDir, 'info'), { recursive: true })
-  const path = await realpath(named).catch(() => named)
-  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return ''
-    throw error
-  })
+  const folder = join(commonDir, 'info')
+  const path = join(folder, 'exclude')
+  const text = (await isPlainFile(path)) ? await readFile(path, 'utf8') : ''
   const lines = text.split('\n')
   // The last line that matches counts: one that takes something back may have come after ours.
   const present = new Set(lines.slice(lines.findLastIndex((line) => line.startsWith('!')) + 1))
   const missing = markers.map((marker) => `/${marker}`).filter((line) => !present.has(line))
   if (missing.length === 0) return
+  await mkdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error
+  })
+  const [above, info] = await Promise.all([lstat(folder), lstat(path).catch(() => null)])
+  // Who made the repository may have put links there, and our lines would go into any
+  // file of the user's. (escape: linked-repository)
+  if (!above.isDirectory() || info?.isFile() === false) throw excludeElsewhere(path, missing)
   const start = text === '' || text.endsWith('\n') ? text : `${text}\n`
-  const mode = await lstat(path).then(
-    (info) => info.mode & 0o777,
-    () => 0o644,
-  )
+  const mode = info === null ? 0o644 : info.mode & 0o777
   await writeFileAtomically(path, `${start}${missing.join('\n')}\n`, mode)
 }
+
+/** Also behind links: git reads it so. */
+const isPlainFile = (path: string): Promise<boolean> =>
+  stat(path).then(
+    (info) => info.isFile(),
+    () => false,
+  )
+
+const excludeElsewhere = (path: string, lines: readonly string[]): OrangeryError =>
+  new OrangeryError(
+    'workspace.linked_exclude',
+    `${path}: it is no file of the repository itself, so Orangery does not write to it`,
+    {
+      kind: 'refused',
+      hint: `Put a real file there, or add these lines to what it leads to yourself: ${lines.join(' ')}`,
+    },
+  )
 
 /**
  * Asks git itself whether it sees a marker that was just written. An ignore file that the repository tracks has
