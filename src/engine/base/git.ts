@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import { minimalEnv, run, type RunOptions, type RunResult } from './process.ts'
 import type { ThroughHolder } from './throughHolder.ts'
@@ -73,3 +74,15 @@ export function gitFailed(args: readonly string[], { code, signal, stderr }: Run
     { details: { args, code, stderr: stderr.toString() } },
   )
 }
+
+/** A path as git takes it from a list of them: in quotes, where `:`, `#` and the end of the line are no ends. */
+export function quotedPath(path: string): string {
+  const octal = (one: string) =>
+    [...Buffer.from(one)].map((byte) => `\\${byte.toString(8).padStart(3, '0')}`).join('')
+  return `"${path.replaceAll(/["\\\p{Cc}]/gu, octal)}"`
+}
+
+/** Lets a call read the objects of another repository too. */
+export const alsoObjectsOf = (gitDir: string): Record<string, string> => ({
+  GIT_ALTERNATE_OBJECT_DIRECTORIES: quotedPath(join(gitDir, 'objects')),
+})

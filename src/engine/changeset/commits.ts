@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { inflate } from 'node:zlib'
 import { readFrozenRefs } from '../base/frozenRefs.ts'
-import { git, tryGit } from '../base/git.ts'
+import { alsoObjectsOf, git, tryGit } from '../base/git.ts'
 import { movedSubmodules, submoduleStays } from '../base/gitlinks.ts'
 import { withoutMarkers } from '../base/markers.ts'
 import { assertOwnGit } from '../base/ownGit.ts'
@@ -151,7 +151,7 @@ export async function captureCommits(
       for (const { ref, oid } of found.moved)
         history.problems.push({ root, path: `${place}/${ref}`, why: movedTo(oid) })
       if (found.tips.length > 0 || found.passed.length > 0) {
-        const env = { GIT_ALTERNATE_OBJECT_DIRECTORIES: join(repository.realGit, 'objects') }
+        const env = alsoObjectsOf(repository.realGit)
         await takeObjects(repository, gitDir, disk, env)
         const left = await leftCommits(found, repository, { gitDir, env })
         if (left.more > 0)
@@ -280,7 +280,7 @@ export async function importCommits(
       if (folder !== undefined && !(await isFolderIn(root, join(folder, '.git'))))
         throw new Error(`${folder} is no repository any more`)
       await assertOwnGit(realGit)
-      const env = { GIT_ALTERNATE_OBJECT_DIRECTORIES: join(realGit, 'objects') }
+      const env = alsoObjectsOf(realGit)
       const input = `${oid}\n${base === null ? '' : `^${base}\n`}`
       const pack = await git(['pack-objects', '--revs', '--thin', '--stdout', '-q'], { gitDir, env, input })
       await git(['index-pack', '--stdin', '--fix-thin', '--strict'], { gitDir: realGit, input: pack })

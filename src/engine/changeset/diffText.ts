@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isUtf8 } from 'node:buffer'
-import { git } from '../base/git.ts'
+import { alsoObjectsOf, git } from '../base/git.ts'
 import { makeScratch } from '../base/scratch.ts'
 import { fromText, joinPath, toText, type BytePath } from './bytePath.ts'
 import { realDisk } from './disk.ts'
@@ -58,7 +58,7 @@ export async function diffText(
     await writer.flush()
     const env = {
       GIT_OBJECT_DIRECTORY: join(temporary, 'objects'),
-      GIT_ALTERNATE_OBJECT_DIRECTORIES: join(gitDir, 'objects'),
+      ...alsoObjectsOf(gitDir),
     }
     const parts: Buffer[] = []
     for (const { base, result } of trees) {

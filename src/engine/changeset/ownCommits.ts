@@ -1,7 +1,6 @@
-import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
-import { git, tryGit } from '../base/git.ts'
+import { alsoObjectsOf, git, tryGit } from '../base/git.ts'
 import { fromBytes, joinPath, toText, type BytePath } from './bytePath.ts'
 import { cleanedItems, sameItem, type GitItem } from './commitTree.ts'
 import { Journals } from './journal.ts'
@@ -46,7 +45,7 @@ export async function planTakeOver(
     const common = await userGit(['rev-parse', '--path-format=absolute', '--git-common-dir'], { cwd })
     const history = {
       gitDir: context.layout.objects(record.repoId),
-      env: { GIT_ALTERNATE_OBJECT_DIRECTORIES: join(common, 'objects') },
+      env: alsoObjectsOf(common),
     }
     const old = await askGit(['rev-parse', '--verify', '-q', ref], cwd)
     if (old !== '' && (await tryGit(['merge-base', '--is-ancestor', old, oid], history)).code !== 0)

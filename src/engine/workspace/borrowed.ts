@@ -44,10 +44,13 @@ function alternatesOf(objects: string): string[] {
   const text = readSmallFile(join(objects, 'info', 'alternates')) ?? ''
   return text.split('\n').flatMap((line) => {
     if (line === '' || line.startsWith('#')) return []
-    const path = line.startsWith('"') ? line.slice(1, -1).replace(/\\(.)/g, '$1') : line
+    const path = line.startsWith('"') ? line.slice(1, -1).replace(/\\([0-7]{3}|.)/g, unescaped) : line
     return [isAbsolute(path) ? resolve(path) : resolve(objects, path)]
   })
 }
+
+const unescaped = (_: string, one: string): string =>
+  one.length === 3 ? String.fromCharCode(Number.parseInt(one, 8)) : one
 
 const mostLent = 2 * 1024 ** 3
 

@@ -2,7 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
-import { git, tryGit } from '../base/git.ts'
+import { alsoObjectsOf, git, quotedPath, tryGit } from '../base/git.ts'
 import { createRepoLock } from '../base/lock.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import { withoutMarkers } from '../base/markers.ts'
@@ -147,7 +147,7 @@ export async function adoptCommits(
   const revisions = [...new Set(tips.map(({ commit }) => commit)), ...without(known)].join('\n')
   const pack = await git(['pack-objects', '--revs', '--thin', '--stdout', '--quiet'], {
     gitDir: from,
-    env: { GIT_ALTERNATE_OBJECT_DIRECTORIES: join(commonDir, 'objects') },
+    env: alsoObjectsOf(commonDir),
     input: `${revisions}\n`,
   })
   await takePack(into, pack, defaultMaxBytes)
@@ -222,7 +222,7 @@ async function openCommits(layout: Layout, repoId: RepoId, commonDir: string): P
   const path = commitsDir(layout, repoId)
   await initBare(path, commonDir)
   await mkdir(join(path, 'objects', 'info'), { recursive: true })
-  await writeFile(join(path, 'objects', 'info', 'alternates'), `${quotePath(join(commonDir, 'objects'))}\n`)
+  await writeFile(join(path, 'objects', 'info', 'alternates'), `${quotedPath(join(commonDir, 'objects'))}\n`)
   return path
 }
 
@@ -230,11 +230,6 @@ async function openCommits(layout: Layout, repoId: RepoId, commonDir: string): P
 export async function initBare(path: string, like: string): Promise<void> {
   const format = (await git(['rev-parse', '--show-object-format'], { gitDir: like })).toString().trim()
   await git(['init', '-q', '--bare', `--object-format=${format}`, '--template=', path])
-}
-
-/** Alternates are read line by line; a quoted path may hold anything. */
-export function quotePath(path: string): string {
-  return /["\\\n\p{Cc}#]/u.test(path) ? JSON.stringify(path) : path
 }
 
 async function takePack(into: string, pack: Buffer, maxBytes: number): Promise<void> {

@@ -1,6 +1,6 @@
 import { lstat, mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { quotePath } from './commits.ts'
+import { quotedPath } from '../base/git.ts'
 import { openRepository, type Repository } from './repository.ts'
 import { isFolder } from './scan.ts'
 
@@ -62,7 +62,7 @@ async function fillOne(
   )
   await mkdir(join(gitDir, 'objects', 'info'), { recursive: true })
   const alternates = join(gitDir, 'objects', 'info', 'alternates')
-  await writeFile(alternates, `${quotePath(join(source, 'objects'))}\n`)
+  await writeFile(alternates, `${quotedPath(join(source, 'objects'))}\n`)
   // Its own submodules count as wanted, as they do where a person fetched them.
   await theirs.git(['config', `--file=${join(gitDir, 'config')}`, 'submodule.active', '.'])
   await theirs.git(['update-ref', '--no-deref', 'HEAD', commit], { cwd: target })

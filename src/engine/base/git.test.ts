@@ -1,0 +1,31 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { alsoObjectsOf, git, quotedPath } from './git.ts'
+
+test('objects are borrowed from a repository whatever its path holds, for one call and for good', async () => {
+  const base = await mkdtemp(join(tmpdir(), 'orangery-git-'))
+  try {
+    for (const name of ['plain', 're:po', 're"po', '#re\\po', 're\npo\u0007', 'r\u0085é'].map((each) =>
+      join(base, each),
+    )) {
+      const [theirs, once, always] = ['theirs', 'once', 'always'].map((each) => join(name, each)) as [
+        string,
+        string,
+        string,
+      ]
+      await mkdir(name)
+      for (const gitDir of [theirs, once, always]) await git(['init', '-q', '--bare', '--template=', gitDir])
+      const written = await git(['hash-object', '-w', '--stdin'], { gitDir: theirs, input: 'shared' })
+      const show = ['cat-file', 'blob', written.toString().trim()]
+      const read = await git(show, { gitDir: once, env: alsoObjectsOf(theirs) })
+      expect(read.toString(), name).toBe('shared')
+      await mkdir(join(always, 'objects/info'), { recursive: true })
+      await writeFile(join(always, 'objects/info/alternates'), `${quotedPath(join(theirs, 'objects'))}\n`)
+      expect((await git(show, { gitDir: always })).toString(), name).toBe('shared')
+    }
+  } finally {
+    await rm(base, { recursive: true })
+  }
+})
