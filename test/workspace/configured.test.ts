@@ -87,7 +87,10 @@ test('no program that checks signatures runs in our git', async () => {
   const plain = await gitText(tree, 'cat-file', 'commit', 'HEAD')
   const signature = ['gpgsig -----BEGIN PGP SIGNATURE-----', ' ', ' x', ' -----END PGP SIGNATURE-----']
   const input = plain.replace(/^committer .*$/m, (line) => [line, ...signature].join('\n'))
-  const hashed = await git(['hash-object', '-t', 'commit', '-w', '--stdin'], { cwd: tree, input: `${input}\n` })
+  const hashed = await git(['hash-object', '-t', 'commit', '-w', '--stdin'], {
+    cwd: tree,
+    input: `${input}\n`,
+  })
   await git(['-C', tree, 'update-ref', 'HEAD', hashed.toString().trim()])
   await writeFile(ground.path('verify'), `#!/bin/sh\ntouch ${canary}\n`, { mode: 0o755 })
   await git(['-C', repo, 'config', 'log.showSignature', 'true'])

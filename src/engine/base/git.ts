@@ -68,11 +68,9 @@ export async function git(args: readonly string[], options: GitOptions = {}): Pr
 
 export function gitFailed(args: readonly string[], { code, signal, stderr }: RunResult): OrangeryError {
   const said = stderr.toString().trim().split('\n').at(-1) ?? ''
-  return new OrangeryError(
-    'git.failed',
-    `git ${args[0] ?? ''}: ${said || `ended with ${code ?? signal}`}`,
-    { details: { args, code, stderr: stderr.toString() } },
-  )
+  return new OrangeryError('git.failed', `git ${args[0] ?? ''}: ${said || `ended with ${code ?? signal}`}`, {
+    details: { args, code, stderr: stderr.toString() },
+  })
 }
 
 /** A path as git takes it from a list of them: in quotes, where `:`, `#` and the end of the line are no ends. */

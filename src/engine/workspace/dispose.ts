@@ -65,12 +65,13 @@ const isBookkeeping = (lower: string) => {
 
 /**
  * Takes a workspace down. Work that has not landed is moved to `archive/<id>`, also where the caller did not
- * ask for it: nothing is destroyed to tidy up.
+ * ask for it: nothing is destroyed to tidy up. A tree that the user works in himself stays until he ends it.
  */
 export async function disposeWorkspace(workspace: Workspace, options: DisposeOptions): Promise<void> {
   const layout = layoutOf(workspace)
   const meta = await readInvocationMeta(layout, workspace.repoId, workspace.id)
   if (meta.outcome !== null) return
+  if (!options.archive && options.landed !== true && (await hasOwnWork(meta))) return
   const outcome = options.landed === true ? 'landed' : 'disposed'
   await retireInvocation(layout, workspace.repoId, meta, outcome, options.archive)
 }
@@ -95,10 +96,7 @@ export async function retireInvocation(
   const keep =
     archive ||
     (isWorktree
-      ? outcome !== 'disposed' ||
-        !(await untouched()) ||
-        !(await standsAtBase(meta)) ||
-        (await hasOwnWork(meta))
+      ? outcome !== 'disposed' || !(await untouched()) || !(await standsAtBase(meta))
       : outcome !== 'landed' && !(await untouched()))
   let folder: string | null = null
   let stays: string | null = null

@@ -103,7 +103,7 @@ export async function findOrphans(
     ...unfinished.map(({ id }) => id),
   ])
   const standing = worktrees.filter(({ broken, meta }) => broken || meta?.outcome === null)
-  for (const commonDir of commonDirs) 
+  for (const commonDir of commonDirs)
     orphans.push(...(await orphansInGit({ layout, commonDir, told, standing, records })))
   orphans.push(...(await orphansInArchive(layout, records)))
   return orphans
