@@ -31,6 +31,7 @@ import { presetExpansionSchema } from './hosts.ts'
 import { dispatchIdSchema } from './ids.ts'
 import {
   agentCommitSchema,
+  archiveEntrySchema,
   archiveRecordSchema,
   discardedAgentSchema,
   invocationEntrySchema,
@@ -301,7 +302,7 @@ export const api = {
   /** Landings that wait for running agents, or for a person where they could not be made. */
   'landing.list': procedure(nothing, z.array(waitingLandingSchema)),
   'landing.cancel': procedure(reference, byId),
-  'archive.list': procedure(nothing, z.array(archiveRecordSchema)),
+  'archive.list': procedure(nothing, z.array(archiveEntrySchema)),
   'archive.restore': procedure(byId, archiveRecordSchema),
   /**
    * What is on disk, in a repository or in the database and belongs to nothing; shown, never deleted. Without

@@ -194,6 +194,11 @@ export const archiveRecordSchema = z.object({
   /** Refs below `refs/orangery/<id>/` that came into the repository with this, and go with it. */
   published: z.array(z.object({ ref: z.string(), commit: z.string() })).optional(),
 })
+
+export const archiveEntrySchema = archiveRecordSchema.extend({
+  /** Why it is kept beyond its time. */
+  held: z.string().optional(),
+})
 export type ArchiveRecord = z.infer<typeof archiveRecordSchema>
 
 export const orphanSchema = z.object({

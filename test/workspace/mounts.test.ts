@@ -1,4 +1,5 @@
-import { mkdir, readdir, writeFile } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { Place } from '../../src/cli/testing/orangery.ts'
@@ -66,4 +67,42 @@ test('one folder shown at two paths by a bind mount is refused as the same root 
   )
   expect(bound.code).toBeOneOf([65, 69])
   expect(bound.stdout + bound.stderr).toContain('the same folder as')
+})
+
+test('what is mounted in a worktree is never removed with it: its end is refused, and past its time the archive keeps it', async () => {
+  using place = new Place('launcher')
+  const precious = join(place.home, 'precious')
+  await mkdir(precious)
+  await writeFile(join(precious, 'gold'), 'gold')
+  execFileSync('sh', [
+    '-c',
+    `cd '${place.folder}' && git init -q -b main && echo one > a.txt && git add -A &&
+     git -c user.name=U -c user.email=u@v commit -qm first`,
+  ])
+  const made = await place.orangery('worktree', 'create', '--repo', '.', '--name', 'w', '--json')
+  const { worktree_id: id, tree_path: tree } = JSON.parse(made.stdout) as Record<string, string>
+  const point = `${tree}/mounted`
+  await mkdir(point)
+  await writeFile(`${tree}/mine.txt`, 'mine')
+
+  const bound = (at: string) => ({ through: within(`mount --bind '${precious}' '${at}'`) })
+  const refused = await place.orangeryWith(bound(point), 'worktree', 'rm', 'w', '--force')
+  expect(refused).toMatchObject({ code: 75 })
+  expect(refused.stderr).toContain(point)
+  expect(await readdir(precious)).toEqual(['gold'])
+
+  // The control: without a mount the same word ends it.
+  expect((await place.orangery('worktree', 'rm', 'w', '--force')).code).toBe(0)
+  const archived = join(place.dataDir, 'archive', String(id))
+  const record = join(archived, 'record.json')
+  const text = await readFile(record, 'utf8')
+  await writeFile(record, text.replace(/"expires_at": "\d{4}/, '"expires_at": "2020'))
+  const kept = join(archived, 'content', 'mounted')
+  const listed = await place.orangeryWith(bound(kept), 'agent', 'archive')
+  expect(listed.code).toBe(0)
+  expect(listed.stderr).toContain(`${kept} is mounted in it`)
+  expect(await readFile(join(precious, 'gold'), 'utf8')).toBe('gold')
+  expect(await readFile(join(archived, 'content', 'mine.txt'), 'utf8')).toBe('mine')
+  expect((await place.orangery('agent', 'archive')).stdout).toContain('empty')
+  expect(await readdir(precious)).toEqual(['gold'])
 })

@@ -161,6 +161,9 @@ async function discard(id: string, options: Json) {
 async function archive(options: Json) {
   const records = await withClient((client) => client.call('archive.list', {}))
   if (options.json) return printJson(records)
+  printNotes(
+    records.flatMap(({ id, held }) => (held === undefined ? [] : [`${id} is kept beyond its time: ${held}`])),
+  )
   const rows = records.map((record) => [
     record.id,
     record.kind,

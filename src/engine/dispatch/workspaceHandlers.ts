@@ -130,8 +130,12 @@ export function workspaceHandlers(
     },
 
     'archive.list': async () => {
-      await expireArchive(layout)
-      return listArchive(layout)
+      const held = new Map<string, string>()
+      await expireArchive(layout, Date.now(), ({ id }, why) => {
+        held.set(id, why instanceof Error ? why.message : String(why))
+      })
+      const records = await listArchive(layout)
+      return records.map((record) => ({ ...record, held: held.get(record.id) }))
     },
     'archive.restore': async ({ id }, { by }) => {
       const record = await restoreArchived(layout, id, async (step) => {

@@ -15,6 +15,7 @@ import { retireInvocation } from './dispose.ts'
 import { holdsMore } from './leftover.ts'
 import { findGit } from '../base/findGit.ts'
 import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
+import { refuseMounts } from './mounts.ts'
 import { folderInside } from './pathSafety.ts'
 import { openRepository } from './repository.ts'
 import { reattachWorktree, type AfterRestoreStep, type Renamed } from './reattach.ts'
@@ -79,6 +80,7 @@ async function claimToEnd(layout: Layout, repoId: RepoId, meta: InvocationMeta):
 
 /** A sandbox without a readable record: what there is goes to the archive, and git's side with it. */
 async function discardBroken(layout: Layout, repoId: RepoId, id: DispatchId) {
+  await refuseMounts(layout.sandbox(repoId, id))
   const tree = layout.sandboxTree(repoId, id)
   const place = await findGit(tree).catch(() => null)
   const ours = place !== null && place.top === tree && place.confirmed

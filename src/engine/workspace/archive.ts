@@ -7,8 +7,10 @@ import { ensurePrivateDir, writeFileAtomically } from '../base/files.ts'
 import type { Layout } from '../base/paths.ts'
 import { forgetCollected } from './commits.ts'
 import { keepGitSide } from './gitSide.ts'
+import { refuseMounts } from './mounts.ts'
 import { removeTree } from './removeTree.ts'
 import { openRepository } from './repository.ts'
+import { reportToLog } from './rollback.ts'
 import { submodulesOf } from './sandboxFolders.ts'
 import { inspectInvocation, inspectWorktree, isFolder } from './scan.ts'
 
@@ -130,6 +132,7 @@ export async function forgetArchive(
   /** What it brought into the repository: kept where it is live and may have brought it again. */
   published: 'goes' | 'stays' = 'goes',
 ): Promise<void> {
+  await refuseMounts(folderOf(layout, record.id))
   if (record.common_dir !== null && record.commit !== null && (await isFolder(record.common_dir))) {
     const repository = await openRepository(record.common_dir)
     const brought = published === 'goes' ? (record.published ?? []) : []
@@ -145,22 +148,35 @@ export async function forgetArchive(
 
 /**
  * Lets go of what has been kept for its time. Folders without a readable record stay, and so does whatever is on its
- * way in or out; of what is back, only the archive's own traces go.
+ * way in or out; of what is back, only the archive's own traces go. One that cannot go keeps no other.
  */
-export async function expireArchive(layout: Layout, now = Date.now()): Promise<ArchiveRecord[]> {
+export async function expireArchive(
+  layout: Layout,
+  now = Date.now(),
+  onKept: (record: ArchiveRecord, why: unknown) => Promise<void> | void = (record, why) =>
+    reportToLog(layout)(`archive/${record.id}`, why),
+): Promise<ArchiveRecord[]> {
   const gone: ArchiveRecord[] = []
   for (const record of await listArchive(layout)) {
     if (Date.parse(record.expires_at) > now) continue
-    const where = await whereIs(layout, record)
-    if (where === 'back') await forgetArchive(layout, record, 'stays')
-    if (where !== 'archived') continue
-    await forgetArchive(layout, record)
-    // An integration worktree's tree lies in the archive, the repositories of its submodules where they were.
-    if (record.kind === 'worktree') await removeTree(submodulesOf(dirname(record.origin)))
-    else if (record.why !== 'landed') await forgetCollected(layout, record.repo_id as RepoId, record.id)
-    gone.push(record)
+    try {
+      if (await expireOne(layout, record)) gone.push(record)
+    } catch (why) {
+      await onKept(record, why)
+    }
   }
   return gone
+}
+
+async function expireOne(layout: Layout, record: ArchiveRecord): Promise<boolean> {
+  const where = await whereIs(layout, record)
+  if (where === 'back') await forgetArchive(layout, record, 'stays')
+  if (where !== 'archived') return false
+  await forgetArchive(layout, record)
+  // An integration worktree's tree lies in the archive, the repositories of its submodules where they were.
+  if (record.kind === 'worktree') await removeTree(submodulesOf(dirname(record.origin)))
+  else if (record.why !== 'landed') await forgetCollected(layout, record.repo_id as RepoId, record.id)
+  return true
 }
 
 function parseJson(text: string): unknown {

@@ -10,6 +10,7 @@ import { putAway, type PutAway } from './archive.ts'
 import { asideOf, deleteBranch, removeWorktree, snapshotCommit, treeHead } from './checkout.ts'
 import { lastCommit, publishCommits } from './commits.ts'
 import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
+import { refuseMounts } from './mounts.ts'
 import { removeTree } from './removeTree.ts'
 import { openRepository } from './repository.ts'
 import { isFolder } from './scan.ts'
@@ -92,6 +93,8 @@ export async function retireInvocation(
   const dir = layout.sandbox(repoId, id)
   const isWorktree = meta.strategy === 'worktree'
   await using _lock = isWorktree ? await createRepoLock(layout).acquire(repoId) : null
+  // What has landed is to go whatever is mounted there; it is then the archive that keeps it.
+  if (outcome !== 'landed') await refuseMounts(dir)
   const untouched = async () => !(await hasWork(workspaceOf(layout, repoId, meta)))
   const keep =
     archive ||

@@ -1,6 +1,7 @@
 import { homedir } from 'node:os'
 import type { CheckResult } from '../../shared/doctor.ts'
 import type { WorkspaceStrategy } from '../../shared/spec.ts'
+import { parseMounts } from './mounts.ts'
 import { isInside, overlaps } from './pathSafety.ts'
 import type { Project } from './project.ts'
 
@@ -54,7 +55,7 @@ export function checkRoots(
   options: CheckRootsOptions = {},
 ): CheckResult[] {
   const home = options.home ?? homedir()
-  const mounts = mountPoints(mountinfoText)
+  const mounts = parseMounts(mountinfoText).map(({ point }) => point)
   const results: CheckResult[] = []
   for (const { path, target } of project.roots) {
     // The upper layer would lie inside the lower one, and the agent would see our records.
@@ -120,17 +121,6 @@ function systemReason(path: string, home: string): string | null {
 /** Integration trees and sandbox trees live in the data folder and are projects all the same. */
 export function isSandboxTree(path: string, dataDir: string): boolean {
   return /^\/repos\/[0-9a-f]{16}\/(sandboxes|worktrees)\/[^/]+\/tree(\/|$)/.test(path.slice(dataDir.length))
-}
-
-/** Mount points of /proc/self/mountinfo, with the kernel's octal escapes undone. */
-export function mountPoints(mountinfoText: string): string[] {
-  return mountinfoText
-    .split('\n')
-    .map((line) => line.split(' ')[4])
-    .filter((field) => field !== undefined)
-    .map((field) =>
-      field.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(parseInt(octal, 8))),
-    )
 }
 
 /** Whether the data folder and a root are tangled in either direction. */

@@ -29,7 +29,7 @@ import {
   updateInvocation,
 } from './index.ts'
 import { isPlainRef } from './commits.ts'
-import { mountPoints } from './roots.ts'
+import { parseMounts } from './mounts.ts'
 import { refuseName } from './worktree.ts'
 import { uniqueNames } from './project.ts'
 
@@ -246,7 +246,7 @@ test('system folders, the home folder, the data folder and mounts inside a root 
   expect(failures('/usr')).toEqual(['system folder'])
   expect(failures('/home/ann/.local/share/orangery/backups')).toEqual(['own folder'])
   const mountinfo = '36 35 98:0 / /home/ann/work/my\\040disk rw,noatime shared:1 - ext3 /dev/root rw\n'
-  expect(mountPoints(mountinfo)).toEqual(['/home/ann/work/my disk'])
+  expect(parseMounts(mountinfo).map(({ point }) => point)).toEqual(['/home/ann/work/my disk'])
   expect(failures('/home/ann/work', mountinfo)).toEqual(['mounts inside'])
 })
 
