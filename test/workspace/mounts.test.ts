@@ -106,3 +106,24 @@ test('what is mounted in a worktree is never removed with it: its end is refused
   expect((await place.orangery('agent', 'archive')).stdout).toContain('empty')
   expect(await readdir(precious)).toEqual(['gold'])
 })
+
+test('a folder that a bind mount shows from inside another root is refused as one inside it, in either order', async () => {
+  using place = new Place('launcher')
+  const [outer, shown] = [join(place.folder, 'outer'), join(place.folder, 'shown')]
+  const sub = join(outer, 'sub')
+  await mkdir(join(sub, 'deeper'), { recursive: true })
+  await mkdir(shown)
+  for (const [first, second] of [
+    [outer, shown],
+    [shown, outer],
+  ] as const) {
+    const ask = ['preflight', '--dir', first, '--dir', second, '--', 'true']
+    expect((await place.orangeryWith({ through: within(':') }, ...ask)).code).toBe(0)
+    for (const from of [sub, join(sub, 'deeper')]) {
+      const through = within(`mount --bind ${from} ${shown}`)
+      const bound = await place.orangeryWith({ through }, ...ask)
+      expect(bound.code).toBeOneOf([65, 69])
+      expect(bound.stdout + bound.stderr).toContain(`${shown} lies inside ${outer}`)
+    }
+  }
+})

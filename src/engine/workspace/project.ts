@@ -5,6 +5,7 @@ import type { RepoId } from '../../shared/ids.ts'
 import { tryGit } from '../base/git.ts'
 import { repoIdOf } from '../base/paths.ts'
 import { findGit, type GitPlace } from '../base/findGit.ts'
+import { parseMounts, placeOnDevice, readMountinfo, type Mount } from './mounts.ts'
 import { isInside } from './pathSafety.ts'
 
 export type ProjectRoot = {
@@ -30,7 +31,8 @@ export async function identifyProject(paths: readonly string[]): Promise<Project
     const root = await findRoot(named)
     if (!found.some((other) => other.path === root.path && other.target === root.target)) found.push(root)
   }
-  refuseNesting(found)
+  // Of one folder nobody needs to know what else is mounted.
+  refuseNesting(found, found.length < 2 ? [] : parseMounts(await readMountinfo()))
   const names = uniqueNames(found.map((root) => root.target))
   const roots = await Promise.all(
     found.map(async ({ path, target }, index) => ({
@@ -109,12 +111,20 @@ async function findRoot(named: string): Promise<{ path: string; target: string; 
   }
 }
 
-function refuseNesting(roots: readonly { path: string; target: string; key: string }[]): void {
+function refuseNesting(
+  roots: readonly { path: string; target: string; key: string }[],
+  mounts: readonly Mount[],
+): void {
   for (const [index, inner] of roots.entries()) {
     for (const outer of roots.slice(0, index).concat(roots.slice(index + 1))) {
       // A bind mount shows one folder at two real paths; only the device and inode tell.
       const same = inner.key === outer.key
-      if (same || isInside(inner.path, outer.path) || isInside(inner.target, outer.target)) {
+      if (
+        same ||
+        isInside(inner.path, outer.path) ||
+        isInside(inner.target, outer.target) ||
+        isShownInside(inner.path, outer.path, mounts)
+      ) {
         throw new OrangeryError(
           'workspace.root_inside_root',
           same
@@ -125,6 +135,13 @@ function refuseNesting(roots: readonly { path: string; target: string; key: stri
       }
     }
   }
+}
+
+/** Whether a bind mount shows at `inner` what lies inside `outer`: both would have the same files to write. */
+function isShownInside(inner: string, outer: string, mounts: readonly Mount[]): boolean {
+  const [within, around] = [placeOnDevice(inner, mounts), placeOnDevice(outer, mounts)]
+  if (within === null || around === null || within.device !== around.device) return false
+  return isInside(within.path, around.path)
 }
 
 /** Folder names for a changeset: the last part of each path, numbered where two are alike. */
