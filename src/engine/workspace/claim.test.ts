@@ -1,11 +1,13 @@
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { readdir } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { makeDispatchId } from '../../shared/ids.ts'
 import type { Workspace } from '../base/workspace.ts'
+import { claimCopying } from './claim.ts'
 import { Ground } from './fixture.ts'
 import { claimLanding, claimWorkspace, identifyProject, listRunning, prepareWorkspace } from './index.ts'
 
@@ -109,6 +111,36 @@ test('an agent on other folders, on a copy, or the landing agent itself does not
   expect(held).toBeDefined()
 })
 
+test('a copy is not made of half of a landing: it waits for one under way, and none begins while it is made', async () => {
+  const root = await ground.folder('root')
+  await writeFile(join(root, 'first'), 'old')
+  const landing = await claimLanding(ground.layout, { id: newId(), paths: [root] })
+  await writeFile(join(root, 'first'), 'new')
+  const making = prepare(root, 'plain-copy')
+  await sleep(100)
+  await writeFile(join(root, 'last'), 'new')
+  await landing[Symbol.asyncDispose]()
+  const copy = (await making).roots[0]?.mount
+  const source = copy?.kind === 'bind' ? copy.source : ''
+  for (const name of ['first', 'last']) expect(await readFile(join(source, name), 'utf8')).toBe('new')
+
+  const { repoId } = await identifyProject([root])
+  const id = newId()
+  {
+    await using _copying = await claimCopying(ground.layout, { repoId, id }, [root])
+    await expect(
+      claimLanding(ground.layout, { id: newId(), paths: [join(root, 'sub')] }),
+    ).rejects.toMatchObject({
+      code: 'workspace.agent_running',
+      details: { running: id },
+    })
+    // Those who only look do not wait for each other.
+    await using _other = await claimWorkspace(ground.layout, await prepare(root), { timeoutMs: 0 })
+  }
+  await using held = await claimLanding(ground.layout, { id: newId(), paths: [root] })
+  expect(held).toBeDefined()
+})
+
 test('two landings on one folder follow each other', async () => {
   const root = await ground.folder('root')
   const first = await claimLanding(ground.layout, { id: newId(), paths: [root] })
@@ -123,5 +155,6 @@ test('claims leave no files behind', async () => {
   {
     await using _held = await claimWorkspace(ground.layout, workspace)
   }
+  await prepare(await ground.folder('root'), 'plain-copy')
   expect(await readdir(ground.layout.locks)).toEqual([])
 })

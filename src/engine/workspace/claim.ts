@@ -47,6 +47,30 @@ export async function claimWorkspace(
 }
 
 /**
+ * Taken while folders are copied for a workspace that is in the making: for as long as that takes, whoever copies looks
+ * at them as a running agent does, and a landing under way would be copied by halves.
+ */
+export async function claimCopying(
+  layout: Layout,
+  workspace: Pick<Workspace, 'repoId' | 'id'>,
+  paths: readonly string[],
+  options: ClaimOptions = {},
+): Promise<AsyncDisposable> {
+  const locks = createRepoLock(layout)
+  const note = copyingPath(layout, workspace)
+  return retry(options.timeoutMs ?? 30_000, options.signal, async () => {
+    await using claim = new AsyncDisposableStack()
+    const held = await locks.acquire(runName(workspace), { timeoutMs: askingMs }).catch(passUnlessBusy)
+    if (held === null) throw inUse(workspace.id)
+    claim.use(held)
+    claim.defer(() => rm(note, { force: true }))
+    await writeFile(note, JSON.stringify({ paths }), { mode: 0o600 })
+    const landing = await findLanding(layout, workspace.id, paths)
+    return landing === null ? claim.move() : landingNow(landing)
+  })
+}
+
+/**
  * Taken around every write to the user's folders (apply, undo, land). Refused while another agent runs on
  * one of them: an overlay shows its lower folder live, and that agent would see half of the landing.
  */
@@ -81,8 +105,8 @@ export function listRunningOn(layout: Layout, own: DispatchId, paths: readonly s
 /** Takes away the locks and notes of killed processes. */
 export function sweepClaims(layout: Layout): Promise<void> {
   return sweepLocks(layout, (name) => {
-    const id = name.replace(/^land-/, '')
-    return id !== name && isDispatchId(id) ? [notePath(layout, id)] : []
+    const id = name.replace(/^(?:land|run-[0-9a-f]{16})-/, '')
+    return id !== name && isDispatchId(id) ? [join(layout.locks, `${name}.json`)] : []
   })
 }
 
@@ -98,7 +122,11 @@ export async function listRunning(
     if (match === null || !isDispatchId(id)) continue
     const repoId = match[1] as RepoId
     const meta = await readInvocationMeta(layout, repoId, id).catch(() => null)
-    const running = { id, paths: meta === null ? [] : seenPaths(workspaceOf(layout, repoId, meta)) }
+    const paths =
+      meta === null
+        ? await readNote(copyingPath(layout, { repoId, id }))
+        : seenPaths(workspaceOf(layout, repoId, meta))
+    const running = { id, paths: paths ?? [] }
     if (matters(running) && !(await isFree(layout, runName({ repoId, id })))) live.push(running)
   }
   return live
@@ -119,7 +147,7 @@ async function findLanding(
   for (const name of namesIn(layout.locks)) {
     const id = /^land-(.+)\.json$/.exec(name)?.[1] ?? ''
     if (!isDispatchId(id) || id === own) continue
-    const noted = await readNote(layout, id)
+    const noted = await readNote(notePath(layout, id))
     if (noted !== null && !touches(noted, paths)) continue
     if (!(await isFree(layout, `land-${id}`))) return id
     await rm(notePath(layout, id), { force: true })
@@ -137,9 +165,9 @@ function namesIn(folder: string): readonly string[] {
 }
 
 /** Null: it is being written just now, so it may be about anything. */
-async function readNote(layout: Layout, id: DispatchId): Promise<readonly string[] | null> {
+async function readNote(path: string): Promise<readonly string[] | null> {
   try {
-    return (JSON.parse(await readFile(notePath(layout, id), 'utf8')) as { paths: string[] }).paths
+    return (JSON.parse(await readFile(path, 'utf8')) as { paths: string[] }).paths
   } catch {
     return null
   }
@@ -154,6 +182,9 @@ async function isFree(layout: Layout, name: string): Promise<boolean> {
 const touches = (some: readonly string[], others: readonly string[]): boolean =>
   some.some((path) => others.some((other) => overlaps(path, other)))
 const runName = ({ repoId, id }: Pick<Workspace, 'repoId' | 'id'>): string => `run-${repoId}-${id}`
+/** What is copied for a workspace that has no record yet. */
+const copyingPath = (layout: Layout, workspace: Pick<Workspace, 'repoId' | 'id'>): string =>
+  join(layout.locks, `${runName(workspace)}.json`)
 const notePath = (layout: Layout, id: DispatchId): string => join(layout.locks, `land-${id}.json`)
 
 async function retry(

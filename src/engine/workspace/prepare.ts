@@ -7,6 +7,7 @@ import { ensurePrivateDir } from '../base/files.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import type { Layout } from '../base/paths.ts'
 import { modeOf, type Workspace, type WorkspaceDriver, type WorkspaceRoot } from '../base/workspace.ts'
+import { claimCopying } from './claim.ts'
 import { afterCopies } from './clone.ts'
 import { enterInvocation } from './enter.ts'
 import { headCommit } from '../base/findGit.ts'
@@ -91,11 +92,13 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
   const { repoId } = project
   const dir = layout.sandbox(repoId, id)
   if (strategy === 'worktree') return prepareWorktree(options)
+  const isCopy = driver === 'reflink-copy' || driver === 'plain-copy'
+  const roots = planRoots(project, driver, modes, dir)
+  await using _copying = isCopy ? await claimCopying(layout, { repoId, id }, copied(roots)) : null
   const base = baseOf(project)
   base.catch(() => {})
   await refuseTangledRoots(project, layout)
   if (strategy === 'none') await refuseIntegrationTrees(project, layout)
-  const roots = planRoots(project, driver, modes, dir)
   const createdAtMs = Date.now()
 
   await using rollback = new Rollback(reportToLog(layout))
@@ -104,7 +107,6 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
   await makeSandboxDir(dir, id)
   rollback.add('sandbox folder', () => removeTree(dir))
   await Promise.all(roots.filter(({ access }) => access !== 'hidden').map((root) => makeRoot(root, driver)))
-  const isCopy = driver === 'reflink-copy' || driver === 'plain-copy'
   const meta: InvocationMeta = {
     schema_version: '1.0',
     invocation_id: id,
@@ -132,6 +134,9 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
   rollback.commit()
   return workspaceOf(layout, repoId, meta)
 }
+
+const copied = (roots: readonly WorkspaceRoot[]): string[] =>
+  roots.filter(({ access }) => access !== 'hidden').map(({ path }) => path)
 
 async function baseOf(project: Project): Promise<string | null> {
   const { git } = project.roots[0]
