@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
@@ -144,6 +144,22 @@ test('kill -9 of a run that changed nothing leaves no workspace', async () => {
   expect(JSON.parse(listed.stdout)).toMatchObject([{ status: 'interrupted', changeset: null }])
   const kept = filesBelow(join(place.dataDir, 'repos')).filter((path) => path.includes('/sandboxes/'))
   expect(kept).toEqual([])
+})
+
+test('kill -9 of a run that copies its folders ends the copying', async () => {
+  using place = new Place('launcher')
+  const programs = join(place.home, 'programs')
+  mkdirSync(programs)
+  // A copy of something large.
+  writeFileSync(join(programs, 'cp'), '#!/bin/sh\nwhile :; do sleep 0.1; done\n', { mode: 0o755 })
+  const env = { PATH: `${programs}:${place.env['PATH']}` }
+  const child = place.start({ env }, 'run', '-q', '--changeset', 'clone', '--', 'true')
+  child.stdin.end()
+  const end = ended(child)
+  expect(await processOf(place, join(programs, 'cp'))).toBeGreaterThan(1)
+  child.kill('SIGKILL')
+  await end
+  expect(await leftovers(place.home)).toEqual([])
 })
 
 /** The one process of a place whose command line holds a text. */

@@ -4,7 +4,7 @@ import { copyFile, mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OrangeryError } from '../../shared/errors.ts'
-import { run } from '../base/process.ts'
+import { run, type RunResult } from '../base/process.ts'
 import type { WorkspaceDriver } from '../base/workspace.ts'
 
 /** The arguments of `cp` for one copy. Pure. A clone never becomes a full copy behind the user's back. */
@@ -71,7 +71,7 @@ export async function afterCopies(folder: string): Promise<number> {
 export async function copyTree(source: string, target: string, driver: WorkspaceDriver): Promise<void> {
   if (driver !== 'reflink-copy' && driver !== 'plain-copy') throw new Error(`${driver} copies nothing`)
   await mkdir(target, { recursive: true, mode: 0o700 })
-  const result = await run('cp', copyArguments(source, target, driver, process.platform))
+  const result = await runAttached('cp', copyArguments(source, target, driver, process.platform))
   if (result.code === 0) return
   const said = result.stderr.toString().trim().split('\n')[0] ?? ''
   throw new OrangeryError('workspace.copy_failed', `${source}: it could not be copied (${said})`, {
@@ -79,4 +79,15 @@ export async function copyTree(source: string, target: string, driver: Workspace
     hint: 'Use the overlay strategy, or name a folder whose files you can all read.',
     details: { stderr: result.stderr.toString().slice(0, 4096) },
   })
+}
+
+/** A copy that nobody waits for any more would go on filling the disk: it ends with us, by `kill -9` too. */
+async function runAttached(file: string, args: readonly string[]): Promise<RunResult> {
+  if (process.platform !== 'linux') return run(file, args)
+  return run('setpriv', ['--pdeathsig', 'KILL', '--', file, ...args]).catch(
+    (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error
+      return run(file, args)
+    },
+  )
 }
