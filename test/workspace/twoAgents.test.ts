@@ -1,6 +1,8 @@
-import { access, readFile, writeFile } from 'node:fs/promises'
+import { access, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { Place } from '../../src/cli/testing/orangery.ts'
 import { createEngine } from '../../src/engine/index.ts'
 import { Bench, execute, killSupervisor, processesWith, waitUntil } from '../dispatch/harness.ts'
 
@@ -9,6 +11,12 @@ beforeEach(async () => {
   bench = await Bench.create({ 'one.txt': 'old', 'two.txt': 'old' })
 })
 afterEach(() => bench[Symbol.asyncDispose]())
+
+const exists = (path: string) =>
+  access(path).then(
+    () => true,
+    () => false,
+  )
 
 async function makeWorktree(): Promise<void> {
   const identity = ['-c', 'user.name=u', '-c', 'user.email=u@v']
@@ -155,6 +163,40 @@ test('agents in worktree sandboxes do not hold each other up: each has a tree of
   expect(await readFile(join(landed.tree, 'one.txt'), 'utf8')).toBe('new')
   await bench.client.call('dispatch.kill', { id: running })
   expect(await bench.output(running)).not.toContain('SAW')
+})
+
+test('an agent that starts on an integration tree while something lands there sees its files and its commit, or neither', async () => {
+  using place = new Place('launcher')
+  const folder = join(place.home, 'programs')
+  await mkdir(folder)
+  const { stdout: real } = await execute('sh', ['-c', 'command -v git'])
+  const said = (name: string) => join(place.home, name)
+  // A git that takes its time over the commit.
+  const slow = `#!/bin/sh
+case "$*" in *commit-tree*) touch ${said('committing')}; while [ ! -e ${said('go')} ]; do sleep 0.05; done;; esac
+exec ${real.trim()} "$@"
+`
+  await writeFile(join(folder, 'git'), slow, { mode: 0o755 })
+  const identity = '-c user.name=u -c user.email=u@v'
+  const script = `git init -q -b main; echo old > a.txt; git add -A; git ${identity} commit -qm first`
+  await execute('sh', ['-ec', script], { cwd: place.folder })
+  const made = await place.orangery('worktree', 'create', '--repo', '.', '--name', 'w', '--json')
+  const { tree_path: tree = '' } = JSON.parse(made.stdout) as { tree_path?: string }
+  await place.orangery('run', '--worktree', 'w', '--', 'sh', '-c', 'echo new > a.txt')
+  const [{ id } = { id: '' }] = JSON.parse((await place.orangery('changeset', 'list', '--json')).stdout) as {
+    id: string
+  }[]
+
+  const env = { PATH: `${folder}:${place.env['PATH']}` }
+  const landing = place.orangeryWith({ env }, 'agent', 'land', id, '--all', '--how', 'squash')
+  await waitUntil('it commits', () => exists(said('committing')), 30_000)
+  expect(await readFile(join(tree, 'a.txt'), 'utf8')).toBe('new\n')
+  const look = 'cat a.txt; git status --porcelain; git rev-list --count HEAD'
+  const looking = place.orangery('run', '--dir', tree, '--', 'sh', '-c', look)
+  await sleep(1_500)
+  await writeFile(said('go'), '')
+  expect((await landing).code).toBe(0)
+  expect((await looking).stdout).toBe('new\n2\n')
 })
 
 test('an agent in a worktree sandbox keeps the refs it started with while another lands and the user packs refs', async () => {

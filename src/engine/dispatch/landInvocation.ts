@@ -62,23 +62,16 @@ export async function landInvocation(
   by: string,
 ): Promise<LandResult> {
   const { layout, store } = parts
-  const { how, message } = options
+  const { how } = options
   const { id, repoId, meta } = await findInvocation(parts, reference)
   if (meta.outcome !== null) throw over(meta)
   await integrationPlace(layout, meta, how)
   if (store.changesets.find(id) === null) throw await withoutReview(parts, { id, repoId, meta })
   if (how !== 'apply') await refuseMixing(parts, id, meta)
-  const { applied, skipped, isDone } = await landFiles(parts, id, options, by)
-  // Also what an earlier landing left uncommitted because the rest was not decided yet.
-  const parcels = await parts.changesets.landedPaths(id)
-  const paths = parcels.map(({ path }) => path)
-  const blobs = new Map(
-    parcels.flatMap(({ path, blob }) => (blob === null ? [] : [[path.toString('latin1'), blob] as const])),
+  // Until the commit is there: an agent that starts on files without it would see half of the landing as long as it runs.
+  const { applied, skipped, open, rest, landed } = await whileLanding(parts, id, () =>
+    landAndCommit(parts, { id, repoId }, options, by),
   )
-  const rest = isDone ? { open: 0, ignored: 0 } : await countRest(parts, id)
-  const open = !isDone && (rest.open > 0 || paths.length === 0)
-  if (open && rest.open + rest.ignored === 0) throw allRejected(id)
-  const landed = await commitLanding({ layout, repoId, id, how: open ? 'apply' : how, paths, blobs, message })
   const own = open
     ? []
     : stakesNotes(await ownStakes(meta)).map((note) => `${note}: not landed, kept in the archive`)
@@ -91,6 +84,29 @@ export async function landInvocation(
     ...(!open && rest.ignored > 0 ? [ignoredStay(rest.ignored)] : []),
   ]
   return { id, landed: !open, ...landed, applied, skipped, ...(notes.length === 0 ? {} : { notes }) }
+}
+
+/** The approved files into the integration tree, and once nothing is open any more the commit that holds them. */
+async function landAndCommit(
+  parts: Parts,
+  { id, repoId }: Pick<FoundInvocation, 'id' | 'repoId'>,
+  options: LandOptions,
+  by: string,
+) {
+  const { layout } = parts
+  const { how, message } = options
+  const { applied, skipped, isDone } = await landFiles(parts, id, options, by)
+  // Also what an earlier landing left uncommitted because the rest was not decided yet.
+  const parcels = await parts.changesets.landedPaths(id)
+  const paths = parcels.map(({ path }) => path)
+  const blobs = new Map(
+    parcels.flatMap(({ path, blob }) => (blob === null ? [] : [[path.toString('latin1'), blob] as const])),
+  )
+  const rest = isDone ? { open: 0, ignored: 0 } : await countRest(parts, id)
+  const open = !isDone && (rest.open > 0 || paths.length === 0)
+  if (open && rest.open + rest.ignored === 0) throw allRejected(id)
+  const landed = await commitLanding({ layout, repoId, id, how: open ? 'apply' : how, paths, blobs, message })
+  return { applied, skipped, open, rest, landed }
 }
 
 /**
@@ -127,7 +143,7 @@ async function refuseMixing(parts: Parts, id: DispatchId, meta: InvocationMeta):
 /** Lets the approved files of a changeset into the integration tree; what was applied before counts too. */
 async function landFiles(parts: Parts, id: DispatchId, options: LandOptions, by: string) {
   try {
-    const result = await whileLanding(parts, id, () => parts.changesets.apply(id, options, by))
+    const result = await parts.changesets.apply(id, options, by)
     return { ...result, isDone: result.state === 'applied' }
   } catch (error) {
     if (!(error instanceof OrangeryError) || error.code !== 'changeset.nothing_approved') throw error
