@@ -10,6 +10,7 @@ import { putAway, type PutAway } from './archive.ts'
 import { asideOf, deleteBranch, removeWorktree, snapshotCommit, treeHead } from './checkout.ts'
 import { lastCommit, publishCommits } from './commits.ts'
 import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
+import { isWorkedOn } from './leftover.ts'
 import { refuseMounts } from './mounts.ts'
 import { removeTree } from './removeTree.ts'
 import { openRepository } from './repository.ts'
@@ -27,7 +28,7 @@ export type DisposeOptions = {
 export async function hasWork(workspace: Workspace): Promise<boolean> {
   for (const { mount, path } of workspace.roots) {
     if (mount.kind === 'bind') {
-      if (mount.source !== path) return true
+      if (mount.source !== path && (await isCopyWorkedOn(workspace, mount.source, path))) return true
       continue
     }
     const isIndex = isBookkeeping(mount.lower)
@@ -36,6 +37,12 @@ export async function hasWork(workspace: Workspace): Promise<boolean> {
     if (await holdsFiles(Buffer.from(mount.upper), isOurs)) return true
   }
   return false
+}
+
+/** Of a copy without a note of when it was made nobody can tell. */
+async function isCopyWorkedOn({ copiedAtMs }: Workspace, copy: string, path: string): Promise<boolean> {
+  if (copiedAtMs === undefined || Date.now() < copiedAtMs) return true
+  return isWorkedOn(Buffer.from(copy), Buffer.from(path), copiedAtMs, isBookkeeping(path))
 }
 
 async function holdsFiles(

@@ -54,6 +54,42 @@ async function entryDiffers(layer: Buffer, real: Buffer, isCopy: boolean, isOurs
   return !(await sameBytes(layer, real))
 }
 
+/**
+ * Whether anybody worked in a copy since it was made, by the clock of its filesystem. Costs a look at each of its
+ * entries; only what was touched is read.
+ */
+export async function isWorkedOn(
+  copy: Buffer,
+  real: Buffer,
+  madeMs: number,
+  isBookkeeping: (path: string) => boolean,
+  at = '',
+): Promise<boolean> {
+  const kept = await list(copy)
+  if (kept === null) return true
+  if ((await lstat(copy)).ctimeMs >= madeMs && (await folderDiffers(copy, kept, real))) return true
+  for (const entry of kept) {
+    const path = `${at}/${entry.name.toString('latin1')}`
+    const [mine, theirs] = [below(copy, entry.name), below(real, entry.name)]
+    if (entry.isDirectory()) {
+      if (await isWorkedOn(mine, theirs, madeMs, isBookkeeping, path)) return true
+    } else if ((await lstat(mine)).ctimeMs >= madeMs && !isBookkeeping(path)) {
+      if (await entryDiffers(mine, theirs, true, async () => false)) return true
+    }
+  }
+  return false
+}
+
+/** Whether a folder itself is not as the real one: its mode, or something that is there and not here. */
+async function folderDiffers(copy: Buffer, kept: readonly Dirent<Buffer>[], real: Buffer): Promise<boolean> {
+  const there = await list(real)
+  if (there === null) return true
+  const names = new Set(kept.map((entry) => entry.name.toString('latin1')))
+  if (there.some((entry) => !names.has(entry.name.toString('latin1')))) return true
+  const [mine, theirs] = await Promise.all([lstat(copy), lstat(real)])
+  return (mine.mode & 0o777) !== (theirs.mode & 0o777)
+}
+
 /** How an overlay keeps that something was removed. */
 const isWhiteout = (info: Stats): boolean => info.isCharacterDevice() && info.rdev === 0
 

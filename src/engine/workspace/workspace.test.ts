@@ -6,13 +6,14 @@ import {
   readdir,
   readFile,
   realpath,
+  rename,
   rm,
   stat,
   symlink,
   writeFile,
 } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { makeDispatchId } from '../../shared/ids.ts'
 import { layout as layoutAt, repoIdOf, type Layout } from '../base/paths.ts'
@@ -215,6 +216,38 @@ test('a workspace in which nothing was written goes without a trace', async () =
   await disposeWorkspace(workspace, { archive: false })
   await expect(stat(workspace.dir)).rejects.toMatchObject({ code: 'ENOENT' })
   await expect(stat(layout.archive)).rejects.toMatchObject({ code: 'ENOENT' })
+})
+
+test('a copy in which nothing was changed goes without a trace, and one with any change is kept', async () => {
+  const root = await folder('root')
+  await mkdir(join(root, 'sub'))
+  for (const path of ['a.txt', 'sub/b.txt', '.git/index']) {
+    await mkdir(dirname(join(root, path)), { recursive: true })
+    await writeFile(join(root, path), 'old')
+  }
+  const end = async (work: (copy: string) => Promise<unknown>) => {
+    const workspace = await prepare([root], { strategy: 'clone', driver: 'plain-copy' })
+    const mount = workspace.roots[0]!.mount
+    await work(mount.kind === 'bind' ? mount.source : '')
+    await disposeWorkspace(workspace, { archive: false })
+    return (await readInvocationMeta(layout, workspace.repoId, workspace.id)).archive !== null
+  }
+  expect(await end(async () => {})).toBe(false)
+  // The same bytes again, and what `git status` alone rewrites, are no work.
+  expect(await end((copy) => writeFile(join(copy, 'a.txt'), 'old'))).toBe(false)
+  expect(await end((copy) => writeFile(join(copy, '.git/index'), 'new'))).toBe(false)
+  await expect(stat(layout.archive)).rejects.toMatchObject({ code: 'ENOENT' })
+  const works: ((copy: string) => Promise<unknown>)[] = [
+    (copy) => writeFile(join(copy, 'sub/b.txt'), 'new'),
+    (copy) => writeFile(join(copy, 'sub/new.txt'), ''),
+    (copy) => rm(join(copy, 'sub/b.txt')),
+    (copy) => chmod(join(copy, 'a.txt'), 0o755),
+    (copy) => chmod(join(copy, 'sub'), 0o700),
+    (copy) => mkdir(join(copy, 'empty')),
+    (copy) => rename(join(copy, 'a.txt'), join(copy, 'sub/a.txt')),
+    (copy) => writeFile(join(copy, '.git/config'), 'new'),
+  ]
+  for (const work of works) expect(await end(work)).toBe(true)
 })
 
 test('the driver follows the ladder, and every step down is said', async () => {
