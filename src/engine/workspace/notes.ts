@@ -40,7 +40,8 @@ export function changedPaths(status: string): string[] {
     // A rename names its former path in a field of its own.
     if (field.startsWith('R') || field.startsWith('C')) index += 1
   }
-  return paths
+  // One that was taken out of the index and still lies there is told twice.
+  return [...new Set(paths)]
 }
 
 /** What `git status --ignored` tells of files and whole folders that git ignores; our markers are nobody's. */
