@@ -135,6 +135,17 @@ test("a worktree's own refs and a rebase in progress are at stake, outlive a gc 
   expect(await gitText(tree, 'log', '-2', '--format=%s', worktree.branch)).toBe('mine\ntheirs')
 })
 
+test('a worktree that holds nothing but what git ignores is not removed without a word, and that is named', async () => {
+  await writeFile(await gitText(worktree.tree_path, 'rev-parse', '--git-path', 'info/exclude'), '*.env\n', {
+    flag: 'a',
+  })
+  await writeFile(join(worktree.tree_path, 'secret.env'), 'x')
+  await expect(removeIntegration(ground.layout, 'feature')).rejects.toMatchObject({
+    code: 'workspace.work_at_stake',
+    message: 'worktree feature: it holds what git ignores (secret.env)',
+  })
+})
+
 test('of objects that a repository borrows, a sandbox gets what its own refs reach and nothing else of the lender', async () => {
   const [clone, far] = [ground.path('clone'), ground.path('far')]
   await git(['-c', 'protocol.allow=always', 'clone', '-q', '--shared', repo, clone])

@@ -313,13 +313,14 @@ function atStake(meta: WorktreeMeta, stakes: Stakes): OrangeryError {
       ? null
       : `${stakes.uncommitted.length} uncommitted files (${some(stakes.uncommitted)})`,
     stakes.unfinished.length === 0 ? null : stakes.unfinished.join(' and '),
+    stakes.ignored.length === 0 ? null : `what git ignores (${some(stakes.ignored)})`,
   ].filter((part) => part !== null)
   return new OrangeryError(
     'workspace.work_at_stake',
     `worktree ${meta.name}: it holds ${parts.join(' and ')}`,
     {
       kind: 'refused',
-      hint: 'Merge them, or say --force: everything is then kept in the archive for 30 days.',
+      hint: 'Merge or move it, or say --force: everything is then kept in the archive for 30 days.',
       details: stakes,
     },
   )

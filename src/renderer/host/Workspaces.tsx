@@ -43,7 +43,12 @@ function RemoveDialog({ entry, onClose }: { entry: WorktreeEntry; onClose(): voi
     },
   })
   const stakes = looked.data?.stakes
-  const atStake = [...(stakes?.uncommitted ?? []), ...(stakes?.unmerged ?? []), ...(stakes?.unfinished ?? [])]
+  const atStake = [
+    ...(stakes?.uncommitted ?? []),
+    ...(stakes?.unmerged ?? []),
+    ...(stakes?.unfinished ?? []),
+    ...(stakes?.ignored ?? []).map((path) => `${path} (git ignores it)`),
+  ]
   return (
     <Dialog
       open
