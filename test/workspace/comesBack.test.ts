@@ -1,4 +1,4 @@
-import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { git, tryGit } from '../../src/engine/base/git.ts'
@@ -144,6 +144,54 @@ test('a worktree that holds nothing but what git ignores is not removed without 
     code: 'workspace.work_at_stake',
     message: 'worktree feature: it holds what git ignores (secret.env)',
   })
+})
+
+test('a worktree that was removed while its repository was away comes back whole, with the repository or before it', async () => {
+  const id = worktree.worktree_id
+  const tree = worktree.tree_path
+  await git(['-C', tree, 'commit', '-q', '--allow-empty', '-m', 'Mine'])
+  for (const [name, text] of Object.entries({ 'added.txt': 'one', 'draft.txt': 'two' }))
+    await writeFile(join(tree, name), text)
+  await git(['-C', tree, 'add', 'added.txt'])
+  const status = () => gitText(tree, 'status', '--porcelain', '-b')
+  const before = await status()
+  const away = ground.path('away')
+  for (const when of ['before', 'after', 'pruned'] as const) {
+    await rename(repo, away)
+    await expect(removeIntegration(ground.layout, id)).rejects.toMatchObject({ kind: 'refused' })
+    await removeIntegration(ground.layout, id, { force: true })
+    if (when === 'before') await restoreArchived(ground.layout, id)
+    await rename(away, repo)
+    if (when === 'pruned') await git(['-C', repo, 'worktree', 'prune', '--expire=now'])
+    if (when !== 'before') await restoreArchived(ground.layout, id)
+    // What was staged is git's own to remember: after a prune only the files are left of it.
+    expect(await status(), when).toBe(when === 'pruned' ? before.replace('A  added', '?? added') : before)
+    if (when !== 'pruned') expect(before).toContain('A  added.txt')
+    expect(await gitText(tree, 'log', '-1', '--format=%s')).toBe('Mine')
+    expect(await listArchive(ground.layout)).toEqual([])
+  }
+})
+
+test('an integration worktree whose tree was deleted by hand is ended by a command, its commits named and kept', async () => {
+  const id = worktree.worktree_id
+  await git(['-C', worktree.tree_path, 'commit', '-q', '--allow-empty', '-m', 'Only here'])
+  await rm(worktree.tree_path, { recursive: true })
+  const end = `orangery worktree rm ${id} --force`
+  expect((await findOrphans(ground.layout)).map(({ kind, hint }) => [kind, hint])).toEqual([
+    ['record_without_worktree', end],
+  ])
+  await expect(removeIntegration(ground.layout, id)).rejects.toMatchObject({
+    code: 'workspace.work_at_stake',
+    message: expect.stringContaining('Only here'),
+  })
+  await removeIntegration(ground.layout, id, { force: true })
+  expect(await branches()).not.toContain(worktree.branch)
+  expect((await gitText(repo, 'worktree', 'list')).split('\n')).toHaveLength(1)
+  expect(await findOrphans(ground.layout)).toEqual([])
+  expect(await listWorktrees(ground.layout)).toEqual([])
+  await restoreArchived(ground.layout, id)
+  expect(await gitText(repo, 'log', '-1', '--format=%s', worktree.branch)).toBe('Only here')
+  expect(await listWorktrees(ground.layout, { all: true })).toMatchObject([{ id, broken: true }])
 })
 
 test('of objects that a repository borrows, a sandbox gets what its own refs reach and nothing else of the lender', async () => {

@@ -60,7 +60,10 @@ export async function findOrphans(
       id,
       place,
       why: why ?? '',
-      hint: 'Look at the folder; nothing of it is touched.',
+      hint:
+        meta === null
+          ? 'Look at the folder; nothing of it is touched.'
+          : `orangery worktree rm ${id} --force`,
     })
   }
   const onDisk = new Set(invocations.map(({ id }) => id))

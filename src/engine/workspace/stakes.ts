@@ -34,10 +34,32 @@ async function stakesIn({ commonDir, tree, branch, base }: Checkout): Promise<St
   const standing = await repository.commit(`refs/heads/${branch}`)
   const head = await treeHead(repository, tree)
   const own = await ownRefCommits(repository, tree)
-  const unmerged = await repository.git([
+  const unmerged = await unmergedFrom(repository, [standing, head, ...own], { branch, base })
+  const unfinished = await unfinishedIn(commonDir, tree)
+  return { uncommitted, unmerged, unfinished, ignored }
+}
+
+/** The same of one whose tree is gone: what its branch holds. */
+export async function stakesWithoutTree(meta: WorktreeMeta): Promise<Stakes> {
+  const { common_dir: commonDir, branch, base_commit: base } = meta
+  const repository = await openRepository(commonDir)
+  const standing = await repository.commit(`refs/heads/${branch}`)
+  const unmerged = await unmergedFrom(repository, [standing], { branch, base })
+  return { ...nothing, unmerged, unfinished: await unfinishedIn(commonDir, meta.tree_path) }
+}
+
+/** Commits that are on no other branch. */
+async function unmergedFrom(
+  repository: Repository,
+  tips: readonly (string | null)[],
+  { branch, base }: Pick<Checkout, 'branch' | 'base'>,
+): Promise<string[]> {
+  const from = tips.filter((tip) => tip !== null)
+  if (from.length === 0) return []
+  const listed = await repository.git([
     'log',
     '--format=%h %s',
-    ...[standing, head, ...own].filter((commit) => commit !== null),
+    ...from,
     '--not',
     `--exclude=${branch}`,
     '--exclude=agency/sandbox-*',
@@ -46,8 +68,7 @@ async function stakesIn({ commonDir, tree, branch, base }: Checkout): Promise<St
     '--tags',
     base,
   ])
-  const unfinished = await unfinishedIn(commonDir, tree)
-  return { uncommitted, unmerged: unmerged === '' ? [] : unmerged.split('\n'), unfinished, ignored }
+  return listed === '' ? [] : listed.split('\n')
 }
 
 const nothing: Stakes = { uncommitted: [], unmerged: [], unfinished: [], ignored: [] }

@@ -8,7 +8,7 @@ import type { WorktreeEntry, WorktreeMeta } from '../base/invocation.ts'
 import { createRepoLock } from '../base/lock.ts'
 import { integrationMarker } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
-import { contentOf, putAway, type PutAway } from './archive.ts'
+import { contentOf, putAway, takeBack, type PutAway } from './archive.ts'
 import {
   addWorktree,
   asideOf,
@@ -19,6 +19,7 @@ import {
   treeHead,
 } from './checkout.ts'
 import { claimLanding, listRunningOn } from './claim.ts'
+import { adminOf } from './gitSide.ts'
 import { includeFiles } from './includeFiles.ts'
 import { assertHidden, hideMarkers, writeMarker } from './marker.ts'
 import { refuseMounts } from './mounts.ts'
@@ -29,7 +30,7 @@ import { removeTree } from './removeTree.ts'
 import { openRepository, type Repository } from './repository.ts'
 import { reportToLog, Rollback, type CleanupReport } from './rollback.ts'
 import { secondsIso, submodulesOf } from './sandboxFolders.ts'
-import { stakesOf } from './stakes.ts'
+import { stakesOf, stakesWithoutTree } from './stakes.ts'
 import { fillSubmodules } from './submodules.ts'
 import { isFolder, resolveWorktree, scanInvocations, scanWorktrees } from './scan.ts'
 
@@ -188,10 +189,10 @@ export async function removeIntegration(
 ): Promise<{ id: DispatchId; archive: string; stakes: Stakes; notes?: string[] }> {
   const entry = await resolveWorktree(layout, reference, options.near ?? null)
   const { meta } = entry
-  if (meta === null || entry.broken || meta.outcome !== null) {
+  if (meta === null || meta.outcome !== null) {
     throw new OrangeryError(
       'workspace.worktree_broken',
-      `worktree ${entry.id}: ${entry.why ?? 'it was removed already'}`,
+      `worktree ${entry.id}: ${meta === null ? (entry.why ?? 'it is broken') : 'it was removed already'}`,
       {
         kind: 'input',
         hint: 'It is left as it is.',
@@ -206,15 +207,18 @@ export async function removeIntegration(
   await using _claim = await claimLanding(layout, { id, paths: [meta.tree_path] })
   await refuseMounts(meta.tree_path)
   if (!(await isFolder(meta.common_dir))) return await removeAlone(layout, meta, options.force === true)
-  const stakes = await stakesOf(meta)
+  const isStanding = await isFolder(meta.tree_path)
+  const stakes = await (isStanding ? stakesOf(meta) : stakesWithoutTree(meta))
   const isAtStake = Object.values(stakes).some((each) => each.length > 0)
   if (options.force !== true && isAtStake) throw atStake(meta, stakes)
   const repository = await openRepository(meta.common_dir)
   // A branch that the user renamed is theirs and stays; its commit is still what the tree was on.
   const tip =
-    (await repository.commit(`refs/heads/${meta.branch}`)) ?? (await treeHead(repository, meta.tree_path))
-  const aside = tip === null ? {} : await asideOf(repository, meta.tree_path, tip)
-  const snapshot = tip === null ? null : await snapshotCommit(repository, meta.tree_path, tip)
+    (await repository.commit(`refs/heads/${meta.branch}`)) ??
+    (isStanding ? await treeHead(repository, meta.tree_path) : null)
+  const hasWork = isStanding && tip !== null
+  const aside = hasWork ? await asideOf(repository, meta.tree_path, tip) : {}
+  const snapshot = hasWork ? await snapshotCommit(repository, meta.tree_path, tip) : null
   const record: PutAway = {
     id,
     repo_id: repoId,
@@ -225,7 +229,7 @@ export async function removeIntegration(
     common_dir: meta.common_dir,
     branch: meta.branch,
     tip,
-    commit: snapshot?.commit ?? null,
+    commit: snapshot?.commit ?? tip,
     aside,
   }
   const archive = await putAway(layout, record, meta.tree_path)
@@ -256,8 +260,8 @@ async function removeAlone(layout: Layout, meta: WorktreeMeta, force: boolean) {
     name: meta.name,
     why: 'removed, its repository is gone',
     origin: meta.tree_path,
-    common_dir: null,
-    branch: null,
+    common_dir: meta.common_dir,
+    branch: meta.branch,
     tip: null,
     commit: null,
   })
@@ -271,18 +275,47 @@ export async function restoreWorktree(
   after: AfterRestoreStep,
 ): Promise<void> {
   const { meta } = await resolveWorktree(layout, record.id)
-  if (meta === null || record.common_dir === null || record.branch === null || record.tip === null) {
-    throw new OrangeryError('workspace.restore_blocked', `worktree ${record.id}: its record is not whole`, {
-      kind: 'input',
-      hint: `Its files are in ${contentOf(layout, record.id)}.`,
-    })
-  }
+  if (meta === null) throw blocked(layout, record, 'its record is not whole')
   await using _lock = await createRepoLock(layout).acquire(record.repo_id)
   await refuseTakenName(layout, record.repo_id as RepoId, meta.name)
-  const repository = await openRepository(record.common_dir)
-  const { branch, tip } = record
-  await reattachWorktree(layout, repository, { ...record, branch, tip }, meta.tree_path, after)
+  const { common_dir: commonDir, branch, tip } = record
+  if (commonDir !== null && branch !== null && tip !== null)
+    await reattachWorktree(
+      layout,
+      await openRepository(commonDir),
+      { ...record, branch, tip },
+      meta.tree_path,
+      after,
+    )
+  else await restoreAlone(layout, record, meta, after)
   await writeWorktreeMeta(layout, { ...meta, outcome: null, archive: null })
+}
+
+/** It was put away while its repository was gone, so git has its side still, unless it was pruned meanwhile. */
+async function restoreAlone(
+  layout: Layout,
+  record: ArchiveRecord,
+  meta: WorktreeMeta,
+  after: AfterRestoreStep,
+): Promise<void> {
+  const { branch, common_dir: commonDir, tree_path: tree } = meta
+  const isThere = await isFolder(commonDir)
+  if (!isThere || (await adminOf(commonDir, tree)) !== null) {
+    await takeBack(layout, record)
+    return await after('content')
+  }
+  const repository = await openRepository(commonDir)
+  const tip = await repository.commit(`refs/heads/${branch}`)
+  if (tip === null)
+    throw blocked(layout, record, `its branch ${branch} is not in ${commonDir} any more, nor known there`)
+  await reattachWorktree(layout, repository, { ...record, branch, tip }, tree, after)
+}
+
+function blocked(layout: Layout, { id }: ArchiveRecord, why: string): OrangeryError {
+  return new OrangeryError('workspace.restore_blocked', `worktree ${id}: ${why}`, {
+    kind: 'input',
+    hint: `Its files are in ${contentOf(layout, id)}.`,
+  })
 }
 
 async function refuseInUse(layout: Layout, worktree: WorktreeMeta): Promise<void> {
