@@ -206,7 +206,12 @@ export async function makeDemo(dataDir: string): Promise<Demo> {
       }
     },
     'changeset.reject': async ({ id }) => ({ id: find(id).id, state: end(id, 'rejected').state }),
-    'changeset.abandon': async ({ id }) => ({ id: find(id).id, state: end(id, 'abandoned').state }),
+    'changeset.abandon': async ({ id }) => ({
+      id: find(id).id,
+      state: end(id, 'abandoned').state,
+      commits: 0,
+      notes: [],
+    }),
     ...boundaryDemo(find, () => rows.filter(({ status }) => status === 'running'), touch),
     changes: async function* (_input, signal) {
       const waiting: string[] = []

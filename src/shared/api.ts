@@ -254,7 +254,17 @@ export const api = {
       turn: z.number(),
     }),
   ),
-  'changeset.abandon': procedure(reference, z.object({ id: dispatchIdSchema, state: changesetStateSchema })),
+  'changeset.abandon': procedure(
+    reference,
+    z.object({
+      id: dispatchIdSchema,
+      state: changesetStateSchema,
+      /** Of the agent, and the user's own in its sandbox: they go to the archive with it. */
+      commits: z.number().default(0),
+      /** What else was in the sandbox. */
+      notes: z.array(z.string()).default([]),
+    }),
+  ),
 
   'worktree.create': procedure(
     z.object({ repo: z.string(), name: z.string(), base: z.string().optional() }),

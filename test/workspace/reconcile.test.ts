@@ -187,6 +187,31 @@ test.each(['overlay', 'clone'])(
   },
 )
 
+test('giving a changeset up names what goes with its sandbox: commits of the agent, and commits and edits of the user', async () => {
+  await makeRepository(bench.project)
+  await bench.client.call('worktree.create', { repo: bench.project, name: 'feature' })
+  const { invocation_id: id, sandbox_path: tree } = await bench.client.call('agent.start', {
+    worktree: 'feature',
+  })
+  const identity = ['-c', 'user.name=u', '-c', 'user.email=u@v']
+  await bench.spawn(`echo new > new.txt; git add -A; git ${identity.join(' ')} commit -qm "Of the agent"`, {
+    invocation: id,
+  })
+  await bench.ended(id)
+  await execute('git', ['-C', tree, ...identity, 'commit', '-q', '--allow-empty', '-m', 'Of the user'])
+  await writeFile(join(tree, 'a.txt'), 'edit\n')
+  const abandoned = await bench.client.call('changeset.abandon', { id })
+  expect(abandoned).toMatchObject({
+    state: 'abandoned',
+    commits: 2,
+    notes: [
+      expect.stringMatching(/^commits of the agent: [0-9a-f]{7} Of the agent$/),
+      expect.stringMatching(/^your own commits in the sandbox: .*Of the user$/),
+      expect.stringMatching(/did not commit: a\.txt$/),
+    ],
+  })
+})
+
 test('an abandoned changeset that is restored has its sandbox back', async () => {
   const id = await bench.spawn('echo precious > work.txt')
   await bench.ended(id)

@@ -6,6 +6,7 @@ import { withClient } from '../connect.ts'
 import { printError } from '../failure.ts'
 import { ask } from '../terminal/ask.ts'
 import { print, printJson } from '../terminal/print.ts'
+import { printNotes } from './archive.ts'
 import { paintState } from '../terminal/style.ts'
 import { plural } from '../terminal/words.ts'
 import {
@@ -207,7 +208,9 @@ async function abandon(id: string, options: Json) {
     return { result: await client.call('changeset.abandon', { id }), files: held.length }
   })
   if (options.json) return printJson(result)
-  const kept = `${plural(files, 'change')} kept for 30 days`
+  printNotes(result.notes)
+  const held = [plural(files, 'change'), ...(result.commits === 0 ? [] : [plural(result.commits, 'commit')])]
+  const kept = `${held.join(' and ')} kept for 30 days`
   print(`${result.id} is ${paintState(result.state)}, ${kept}: orangery changeset restore ${result.id}`)
 }
 

@@ -18,6 +18,7 @@ import {
   listWorktrees,
   loadWorkspace,
   ownStakes,
+  readInvocationMeta,
   removeIntegration,
   repoIdNear,
   resolveInvocation,
@@ -29,6 +30,7 @@ import {
   stakesOf,
   startAgent,
 } from '../workspace/index.ts'
+import type { Workspace } from '../base/workspace.ts'
 import { isIncludeTrusted } from '../policy/index.ts'
 import { findInvocation, landInvocation } from './landInvocation.ts'
 import { landWhenIdle, waitsFor } from './landings.ts'
@@ -175,14 +177,28 @@ export async function abandonChangeset(parts: Parts, id: DispatchId, by: string)
   const workspace = repoId === undefined ? null : await loadWorkspace(layout, repoId, id).catch(() => null)
   if (workspace === null) {
     store.landings.remove(id)
-    return changesets.abandon(id, by)
+    return { ...(await changesets.abandon(id, by)), commits: 0, notes: [] }
   }
   await using _claim = await claimWorkspace(layout, workspace, { timeoutMs: 0 })
+  const held = await atStake(parts, workspace)
   const abandoned = await changesets.abandon(id, by)
   store.landings.remove(id)
-  await disposeWorkspace(workspace, { archive: true })
+  const said = await disposeWorkspace(workspace, { archive: true })
   await mirror(parts, workspace.repoId, id)
-  return abandoned
+  return { ...abandoned, commits: held.commits, notes: [...held.notes, ...said] }
+}
+
+/** What leaves the user's sight with a sandbox that is given up, beside the changes in review. */
+async function atStake(parts: Parts, { id, repoId }: Workspace) {
+  const { layout } = parts
+  const meta = await readInvocationMeta(layout, repoId, id)
+  const made = await listCommits(layout, repoId, id, meta.base_commit)
+  const { own, notes } = await heldIn(parts, meta, repoId)
+  const named = made.map(({ commit, subject }) => `${commit.slice(0, 7)} ${subject}`)
+  return {
+    commits: made.length + own.unmerged.length,
+    notes: [...(named.length === 0 ? [] : [`commits of the agent: ${someOf(named)}`]), ...notes],
+  }
 }
 
 /**

@@ -73,15 +73,19 @@ const isBookkeeping = (lower: string) => {
 
 /**
  * Takes a workspace down. Work that has not landed is moved to `archive/<id>`, also where the caller did not
- * ask for it: nothing is destroyed to tidy up. A tree that the user works in himself stays until he ends it.
+ * ask for it: nothing is destroyed to tidy up. A tree that the user works in himself stays until he ends it. Gives what
+ * is to be said of it.
  */
-export async function disposeWorkspace(workspace: Workspace, options: DisposeOptions): Promise<void> {
+export async function disposeWorkspace(
+  workspace: Workspace,
+  options: DisposeOptions,
+): Promise<readonly string[]> {
   const layout = layoutOf(workspace)
   const meta = await readInvocationMeta(layout, workspace.repoId, workspace.id)
-  if (meta.outcome !== null) return
-  if (!options.archive && options.landed !== true && (await hasOwnWork(meta))) return
+  if (meta.outcome !== null) return []
+  if (!options.archive && options.landed !== true && (await hasOwnWork(meta))) return []
   const outcome = options.landed === true ? 'landed' : 'disposed'
-  await retireInvocation(layout, workspace.repoId, meta, outcome, options.archive)
+  return (await retireInvocation(layout, workspace.repoId, meta, outcome, options.archive)).notes
 }
 
 /**

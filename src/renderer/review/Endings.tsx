@@ -16,9 +16,10 @@ export type EndingProps = { open: boolean; changeset: Changeset; onClose(): void
 
 export function AbandonDialog({ open, changeset, onClose }: EndingProps) {
   const abandon = useAct('changeset.abandon', {
-    onDone: () => {
+    onDone: ({ notes }) => {
       onClose()
-      showToast({ tone: 'plain', title: 'Abandoned', detail: 'Kept in the archive for 30 days.' })
+      const detail = ['Kept in the archive for 30 days.', ...notes].join(' ')
+      showToast({ tone: 'plain', title: 'Abandoned', detail })
     },
   })
   return (
