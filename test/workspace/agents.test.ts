@@ -319,6 +319,18 @@ describe('.worktreeinclude', () => {
     expect(await readFile(join(meta.sandbox_path, '.env'), 'utf8')).toBe('secret of .env')
   })
 
+  test('copies files and folders whose names are no UTF-8', async () => {
+    const name = (text: string) => Buffer.from(text, 'latin1')
+    const at = (tree: string, path: string) => Buffer.concat([Buffer.from(`${tree}/`), name(path)])
+    await mkdir(at(repo, 'caf\xe9'))
+    for (const path of ['caf\xe9/.env', 'caf\xe9/caf\xe9.log']) await writeFile(at(repo, path), 'secret')
+    await writeFile(join(repo, '.worktreeinclude'), '.env\n*.log\n')
+    const made = await createWorktree({ layout: ground.layout, repo, name: 'bytes', trusted: true })
+    for (const path of ['caf\xe9/.env', 'caf\xe9/caf\xe9.log', 'debug.log'])
+      expect(String(await readFile(at(made.tree_path, path))), path).toContain('secret')
+    expect(await gitText(made.tree_path, 'status', '--porcelain')).toBe('')
+  })
+
   test('is not honoured before that, and creation says so', async () => {
     const made = await createWorktree({ layout: ground.layout, repo, name: 'untrusted' })
     expect(await readdir(made.tree_path)).not.toContain('.env')

@@ -24,30 +24,41 @@ export async function includeFiles(
   const named = new Set(await listOthers(repository, from, [`--exclude-from=${list}`]))
   const copied: string[] = []
   for (const path of ignored) {
-    if (named.has(path) && (await copyInside(from, to, path))) copied.push(path)
+    if (named.has(path) && (await copyInside(from, to, path))) copied.push(bytes(path).toString())
   }
   return copied.length === 0 ? [] : [`copied as .worktreeinclude asks: ${copied.join(', ')}`]
 }
 
+// Names may hold any byte: they are texts of a character for each.
+const bytes = (path: string): Buffer => Buffer.from(path, 'latin1')
+const inside = (folder: string, path: string): Buffer =>
+  Buffer.concat([Buffer.from(`${folder}/`), bytes(path)])
+
+const realOf = async (path: string | Buffer): Promise<string> =>
+  (await realpath(path, 'buffer')).toString('latin1')
+
 async function listOthers(repository: Repository, cwd: string, excludes: string[]): Promise<string[]> {
-  const text = await repository.git(['ls-files', '--others', '--ignored', '-z', ...excludes], { cwd })
-  return text.split('\0').filter((path) => path !== '' && !path.endsWith('/'))
+  const listed = await repository.raw(['ls-files', '--others', '--ignored', '-z', ...excludes], { cwd })
+  return listed
+    .toString('latin1')
+    .split('\0')
+    .filter((path) => path !== '' && !path.endsWith('/'))
 }
 
 // The list comes from the repository: a symlink on the way could lead a copy out of either tree.
 async function copyInside(from: string, to: string, path: string): Promise<boolean> {
-  const source = join(from, path)
+  const source = inside(from, path)
   const info = await lstat(source)
-  if (!info.isFile() || !isInside(await realpath(source), await realpath(from))) return false
+  if (!info.isFile() || !isInside(await realOf(source), await realOf(from))) return false
   if (!(await makeParents(to, path))) return false
-  await copyFile(source, join(to, path), constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE)
+  await copyFile(source, inside(to, path), constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE)
   return true
 }
 
 async function makeParents(tree: string, path: string): Promise<boolean> {
-  let at = tree
-  for (const name of path.split('/').slice(0, -1)) {
-    at = join(at, name)
+  const names = path.split('/').slice(0, -1)
+  for (const depth of names.keys()) {
+    const at = inside(tree, names.slice(0, depth + 1).join('/'))
     await mkdir(at).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EEXIST') throw error
     })
