@@ -1,4 +1,4 @@
-import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { RepoId } from '../../src/shared/ids.ts'
@@ -8,9 +8,11 @@ import { contentOf } from '../../src/engine/workspace/archive.ts'
 import { gitText, makeFeature, type Feature } from '../../src/engine/workspace/fixture.ts'
 import {
   createWorktree,
+  claimWorkspace,
   discardAgent,
   findOrphans,
   layerPaths,
+  loadWorkspace,
   ownStakes,
   removeIntegration,
   restoreArchived,
@@ -46,6 +48,21 @@ test('a repository without a commit in the tree is put away as files, named, and
   expect(removed.notes?.join()).toContain('nested/')
   await restoreArchived(ground.layout, id)
   expect(await readFile(join(worktree.tree_path, 'nested', 'inside.txt'), 'utf8')).toBe('inside')
+})
+
+test('a sandbox in which something runs is not discarded, also where its record is torn meanwhile', async () => {
+  const { invocation_id: id } = await start()
+  const { layout } = ground
+  const repoId = worktree.repo_id as RepoId
+  const workspace = await loadWorkspace(layout, repoId, id)
+  await writeFile(layout.invocationMeta(repoId, id), '{')
+  {
+    await using _running = await claimWorkspace(layout, workspace)
+    await expect(discardAgent(layout, id)).rejects.toMatchObject({ code: 'workspace.in_use', exitCode: 75 })
+    expect(await readdir(layout.sandboxTree(repoId, id))).toContain('a.txt')
+  }
+  // The control: once it has ended, the same word puts it away.
+  expect((await discardAgent(layout, id)).archive).not.toBeNull()
 })
 
 test('an invocation whose record cannot be understood is no orphan once it was discarded, and is one again when restored', async () => {

@@ -80,6 +80,9 @@ async function claimToEnd(layout: Layout, repoId: RepoId, meta: InvocationMeta):
 
 /** A sandbox without a readable record: what there is goes to the archive, and git's side with it. */
 async function discardBroken(layout: Layout, repoId: RepoId, id: DispatchId) {
+  // Its record may be torn while something runs in it all the same.
+  await using _claim = await claimWorkspace(layout, { repoId, id, roots: [] }, { timeoutMs: 0 })
+  await using _lock = await createRepoLock(layout).acquire(repoId)
   await refuseMounts(layout.sandbox(repoId, id))
   const tree = layout.sandboxTree(repoId, id)
   const place = await findGit(tree).catch(() => null)

@@ -84,6 +84,22 @@ test('nothing lands in a folder while another agent runs on it, and a kill -9 of
   expect(await listRunning(ground.layout)).toEqual([])
 })
 
+test('nothing lands while an agent runs whose record cannot be read: nobody can say what it looks at', async () => {
+  const root = await ground.folder('root')
+  const running = await prepare(root)
+  const landing = { id: newId(), paths: [root] }
+  {
+    await using _held = await claimWorkspace(ground.layout, running)
+    await writeFile(ground.layout.invocationMeta(running.repoId, running.id), '{')
+    await expect(claimLanding(ground.layout, landing)).rejects.toMatchObject({
+      code: 'workspace.agent_running',
+      details: { running: running.id },
+    })
+  }
+  await using held = await claimLanding(ground.layout, landing)
+  expect(held).toBeDefined()
+})
+
 test('an agent does not start on half of a landing: it waits until the landing is done', async () => {
   const root = await ground.folder('root')
   const workspace = await prepare(root)

@@ -20,7 +20,11 @@ export type ClaimOptions = {
   readonly timeoutMs?: number
   readonly signal?: AbortSignal
 }
-export type Running = { readonly id: DispatchId; readonly paths: readonly string[] }
+export type Running = {
+  readonly id: DispatchId
+  /** Null: its record cannot be read, so it may look at anything. */
+  readonly paths: readonly string[] | null
+}
 
 /** Somebody who only asks whether a claim is alive holds its lock for a moment. */
 const askingMs = 200
@@ -32,7 +36,7 @@ const askingMs = 200
  */
 export async function claimWorkspace(
   layout: Layout,
-  workspace: Workspace,
+  workspace: Pick<Workspace, 'repoId' | 'id' | 'roots'>,
   options: ClaimOptions = {},
 ): Promise<AsyncDisposable> {
   const locks = createRepoLock(layout)
@@ -99,7 +103,7 @@ export async function claimLanding(
 
 /** The dispatches other than `own` that run now on one of these folders. */
 export function listRunningOn(layout: Layout, own: DispatchId, paths: readonly string[]): Promise<Running[]> {
-  return listRunning(layout, (run) => run.id !== own && touches(run.paths, paths))
+  return listRunning(layout, (run) => run.id !== own && (run.paths === null || touches(run.paths, paths)))
 }
 
 /** Takes away the locks and notes of killed processes. */
@@ -126,14 +130,14 @@ export async function listRunning(
       meta === null
         ? await readNote(copyingPath(layout, { repoId, id }))
         : seenPaths(workspaceOf(layout, repoId, meta))
-    const running = { id, paths: paths ?? [] }
+    const running = { id, paths }
     if (matters(running) && !(await isFree(layout, runName({ repoId, id })))) live.push(running)
   }
   return live
 }
 
 /** Host folders an agent in this workspace looks at while it runs: of a copy there are none. */
-function seenPaths(workspace: Workspace): string[] {
+function seenPaths(workspace: Pick<Workspace, 'roots'>): string[] {
   return workspace.roots
     .filter((root) => root.role === 'project' && root.access !== 'hidden')
     .map((root) => (root.mount.kind === 'overlay' ? root.mount.lower : root.mount.source))
