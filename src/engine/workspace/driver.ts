@@ -52,7 +52,7 @@ export function describeDriver(driver: WorkspaceDriver, strategy: WorkspaceStrat
     case 'reflink-copy':
       return `copy-on-write clone of the folders${instead}: takes time for every file, disk only for what changes`
     case 'plain-copy':
-      return `full copy of the folders${instead}: takes time and disk for every file`
+      return `full copy of the folders${strategy === 'clone' ? ', because files cannot be cloned here' : instead}: takes time and disk for every file`
     case 'direct':
       return 'the real files: everything the agent writes is final, there is no changeset'
   }
@@ -60,6 +60,7 @@ export function describeDriver(driver: WorkspaceDriver, strategy: WorkspaceStrat
 
 /** The same as a note, where it is not what was asked for but the next step down: that is never silent. */
 export function lowerRung(driver: WorkspaceDriver, strategy: WorkspaceStrategy): readonly string[] {
-  if (driver === 'kernel-overlay' || strategy === 'clone' || strategy === 'none') return []
+  if (driver === 'kernel-overlay' || strategy === 'none') return []
+  if (strategy === 'clone' && driver === 'reflink-copy') return []
   return [`workspace by ${describeDriver(driver, strategy)}`]
 }

@@ -25,6 +25,7 @@ import {
   disposeWorkspace,
   identifyProject,
   loadWorkspace,
+  lowerRung,
   prepareWorkspace,
   readInvocationMeta,
   updateInvocation,
@@ -259,6 +260,10 @@ test('the driver follows the ladder, and every step down is said', async () => {
   expect(choose({ reflink: true })).toBe('reflink-copy')
   expect(choose({})).toBe('plain-copy')
   expect(describeDriver('plain-copy', 'overlay')).toContain('because this host allows no overlay')
+  expect(lowerRung('kernel-overlay', 'overlay')).toEqual([])
+  expect(lowerRung('reflink-copy', 'clone')).toEqual([])
+  // A clone where nothing clones costs a whole copy, and who asked for it is told.
+  expect(lowerRung('plain-copy', 'clone')).toEqual([expect.stringContaining('time and disk for every file')])
   expect(chooseDriver(project, 'none', none)).toBe('direct')
   expect(() => chooseDriver(project, 'worktree', none)).toThrow('not in a git repository')
 })
