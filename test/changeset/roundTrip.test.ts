@@ -8,11 +8,11 @@ import { Bench } from '../../src/engine/changeset/testing.ts'
 const all = { all: true, include_ignored: false }
 
 /** Applies a change made by an agent and compares with what the same script does to a plain copy. */
-async function roundTrip(bench: Bench, script: string): Promise<void> {
+async function roundTrip(bench: Bench, script: string, isCopy = false): Promise<void> {
   const before = await bench.snapshot()
   const twin = join(bench.folder, 'twin')
   await run('cp', ['-a', bench.root, twin])
-  const { id } = await bench.dispatch(script)
+  const { id } = await bench.dispatch(script, isCopy ? bench.copiedWorkspace() : bench.workspace())
   const direct = await run('sh', ['-ec', script], { cwd: twin })
   expect(direct.stderr.toString()).toBe('')
   const expected = await bench.snapshot(twin)
@@ -28,6 +28,16 @@ async function roundTrip(bench: Bench, script: string): Promise<void> {
 const cases: readonly [name: string, setUp: string, script: string][] = [
   ['a rename', 'seq 100 > old', 'mv old new; echo more >> new'],
   ['a rename of a folder', 'mkdir -p a/b; seq 9 > a/b/c; seq 5 > a/d', 'mv a z'],
+  [
+    'folders that change places',
+    'mkdir -p a/s b/s; echo 1 > a/f; echo 2 > b/f; echo 3 > a/s/g; echo 4 > b/s/g; touch -d 2000-01-01 a/f b/f a/s/g b/s/g',
+    'mv a c; mv b a; mv c b',
+  ],
+  [
+    'a folder that takes the place of another, with a part of that in it',
+    'mkdir -p a/s b; echo 1 > a/f; echo 2 > b/f; echo 3 > a/s/g; echo 4 > b/own',
+    'mv a c; mv b a; mv c/s a/s; rm -r c',
+  ],
   ['a copy', 'seq 100 > old', 'cp old new'],
   ['a mode change', 'echo a > a; chmod 644 a; echo b > b; chmod 600 b', 'chmod 755 a; chmod 640 b'],
   [
@@ -73,13 +83,19 @@ const cases: readonly [name: string, setUp: string, script: string][] = [
   ],
 ]
 
-test('every kind of change survives the round trip to the byte, and back', async () => {
-  await using bench = await Bench.make()
-  const inFolders = (scripts: readonly string[]) =>
-    scripts.map((script, at) => `(cd ${at}; ${script})`).join('\n')
-  await bench.user(`mkdir $(seq 0 ${cases.length - 1})\n${inFolders(cases.map(([, setUp]) => setUp))}`)
-  await roundTrip(bench, inFolders(cases.map(([, , script]) => script)))
-})
+test.each([
+  ['over the originals', false],
+  ['in a copy of them', true],
+])(
+  'every kind of change that an agent makes %s survives the round trip to the byte, and back',
+  async (_, isCopy) => {
+    await using bench = await Bench.make()
+    const inFolders = (scripts: readonly string[]) =>
+      scripts.map((script, at) => `(cd ${at}; ${script})`).join('\n')
+    await bench.user(`mkdir $(seq 0 ${cases.length - 1})\n${inFolders(cases.map(([, setUp]) => setUp))}`)
+    await roundTrip(bench, inFolders(cases.map(([, , script]) => script)), isCopy)
+  },
+)
 
 test('the unified diff is one that git apply accepts', async () => {
   await using bench = await Bench.make()
@@ -178,26 +194,19 @@ test('an agent that changed nothing, or put everything back, has no changeset', 
 
 test('a copied workspace is compared with its original, without taking the user’s own edits for the agent’s', async () => {
   await using bench = await Bench.make()
-  await bench.user('mkdir d; echo a > a; echo b > d/b; echo c > c; echo keep > keep')
-  const overlay = await bench.workspace()
-  const source = join(overlay.dir, 'copy')
-  await run('cp', ['-a', bench.root, source])
-  await new Promise((resolve) => setTimeout(resolve, 60))
-  const workspace = {
-    ...overlay,
-    strategy: 'clone' as const,
-    driver: 'plain-copy' as const,
-    createdAtMs: Date.now(),
-    roots: overlay.roots.map((root) => ({ ...root, mount: { kind: 'bind' as const, source } })),
-  }
-  await new Promise((resolve) => setTimeout(resolve, 60))
+  await bench.user(
+    'mkdir d e; echo a > a; echo b > d/b; echo c > c; echo keep > keep; echo f > e/f; echo h > e/h',
+  )
+  const workspace = await bench.copiedWorkspace()
   await bench.user('echo mine > keep; echo later > later')
-  await run('sh', ['-ec', 'echo A > a; rm -r d; echo n > n'], { cwd: source })
+  await bench.agent(workspace, 'echo A > a; rm -r d; echo n > n; mv e g')
   await bench.changesets.capture(workspace, { final: true })
   const { files } = await bench.changesets.get(workspace.id)
   expect(files.map((file) => [file.path, file.change])).toEqual([
     ['a', 'modified'],
     ['d/b', 'deleted'],
+    ['g/f', 'renamed'],
+    ['g/h', 'renamed'],
     ['n', 'added'],
   ])
 })

@@ -1,4 +1,5 @@
 import { OrangeryError } from '../../shared/errors.ts'
+import { readCopiedTree, type CopiedTree } from '../base/copiedTree.ts'
 import { run } from '../base/process.ts'
 import type { Workspace, WorkspaceRoot } from '../base/workspace.ts'
 import { joinPath, nameOf, parentOf, rootPath, type BytePath } from './bytePath.ts'
@@ -57,7 +58,8 @@ export async function scanRoot(
   } else {
     const begun = BigInt(Math.floor(workspace.createdAtMs - clockSlackMs)) * 1_000_000n
     const done = workspace.copiedAtMs === undefined ? begun : BigInt(workspace.copiedAtMs) * 1_000_000n
-    await walkCopy(scan, { begun, done }, rootPath)
+    const tree = await readCopiedTree(root.mount.source)
+    await walkCopy(scan, { begun, done, tree }, rootPath, false)
   }
   return { root, seen: scan.seen, unreadable: scan.unreadable }
 }
@@ -209,39 +211,60 @@ async function noteGone<Stat extends Glance>(scan: Scan<Stat>, path: BytePath): 
   if (base.isDirectory()) await walkGone(scan, path)
 }
 
+type Copied = {
+  readonly begun: bigint
+  readonly done: bigint
+  readonly tree: CopiedTree | null
+}
+
 /**
  * A copy has no whiteouts: what the agent touched is what has a ctime after the copy was complete (nobody can set
- * one back), and what it deleted is missing from a folder with such a ctime.
+ * one back), and what it deleted is missing from a folder with such a ctime. What came along in a folder that was
+ * renamed has kept its own ctime: such a folder is compared whole.
  */
 async function walkCopy(
   scan: Scan<DiskStat>,
-  copied: { readonly begun: bigint; readonly done: bigint },
+  copied: Copied,
   path: BytePath,
+  isMoved: boolean,
 ): Promise<void> {
   const names = await listOrNote(scan, path)
   const present = new Set<string>(names)
-  const folders: BytePath[] = []
+  const folders: { path: BytePath; isMoved: boolean }[] = []
   for (const name of names) {
     if (scan.pace.isDue) await scan.pace.breathe()
     const at = joinPath(path, name)
     const stat = scan.result.lstat(at)
     if (stat === null) continue
-    if (stat.isDirectory()) folders.push(at)
-    if (stat.ctimeNs < copied.done) continue
-    const base = scan.base.lstat(at)
+    const mayDiffer = isMoved || stat.ctimeNs >= copied.done
+    const base = mayDiffer ? scan.base.lstat(at) : null
+    const isKept = stat.isDirectory() && (!mayDiffer || isAsCopied(copied, at, stat, base))
+    if (stat.isDirectory()) folders.push({ path: at, isMoved: !isKept })
+    // A folder that was copied from here and has no original any more: the user has removed that.
+    if (!mayDiffer || (isKept && base === null)) continue
     scan.seen.push({ path: at, result: stat, base })
     if (!stat.isDirectory() && base?.isDirectory() === true) await walkGone(scan, at)
   }
   const own = scan.result.lstat(path)
-  if (own !== null && own.ctimeNs >= copied.done) {
+  if (own !== null && (isMoved || own.ctimeNs >= copied.done)) {
     for (const name of listBase(scan, path)) {
-      if (present.has(name)) continue
+      if (present.has(name) || !mayHaveHad(copied, path, name)) continue
       const base = scan.base.lstat(joinPath(path, name))
       // Newer than the copy: the user made it meanwhile, the agent may never have had it to delete.
       if (base !== null && base.ctimeNs < copied.begun) await noteGone(scan, joinPath(path, name))
     }
   }
-  for (const folder of folders) await walkCopy(scan, copied, folder)
+  for (const folder of folders) await walkCopy(scan, copied, folder.path, folder.isMoved)
+}
+
+/** Whether a folder is the one that was copied to this path, and not one that the agent made or put there. */
+function isAsCopied({ tree }: Copied, path: BytePath, stat: DiskStat, base: DiskStat | null): boolean {
+  return tree === null ? base?.isDirectory() === true : tree.get(path)?.copy === String(stat.ino)
+}
+
+/** What the user has put into a folder since may be as old as can be. */
+function mayHaveHad({ tree }: Copied, folder: BytePath, name: string): boolean {
+  return tree === null || tree.get(folder)?.names.has(name) === true
 }
 
 function listBase<Stat extends Glance>(scan: Scan<Stat>, path: BytePath): readonly BytePath[] {

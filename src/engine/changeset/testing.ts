@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import type { ExportFormat } from '../../shared/changeset.ts'
 import { makeDispatchId, type DispatchId } from '../../shared/ids.ts'
+import { listFolders, recordCopy } from '../base/copiedTree.ts'
 import { layout, repoIdOf, type Layout } from '../base/paths.ts'
 import { run } from '../base/process.ts'
 import type { Workspace } from '../base/workspace.ts'
@@ -95,6 +96,23 @@ export class Bench implements AsyncDisposable {
     }
   }
 
+  /** The same where the agent works on copies of the roots. */
+  async copiedWorkspace(): Promise<Workspace> {
+    const workspace = await this.workspace()
+    const roots = workspace.roots.map((root, at) => ({
+      ...root,
+      mount: { kind: 'bind' as const, source: join(workspace.dir, String(at), 'copy') },
+    }))
+    for (const { path, mount } of roots) {
+      const folders = await listFolders(path)
+      await mkdir(mount.source, { recursive: true })
+      await this.#shell('cp', ['-a', '--', `${path}/.`, mount.source], '/')
+      await recordCopy(folders, mount.source)
+    }
+    await new Promise((resolve) => setTimeout(resolve, 60))
+    return { ...workspace, strategy: 'clone', driver: 'plain-copy', roots, copiedAtMs: Date.now() - 20 }
+  }
+
   /** Runs a script as an agent would: each root at its own path, all writes in the upper layers. */
   async agent(workspace: Workspace, script: string): Promise<void> {
     const mounts = workspace.roots.map(({ path, mount }) =>
@@ -107,8 +125,11 @@ export class Bench implements AsyncDisposable {
   }
 
   /** A whole dispatch: workspace, script, final capture. */
-  async dispatch(script: string): Promise<{ id: DispatchId; workspace: Workspace }> {
-    const workspace = await this.workspace()
+  async dispatch(
+    script: string,
+    made: Promise<Workspace> = this.workspace(),
+  ): Promise<{ id: DispatchId; workspace: Workspace }> {
+    const workspace = await made
     await this.agent(workspace, script)
     await this.changesets.capture(workspace, { final: true })
     return { id: workspace.id, workspace }

@@ -2,6 +2,7 @@ import { chmodSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
+import { listFolders, recordCopy } from '../base/copiedTree.ts'
 import type { WorkspaceDriver, WorkspaceRoot } from '../base/workspace.ts'
 import { copyTree } from './clone.ts'
 import { makeNewDir } from './invocation.ts'
@@ -36,6 +37,8 @@ export async function makeRoot(root: WorkspaceRoot, driver: WorkspaceDriver): Pr
     // there also where the user may not, since nothing of it lands by itself.
     if ((mode & 0o777) !== 0o700) chmodSync(upper, (mode & 0o777) | 0o700)
   } else if (root.mount.source !== root.path) {
+    const folders = await listFolders(root.path)
     await copyTree(root.path, root.mount.source, driver)
+    await recordCopy(folders, root.mount.source)
   }
 }
