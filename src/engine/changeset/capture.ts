@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { readCopiedTree } from '../base/copiedTree.ts'
 import type { ThroughHolder } from '../base/throughHolder.ts'
 import type { Workspace, WorkspaceRoot } from '../base/workspace.ts'
 import type { Layout } from '../base/paths.ts'
@@ -11,6 +12,7 @@ import { captureCommits, type Nested } from './commits.ts'
 import { droppedGit, droppedInGitRoot, withoutFrozen } from './droppedGit.ts'
 import { permissionBits, storeQuickly, storeSide, Unstable } from './content.ts'
 import { unlessMissing, type Disk, type DiskStat } from './disk.ts'
+import { HostDrift } from './hostDrift.ts'
 import { entryKey, sameSide, type Entry, type Manifest, type Side } from './manifest.ts'
 import { ensureRepository } from './objects.ts'
 import { PackWriter } from './packWriter.ts'
@@ -182,6 +184,8 @@ async function compareRoot(
   // The checkout below a worktree sandbox is made for it alone; nobody else writes there.
   const ownBase = workspace.strategy === 'worktree'
   const startNs = BigInt(Math.floor(workspace.createdAtMs - clockSlackMs)) * 1_000_000n
+  const copied = root.mount.kind === 'bind' ? await readCopiedTree(root.mount.source) : null
+  const drift = new HostDrift(quickBase, startNs, copied)
   for (const { path, result: resultStat, base: baseStat } of seen) {
     options.signal?.throwIfAborted()
     await pace.breathe()
@@ -192,8 +196,7 @@ async function compareRoot(
     if (base === undefined) {
       const before = await side(baseTree, path, baseStat, key)
       // A host file touched after the start may not be what the agent saw: its base is a guess.
-      const untouched = baseStat === null || baseStat.isDirectory() || baseStat.ctimeNs < startNs
-      const certain = ownBase || (untouched && !bases.clockStepped)
+      const certain = ownBase || (!bases.clockStepped && !drift.mayHaveChanged(path, baseStat, resultStat))
       base = { side: before ?? null, certain: certain && before !== undefined }
       if (!sameSide(base.side, result)) bases.recorded.set(key, base)
     }
