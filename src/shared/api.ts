@@ -166,6 +166,8 @@ export const api = {
       scope: z.enum(diffScopes).default('all'),
       /** Only files that were decided on and changed since, each against what it was when it was decided on. */
       inter: z.boolean().default(false),
+      /** Somebody reads it: what he then approves without saying what he saw is what was shown here. */
+      read: z.boolean().default(false),
     }),
     /** `text_b64` carries the exact bytes where the diff is not UTF-8. */
     z.object({
@@ -183,6 +185,12 @@ export const api = {
         hunk: z.string().optional(),
         verdict: verdictSchema.nullable(),
         comment: z.string().optional(),
+        /**
+         * What was seen: the file's anchor, or the changeset's revision. A file that is another one by now is not
+         * approved; while its agent runs, nor is one that nobody says anything of.
+         */
+        anchor: z.string().optional(),
+        revision: z.string().optional(),
       })
       .refine(isGiven, notGiven),
     changesetSchema,

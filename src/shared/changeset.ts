@@ -71,6 +71,8 @@ export const changedFileSchema = z.object({
   copy_of_b64: z.string().optional(),
   /** How much of it is the original's, in percent: below 100 it was edited. */
   copy_similarity: z.number().optional(),
+  /** Names exactly this change of it: kinds, modes, names and bytes of both sides. */
+  anchor: z.string().optional(),
   change: z.enum(changeKinds),
   kind: z.enum(['file', 'symlink', 'directory']),
   binary: z.boolean(),

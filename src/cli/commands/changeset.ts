@@ -60,6 +60,7 @@ async function showDiff(id: string, options: DiffOptions) {
       include_ignored: includeIgnored,
       scope,
       inter: options.inter === true,
+      read: true,
       ...placeOf(options),
     }),
   )
@@ -84,17 +85,19 @@ type DecideOptions = Json &
   PlaceOptions & {
     readonly hunk?: string
     readonly comment?: string
+    readonly revision?: string
   }
 
 async function decide(id: string, word: string, options: DecideOptions) {
   const verdict = parseVerdict(word)
-  const { json, hunk, comment } = options
+  const { json, hunk, comment, revision } = options
   const input = {
     id,
     verdict,
     ...requiredPlace(options),
     ...(hunk === undefined ? {} : { hunk }),
     ...(comment === undefined ? {} : { comment }),
+    ...(revision === undefined ? {} : { revision }),
   }
   const changeset = await withClient((client) => client.call('changeset.decide', input))
   if (json) printJson(changeset)
@@ -271,11 +274,15 @@ export function registerChangeset(program: Command): void {
     .command('decide <id> <verdict>')
     .summary('approve, reject or rework a file or a hunk')
     .description(
-      'Decides on a file or one hunk of it: approve, reject or rework. Hunks of a renamed file land under its old name until all of it is approved.',
+      'Decides on a file or one hunk of it: approve, reject or rework. What you approve is what `changeset diff` has shown you: a file that its agent has changed since is refused. Hunks of a renamed file land under its old name until all of it is approved.',
     )
   addPlace(deciding, 'the file, as `changeset show` names it')
     .option('--hunk <id>', 'only this hunk')
     .option('--comment <text>', 'what the agent is told')
+    .option(
+      '--revision <id>',
+      'what you have seen, as `show --json` and `diff --json` tell it: not approved if it has changed since',
+    )
     .option('--json', 'print the changeset as JSON')
     .addHelpText(
       'after',

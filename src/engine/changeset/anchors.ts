@@ -30,8 +30,9 @@ const inResult = ({ entry }: FileView, hunk: PatchHunk) => `${nameOf(entry.resul
 export function anchorOfWhole(file: FileView): string {
   return `${file.anchor} ${nameOf(file.entry.result)}`
 }
-export function anchorOfHunk(file: FileView, hunk: PatchHunk): string {
-  return `${anchorOfWhole(file)} ${inBase(file, hunk)} ${inResult(file, hunk)}`
+/** `seen`: the version of the file that the hunk was seen in, where that is another one. */
+export function anchorOfHunk(file: FileView, hunk: PatchHunk, seen: string = file.anchor): string {
+  return `${seen} ${nameOf(file.entry.result)} ${inBase(file, hunk)} ${inResult(file, hunk)}`
 }
 
 /** What a decision on a hunk is stored under: one on an equal hunk elsewhere keeps its own. */

@@ -27,6 +27,7 @@ export function changedFile(file: FileView, decisions: Decisions, notes: Notes):
     ...named('from_path', from?.path ?? null),
     ...named('copy_of', copy?.path ?? null),
     ...(copy === null ? {} : { copy_similarity: copy.similarity }),
+    anchor: file.anchor,
     change: file.change,
     kind: shown === null || shown.kind === 'special' ? 'file' : shown.kind,
     binary: file.binary,

@@ -34,12 +34,20 @@ import { landedPaths, type LandedHash } from './landedPaths.ts'
 import { hasNewWork, type Manifest } from './manifest.ts'
 import { planApply } from './planApply.ts'
 import { peekWorkspace } from './peek.ts'
-import { ChangesetReader, turnOf, type DiffOptions, type Exported, type ExportOptions } from './reader.ts'
+import {
+  ChangesetReader,
+  diffedFiles,
+  turnOf,
+  type DiffOptions,
+  type Exported,
+  type ExportOptions,
+} from './reader.ts'
 import { allConflicts, conflictsOf, resolveConflict, type Resolution } from './resolve.ts'
 import { revisionOf, SavedManifests } from './saved.ts'
 import { sidesOf } from './scan.ts'
 import { hasOpenJournal, recoverChangeset, type ApplyContext } from './transaction.ts'
 import { movedOn, wrongState } from './refusals.ts'
+import { noteShown, seenBy, type SeenVersion } from './shown.ts'
 import { settlePath } from './settlePath.ts'
 import { undoChangeset } from './undo.ts'
 import { readView } from './view.ts'
@@ -74,7 +82,7 @@ export interface Changesets {
       hunk?: string | undefined
       verdict: Verdict | null
       comment?: string | undefined
-    },
+    } & SeenVersion,
     by: string,
   ): Promise<Changeset>
   /** What an apply would do and run into now; of everything that may land, unless told otherwise. */
@@ -262,7 +270,6 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     landedHashes: async (id) =>
       new Map([...(await landedPaths(context, find(id)))].map(([path, hash]) => [toText(path), hash])),
     get: (id) => reader.get(id),
-    diff: (id, wanted, by = '') => reader.diff(id, wanted, by),
     export: (id, wanted) => reader.export(id, wanted),
     reworkPrompt: (id, last = '') => reader.reworkPrompt(id, last),
 
@@ -277,10 +284,27 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       }))
     },
 
-    async decide(id, { verdict, comment, ...place }, by) {
+    async diff(id, wanted, by = '') {
+      const answer = await reader.diff(id, wanted, by)
+      if (wanted.read === true && wanted.stat !== true && !answer.truncated) {
+        const record = find(id)
+        const files = diffedFiles(await reader.view(record, answer.revision), wanted)
+        await noteShown(layout.changeset(record.repoId, id), record, by, files, disk)
+      }
+      return answer
+    },
+
+    async decide(id, { anchor, revision, ...decision }, by) {
       const record = find(id)
       if (record.state === 'abandoned') throw wrongState(record, 'review')
-      decideFiles(records, record, await reader.view(record), { verdict, comment, ...place }, by)
+      const folder = layout.changeset(record.repoId, id)
+      const seen = await seenBy(folder, record, by, { anchor, revision }, (at) =>
+        // What a later look took the place of is not kept.
+        reader.view(record, at).catch(() => {
+          throw movedOn(record)
+        }),
+      )
+      decideFiles(records, record, await reader.view(record), decision, by, seen)
       return reader.get(id)
     },
 

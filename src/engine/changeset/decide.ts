@@ -1,12 +1,14 @@
 import type { Verdict } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords.ts'
-import { givenText, type GivenPlace } from './bytePath.ts'
+import { givenText, toText, type GivenPlace } from './bytePath.ts'
 import type { PatchHunk } from './patch.ts'
 import { selectTargets, type SelectOptions } from './selection.ts'
 import { anchorOfHunk, anchorOfWhole, storedName } from './anchors.ts'
 import { renewPlaces } from './carryDecisions.ts'
 import { decisionsOf } from './decisions.ts'
+import { fileMovedOn, unseen } from './refusals.ts'
+import type { Seen } from './shown.ts'
 import { findFiles, type FileView, type View } from './view.ts'
 
 export type DecisionInput = GivenPlace & {
@@ -22,12 +24,15 @@ export function decideFiles(
   view: View,
   input: DecisionInput,
   by: string,
+  seen: Seen,
 ): void {
   const { hunk, verdict, comment } = input
   const at = new Date().toISOString()
   // What was decided before has the names the hunks have now: a new decision takes its place.
   renewPlaces(records, record.id, view)
-  for (const file of filesFor(view, input)) {
+  const files = filesFor(view, input)
+  if (verdict === 'approve' && hunk === undefined) refuseUnseen(record, files, seen)
+  for (const file of files) {
     const hunks = hunk === undefined ? file.hunks : file.hunks.filter((each) => each.id === hunk)
     if (hunk !== undefined && hunks.length === 0) {
       throw new OrangeryError('changeset.no_such_hunk', `no hunk ${hunk} in ${givenText(input)}`, {
@@ -35,7 +40,7 @@ export function decideFiles(
         hint: 'It may have changed since: look at the changeset again.',
       })
     }
-    const places = placesIn(file, hunks, hunk === undefined)
+    const places = placesIn(file, hunks, hunk === undefined, seen(file) ?? unknownVersion)
     records.decide(
       record.id,
       places.map((place) => ({ ...place, verdict, by, at })),
@@ -48,15 +53,29 @@ export function decideFiles(
   records.markReviewed(record.id, by, view.revision, at)
 }
 
+/** In the place of an anchor, which it never equals. */
+const unknownVersion = '-'
+
+/** A hunk is approved by its content; of a whole file the agent may have made something else since it was read. */
+function refuseUnseen(record: ChangesetRecord, files: readonly FileView[], seen: Seen): void {
+  for (const file of files) {
+    const version = seen(file)
+    if (version === file.anchor) continue
+    const path = toText(file.entry.path)
+    throw version === null ? unseen(record, path) : fileMovedOn(record, path)
+  }
+}
+
 /** Hunks as records name them, and after them the whole. */
-function placesIn(file: FileView, hunks: readonly PatchHunk[], withWhole: boolean) {
+function placesIn(file: FileView, hunks: readonly PatchHunk[], withWhole: boolean, seen?: string) {
   const { root, path } = file.entry
   return [
     ...hunks.map((hunk) => ({
       root,
       path,
       hunk: storedName(file, hunk),
-      anchor: anchorOfHunk(file, hunk),
+      // Seen in another version, it does not speak for the mode and name that the file has now.
+      anchor: anchorOfHunk(file, hunk, withWhole ? file.anchor : seen),
     })),
     ...(withWhole ? [{ root, path, hunk: null, anchor: anchorOfWhole(file) }] : []),
   ]

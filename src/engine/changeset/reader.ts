@@ -40,6 +40,8 @@ export type DiffOptions = GivenPlace & {
   readonly maxBytes?: number | undefined
   /** With what can never land, to be looked at; else it is left out, since `git apply` would make it. */
   readonly refused?: boolean | undefined
+  /** Somebody reads this: what he approves without naming a version is what he was shown here. */
+  readonly read?: boolean | undefined
 }
 const largestDiff = 64 * 1024 * 1024
 const largestPatch = 256 * 1024 * 1024
@@ -126,13 +128,8 @@ export class ChangesetReader {
   async diff(id: DispatchId, options: DiffOptions, by: string): Promise<DiffText & { revision: string }> {
     const record = this.find(id)
     const current = await this.#shown(record)
-    const { stat = false, include_ignored = false, scope = 'all', maxBytes = largestDiff } = options
-    const chosen = isGiven(options)
-      ? chooseFiles(current, options)
-      : current.files.filter(
-          ({ entry, ignored }) =>
-            (include_ignored || !ignored) && (options.refused === true || entry.refused === null),
-        )
+    const { stat = false, scope = 'all', maxBytes = largestDiff } = options
+    const chosen = diffedFiles(current, options)
     const entries = chosen.flatMap(({ entry, from }) => (from === null ? [entry] : [from, entry]))
     const earlier = scope === 'all' ? null : this.#earlier(record, scope, by)
     let shown: readonly DiffPair[] = entries
@@ -353,6 +350,15 @@ export function turnOf(transitions: readonly Pick<Transition, 'from' | 'to' | 'b
     ({ from, to, by }) => from !== null && from !== to && to === 'active' && by !== 'agent',
   )
   return 1 + sentBack.length
+}
+
+/** Which files a diff is of. */
+export function diffedFiles(view: View, options: DiffOptions): readonly FileView[] {
+  if (isGiven(options)) return chooseFiles(view, options)
+  return view.files.filter(
+    ({ entry, ignored }) =>
+      (options.include_ignored === true || !ignored) && (options.refused === true || entry.refused === null),
+  )
 }
 
 /** One file by its path, or all that lie in a folder. */

@@ -17,6 +17,25 @@ export function wrongState({ id, state }: ChangesetRecord, to: ChangesetState): 
   })
 }
 
+export function fileMovedOn({ id }: ChangesetRecord, path: string): OrangeryError {
+  return new OrangeryError(
+    'changeset.moved',
+    `cannot approve ${path}: its agent has changed it since you looked at it`,
+    { kind: 'busy', hint: `Read it again: \`orangery changeset diff ${id} --path ${path}\`.` },
+  )
+}
+
+export function unseen({ id }: ChangesetRecord, path: string): OrangeryError {
+  return new OrangeryError(
+    'changeset.unseen',
+    `cannot approve ${path}: its agent still writes, and it is not known which version you have seen`,
+    {
+      kind: 'busy',
+      hint: `Read it first (\`orangery changeset diff ${id} --path ${path}\`), name what you have read with --revision, or approve single hunks with --hunk.`,
+    },
+  )
+}
+
 export function movedOn(record: ChangesetRecord): OrangeryError {
   return new OrangeryError(
     'changeset.moved',

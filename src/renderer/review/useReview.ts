@@ -27,6 +27,8 @@ export function useReview(id: string, changeset: Changeset) {
             ...placeOf(file),
             ...(name === undefined ? {} : { hunk: name }),
             verdict,
+            // The agent may have written it since.
+            ...(file.anchor === undefined ? {} : { anchor: file.anchor }),
             ...(comment === undefined ? {} : { comment }),
           }),
         )
