@@ -277,7 +277,7 @@ export function registerChangeset(program: Command): void {
       'Decides on a file or one hunk of it: approve, reject or rework. What you approve is what `changeset diff` has shown you: a file that its agent has changed since is refused. Hunks of a renamed file land under its old name until all of it is approved.',
     )
   addPlace(deciding, 'the file, as `changeset show` names it')
-    .option('--hunk <id>', 'only this hunk')
+    .option('--hunk <id>', 'only this hunk, as `show --json` names it; its beginning will do')
     .option('--comment <text>', 'what the agent is told')
     .option(
       '--revision <id>',

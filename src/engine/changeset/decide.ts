@@ -31,15 +31,16 @@ export function decideFiles(
   // What was decided before has the names the hunks have now: a new decision takes its place.
   renewPlaces(records, record.id, view)
   const files = filesFor(view, input)
-  if (verdict === 'approve' && hunk === undefined) refuseUnseen(record, files, seen)
+  // The beginning of a name names no content: an agent can find another hunk that has it.
+  const isNamed = (file: FileView) => file.hunks.some(({ id }) => id === hunk)
+  if (verdict === 'approve')
+    refuseUnseen(
+      record,
+      files.filter((file) => !isNamed(file)),
+      seen,
+    )
   for (const file of files) {
-    const hunks = hunk === undefined ? file.hunks : file.hunks.filter((each) => each.id === hunk)
-    if (hunk !== undefined && hunks.length === 0) {
-      throw new OrangeryError('changeset.no_such_hunk', `no hunk ${hunk} in ${givenText(input)}`, {
-        kind: 'not_found',
-        hint: 'It may have changed since: look at the changeset again.',
-      })
-    }
+    const hunks = hunk === undefined ? file.hunks : [findHunk(file, hunk, givenText(input))]
     const places = placesIn(file, hunks, hunk === undefined, seen(file) ?? unknownVersion)
     records.decide(
       record.id,
@@ -47,10 +48,32 @@ export function decideFiles(
     )
     const place = places.at(-1)
     if (place !== undefined && comment !== undefined && comment !== '') {
-      records.comment(record.id, { ...place, hunk: hunk ?? null, text: comment, by, at })
+      records.comment(record.id, {
+        ...place,
+        hunk: hunk === undefined ? null : (hunks[0]?.id ?? null),
+        text: comment,
+        by,
+        at,
+      })
     }
   }
   records.markReviewed(record.id, by, view.revision, at)
+}
+
+/** A hunk by its name, or by as much of its beginning as no other hunk of the file has. */
+function findHunk({ hunks }: FileView, name: string, path: string): PatchHunk {
+  const exact = hunks.find(({ id }) => id === name)
+  const alike = name === '' ? [] : hunks.filter(({ id }) => id.startsWith(name))
+  const [found, other] = exact === undefined ? alike : [exact]
+  if (found !== undefined && other === undefined) return found
+  const which = found === undefined ? `no hunk ${name}` : `${alike.length} hunks begin with ${name}`
+  throw new OrangeryError('changeset.no_such_hunk', `${path}: ${which}`, {
+    kind: 'not_found',
+    hint:
+      found === undefined
+        ? 'It may have changed since: look at the changeset again.'
+        : `Give more of its name: ${alike.map(({ id }) => id).join(', ')}.`,
+  })
 }
 
 /** In the place of an anchor, which it never equals. */

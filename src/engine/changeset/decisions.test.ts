@@ -172,3 +172,32 @@ test('a diff has nothing that never lands, since git apply would make it, but sh
   }
   expect((await bench.changesets.diff(id, { path: 'leaves' })).text).toContain('+/etc/passwd')
 })
+
+test('a hunk is known by the beginning of its name, unless another has it, or its agent may have made another', async () => {
+  await using bench = await Bench.make()
+  await bench.user('seq 40 > f; seq 400 > g')
+  const { id, workspace } = await bench.dispatch(
+    'sed -i "s/^3$/three/; s/^30$/thirty/" f; sed -i "s/.0$/&o/" g',
+  )
+  const { changesets } = bench
+  const named = (await changesets.get(id)).files[0]!.hunks.map((hunk) => hunk.id)
+  const decide = (hunk: string) =>
+    changesets.decide(id, { path: 'f', hunk, verdict: 'approve', comment: 'yes' }, 'me')
+  const none = { code: 'changeset.no_such_hunk', kind: 'not_found' }
+  for (const hunk of ['', 'x', `${named[0]}0`]) await expect(decide(hunk)).rejects.toMatchObject(none)
+  // Of more than sixteen hunks two begin with the same digit.
+  const digits = (await changesets.get(id)).files[1]!.hunks.map((hunk) => hunk.id.charAt(0))
+  const shared = digits.find((digit, at) => digits.indexOf(digit) !== at)
+  await expect(
+    changesets.decide(id, { path: 'g', hunk: shared, verdict: 'approve' }, 'me'),
+  ).rejects.toMatchObject(none)
+  const { files } = await decide(named[0]!.slice(0, 8))
+  expect(files[0]!.hunks.map(({ decision }) => decision)).toEqual(['approve', null])
+  expect(files[0]!.comments).toMatchObject([{ hunk: named[0], outdated: false }])
+  await changesets.reject(id, 'go on', 'me')
+  await changesets.reopen(id, (await bench.workspace()).id, 'me')
+  await bench.agent(workspace, 'echo more >> f')
+  await changesets.capture(workspace, { final: false })
+  await expect(decide(named[1]!.slice(0, 8))).rejects.toMatchObject({ code: 'changeset.unseen' })
+  expect((await decide(named[1]!)).files[0]!.hunks[1]?.decision).toBe('approve')
+})
