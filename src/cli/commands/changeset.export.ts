@@ -35,19 +35,22 @@ type ExportOptions = {
 }
 type Wanted = { readonly id: string; readonly include_ignored: boolean }
 
+/** Undefined: a plain diff. */
+function formatOf({ format: word, json }: ExportOptions): ExportFormat | undefined {
+  const format = word === undefined ? undefined : oneOf(exportFormats, word, 'format')
+  if (json !== true || format === 'json') return format
+  if (format === undefined) return 'json'
+  throw new OrangeryError('usage.export', `--format ${format} is no JSON`, {
+    kind: 'usage',
+    hint: 'Leave --json or --format away.',
+  })
+}
+
 async function exportChangeset(id: string, options: ExportOptions): Promise<void> {
-  const format = options.format === undefined ? undefined : oneOf(exportFormats, options.format, 'format')
-  if (options.json === true && format !== undefined && format !== 'json')
-    throw new OrangeryError('usage.export', `--format ${format} is no JSON`, {
-      kind: 'usage',
-      hint: 'Leave --json or --format away.',
-    })
+  const format = formatOf(options)
   const wanted = { id, include_ignored: options.includeIgnored === true }
   await withClient(async (client) => {
-    const chunks =
-      format === undefined
-        ? diffOf(client, wanted, options.json === true)
-        : filesOf(client, { ...wanted, format })
+    const chunks = format === undefined ? diffOf(client, wanted) : filesOf(client, { ...wanted, format })
     await (options.output === undefined
       ? pipeline(Readable.from(chunks), process.stdout, { end: false })
       : save(chunks, options.output))
@@ -64,13 +67,11 @@ async function* filesOf(
   }
 }
 
-async function* diffOf(client: Client, wanted: Wanted, asJson: boolean): AsyncGenerator<Buffer> {
+async function* diffOf(client: Client, wanted: Wanted): AsyncGenerator<Buffer> {
   const diff = await client.call('changeset.diff', wanted)
   warnIfCut(diff, wanted.id)
   warnIfLeftOut(diff)
-  if (!asJson) return yield bytesOf(diff)
-  const changeset = await client.call('changeset.get', { id: wanted.id })
-  yield Buffer.from(`${JSON.stringify({ changeset, diff }, null, 2)}\n`)
+  yield bytesOf(diff)
 }
 
 /** Piece by piece into a new file, which goes again where it did not become whole. */
@@ -97,12 +98,12 @@ export function registerExport(changeset: Command): void {
     .command('export <id>')
     .summary('the changeset as a patch, a tar, or JSON for another reviewer')
     .description(
-      'Writes the changeset as a unified diff, in another format with --format, or with --json as one document for another reviewer. Files ignored by git are in it only when asked for.',
+      'Writes the changeset as a unified diff, in another format with --format, or with --format json as one document for another reviewer. Files ignored by git are in it only when asked for.',
     )
     .option('-o, --output <file>', 'write to this new file (default: standard output)')
     .option('--format <format>', 'patch (a mail for git am), tar or json')
     .option('--include-ignored', 'ignored files too')
-    .option('--json', 'the changeset and its diff as JSON')
+    .option('--json', 'the same as --format json')
     .addHelpText(
       'after',
       '\nExamples:\n  orangery changeset export 20260128 -o fix.patch\n  orangery changeset export 20260128 --format tar -o results.tar',
