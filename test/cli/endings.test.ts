@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { ended, Place } from '../../src/cli/testing/orangery.ts'
+import type { Changeset } from '../../src/shared/changeset.ts'
 import { asUser, ordinaryUser } from './ordinaryUser.ts'
 import { snapshot } from './snapshot.ts'
 import { filesBelow, leftovers } from './traces.ts'
@@ -111,6 +112,28 @@ test('an ordinary user gets the same: a run, a review, an apply, nothing left', 
   expect((await asUser(place, user, {}, 'changeset', 'apply', id, '--all')).code).toBe(0)
   expect(readdirSync(place.folder)).toEqual(['new.txt'])
   expect(await leftovers(place.home)).toEqual([])
+})
+
+test('a file of another user that the agent deleted stays, is told, and keeps nothing else from review', async (context) => {
+  using place = new Place('launcher')
+  if (process.getuid?.() !== 0) return context.skip('only root can make a file of another user')
+  const user = ordinaryUser(place)
+  if (typeof user === 'string') return context.skip(user)
+  const sizes = { small: 9, large: 2 * 1024 * 1024 }
+  for (const [name, size] of Object.entries(sizes))
+    writeFileSync(join(place.folder, name), 'x'.repeat(size), { mode: 0o600 })
+  await asUser(place, user, {}, 'run', '--', 'sh', '-c', 'echo work > important; rm -f small large')
+  const listed = await asUser(place, user, {}, 'changeset', 'list', '--json')
+  const [{ id }] = JSON.parse(listed.stdout) as [{ id: string }]
+  const shown = JSON.parse(
+    (await asUser(place, user, {}, 'changeset', 'show', id, '--json')).stdout,
+  ) as Changeset
+  expect(shown.files.map(({ path }) => path)).toEqual(['important'])
+  expect(shown.dropped.map(({ path, why }) => [path, why])).toEqual(
+    ['large', 'small'].map((name) => [name, 'you may not read the original, which stays as it is']),
+  )
+  expect((await asUser(place, user, {}, 'changeset', 'apply', id, '--all')).code).toBe(0)
+  expect(readdirSync(place.folder).toSorted()).toEqual(['important', 'large', 'small'])
 })
 
 test('commands speak to the host that serves; a second host is refused; its end leaves no socket and closes the database', async () => {

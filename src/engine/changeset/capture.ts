@@ -29,6 +29,7 @@ import {
   type Seen,
 } from './scan.ts'
 import { Tree } from './tree.ts'
+import { Unreadable } from './unreadable.ts'
 
 export type CaptureOptions = {
   readonly disk: Disk
@@ -56,7 +57,7 @@ export type WorkspaceCapture = {
   readonly bases: Bases
   /** Names what was seen; null where it cannot be relied on. */
   readonly sign: string | null
-  /** False: something the agent committed is only in its own layer. */
+  /** False: something the agent did or committed is only in its own layer. */
   readonly isWhole: boolean
   readonly writtenMs: (entry: { root: string; path: string }) => number
 }
@@ -88,16 +89,23 @@ export async function captureWorkspace(
   const entries: Entry[] = []
   const dropped: Dropped[] = []
   let linked: Promise<UserLinks> | undefined
+  let isWhole = true
   for (const scan of scans) {
     const { root } = scan
     for (const path of scan.unreadable) {
-      dropped.push({ root: root.path, ...namedPath(path), why: 'the agent made this folder unreadable' })
+      dropped.push({
+        root: root.path,
+        ...namedPath(path),
+        why: 'this folder cannot be listed: its mode or its owner forbids it',
+      })
     }
     const kept = scan.seen.filter((seen) => !isMarker(seen.path) && gitPartOf(seen.path) === null)
     dropped.push(...droppedGit(root, scan.seen))
     if (kept.length > 0) linked ??= options.userLinks(workspace, roots)
     linked?.catch(() => {})
-    entries.push(...(await compareRoot(workspace, root, kept, bases, writer, dropped, options)))
+    const compared = await compareRoot(workspace, root, kept, bases, writer, dropped, options)
+    entries.push(...compared.entries)
+    isWhole &&= compared.isWhole
   }
   const links = (await linked) ?? { inside: [], outside: [], unfinished: [] }
   for (const root of links.unfinished)
@@ -125,7 +133,6 @@ export async function captureWorkspace(
     dropped,
     commits: [],
   }
-  let isWhole = true
   if (options.final) {
     const project = roots[0]?.path
     // Before its commits are read: looking through it opens the folders that the agent closed to us.
@@ -137,7 +144,7 @@ export async function captureWorkspace(
     const history = await captureCommits(workspace, gitDir, disk, scans.flatMap(nestedIn))
     manifest.commits.push(...history.commits)
     manifest.dropped.push(...history.problems)
-    isWhole = history.isWhole
+    isWhole &&= history.isWhole
   }
   return { manifest, bases, sign, isWhole, writtenMs: (entry) => writtenMs(bases, entry) }
 }
@@ -173,7 +180,7 @@ async function compareRoot(
   writer: PackWriter,
   dropped: Dropped[],
   options: CaptureOptions,
-): Promise<Entry[]> {
+): Promise<{ entries: readonly Entry[]; isWhole: boolean }> {
   const sides = sidesOf(root)
   await using resultTree = new Tree(sides.result, options.disk)
   await using baseTree = new Tree(sides.base, options.disk)
@@ -181,6 +188,7 @@ async function compareRoot(
   using quickBase = new QuickTree(sides.base, baseOwner(root))
   const pace = new Pace()
   const entries: Entry[] = []
+  const unread: BytePath[] = []
   // The checkout below a worktree sandbox is made for it alone; nobody else writes there.
   const ownBase = workspace.strategy === 'worktree'
   const startNs = BigInt(Math.floor(workspace.createdAtMs - clockSlackMs)) * 1_000_000n
@@ -192,9 +200,18 @@ async function compareRoot(
     const key = entryKey({ root: root.path, path })
     const result = await side(resultTree, path, resultStat, key)
     if (result === undefined) continue
+    if (result === 'unreadable') {
+      drop(path, "the agent's version cannot be read and stays in its workspace")
+      continue
+    }
     let base = bases.recorded.get(key)
     if (base === undefined) {
       const before = await side(baseTree, path, baseStat, key)
+      // Without its bytes it can be neither reviewed nor brought back by undo.
+      if (before === 'unreadable') {
+        drop(path, 'you may not read the original, which stays as it is')
+        continue
+      }
       // A host file touched after the start may not be what the agent saw: its base is a guess.
       const certain = ownBase || (!bases.clockStepped && !drift.mayHaveChanged(path, baseStat, resultStat))
       base = { side: before ?? null, certain: certain && before !== undefined }
@@ -217,14 +234,19 @@ async function compareRoot(
       refused: null,
     })
   }
-  return entries.toSorted((a, b) => (a.path < b.path ? -1 : 1))
+  return { entries: entries.toSorted((a, b) => (a.path < b.path ? -1 : 1)), isWhole: unread.length === 0 }
+
+  function drop(path: BytePath, why: string): void {
+    dropped.push({ root: root.path, ...namedPath(path), why })
+    unread.push(path)
+  }
 
   async function side(
     tree: Tree,
     at: BytePath,
     stat: DiskStat | null,
     key: string,
-  ): Promise<Side | null | undefined> {
+  ): Promise<Side | null | undefined | 'unreadable'> {
     if (stat === null) return null
     const isResult = tree === resultTree
     const identity = identityOf(stat)
@@ -242,6 +264,7 @@ async function compareRoot(
           bases.seen.set(cacheKey, { identity: settled(stat) ? identity : `?:${identity}`, side: stored })
         return stored
       } catch (error) {
+        if (error instanceof Unreadable) return 'unreadable'
         if (!(error instanceof Unstable)) throw error
         if (attempt === 2) return undefined
       }

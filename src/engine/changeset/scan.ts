@@ -272,7 +272,9 @@ function listBase<Stat extends Glance>(scan: Scan<Stat>, path: BytePath): readon
     return scan.base.list(path)
   } catch (error) {
     if (isMissing(error)) return []
-    throw error
+    if (errorCode(error) !== 'EACCES') throw error
+    scan.unreadable.push(path)
+    return []
   }
 }
 

@@ -26,11 +26,14 @@ export async function* streamUnreadable(
   for await (const chunk of child.stdout as AsyncIterable<Buffer>) yield chunk
   const code = await ended
   if (code === 0) return
-  throw new OrangeryError(
-    'changeset.unreadable',
-    `cannot read ${toText(path)}: the agent made it unreadable`,
-    {
-      hint: 'Start the review again while the sandbox still stands, or as the owner of the files.',
-    },
-  )
+  throw new Unreadable(path)
+}
+
+/** Neither we nor the holder of its sandbox may read it. */
+export class Unreadable extends OrangeryError {
+  constructor(path: BytePath) {
+    super('changeset.unreadable', `cannot read ${toText(path)}: its mode or its owner forbids it`, {
+      hint: 'Make it readable, or start the review again as the owner of the files.',
+    })
+  }
 }
