@@ -126,7 +126,7 @@ export const changesetSchema = z.object({
   escalated: z.string().nullable().optional(),
   /** Where an apply or undo that a crash had cut off stopped, since the path is neither old nor new; or null. */
   stopped: z.object(placedPath).nullable().optional(),
-  /** Other open changesets of the project that touch the same files. */
+  /** Other open changesets that touch the same files, whatever roots they have them under. */
   overlaps: z.array(z.object({ id: dispatchIdSchema, paths: z.array(z.string()) })).optional(),
   /** Commits the agent made; they are imported to `refs/orangery/<id>/` when the changeset is applied. */
   commits: z

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { run } from '../../src/engine/base/process.ts'
 import { Bench } from '../../src/engine/changeset/testing.ts'
+import type { DispatchId } from '../../src/shared/ids.ts'
 
 const all = { all: true, include_ignored: false }
 const approved = { all: false, include_ignored: false }
@@ -225,6 +226,30 @@ test('two open changesets that touch the same file warn each other', async () =>
   const two = await bench.dispatch('echo 2 > a; echo y > y')
   expect((await bench.changesets.get(one.id)).overlaps).toEqual([{ id: two.id, paths: ['a'] }])
   expect((await bench.changesets.get(two.id)).overlaps).toEqual([{ id: one.id, paths: ['a'] }])
+})
+
+test('changesets warn each other of a file also if they have it under other roots and projects, and many lie between', async () => {
+  await using bench = await Bench.make(['one', 'two', 'shared', 'shared/deep'])
+  await bench.user('echo s > ../shared/f; echo d > ../shared/deep/g; echo z > z')
+  const [one, two, shared, deep] = bench.roots as [string, string, string, string]
+  const by = async (roots: readonly string[], script: string) => {
+    const made = await bench.workspace(roots)
+    return (await bench.dispatch(script, Promise.resolve(made))).id
+  }
+  const first = await by([one, shared], `echo 1 >> ${shared}/f; echo 1 >> ${deep}/g; echo 1 > z`)
+  for (let count = 0; count < 33; count += 1) await by([one], `echo ${count} > other`)
+  const second = await by([two, shared], `echo 2 >> ${shared}/f; echo 2 > z`)
+  const third = await by([deep], 'echo 3 >> g')
+  const overlaps = async (id: DispatchId) => (await bench.changesets.get(id)).overlaps ?? []
+  expect(await overlaps(first)).toEqual(
+    expect.arrayContaining([
+      { id: second, paths: ['f'] },
+      { id: third, paths: ['deep/g'] },
+    ]),
+  )
+  expect(await overlaps(first)).toHaveLength(2)
+  expect(await overlaps(second)).toEqual([{ id: first, paths: ['f'] }])
+  expect(await overlaps(third)).toEqual([{ id: first, paths: ['g'] }])
 })
 
 test('changes under .git are dropped, commits are imported without running anything, and can become a branch', async () => {

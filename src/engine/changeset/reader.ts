@@ -13,7 +13,7 @@ import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import { stoppedAt, type ApplyContext } from './transaction.ts'
 import { readBases } from './bases.ts'
-import { givenText, parentsOf, toText, type GivenPlace } from './bytePath.ts'
+import { givenText, parentsOf, type GivenPlace } from './bytePath.ts'
 import { readCopies } from './copies.ts'
 import { isAbout, isOnFile } from './anchors.ts'
 import { decisionsOf, type Decisions } from './decisions.ts'
@@ -22,6 +22,7 @@ import { asMail, asTar } from './exports.ts'
 import { Journals } from './journal.ts'
 import { entryKey } from './manifest.ts'
 import { BlobReader } from './objects.ts'
+import { Overlaps } from './overlaps.ts'
 import { callsOf, provenanceOf, type Call } from './provenance.ts'
 import { reworkPrompt } from './reworkPrompt.ts'
 import { SavedManifests } from './saved.ts'
@@ -62,6 +63,7 @@ export class ChangesetReader {
   readonly #context: ApplyContext
   /** A revision never changes, so neither does what is shown of it. */
   readonly #views = new Map<string, Promise<View>>()
+  readonly #shared = new Overlaps((record) => this.#saved(record).read(record.revision))
 
   constructor(context: ApplyContext) {
     this.#context = context
@@ -305,25 +307,11 @@ export class ChangesetReader {
     })
   }
 
-  /** Warns of files that another open changeset of the project touches, be its agent running or done. */
+  /** Warns of files that another open changeset touches, be its agent running or done. */
   async #overlaps(record: ChangesetRecord): Promise<{ id: DispatchId; paths: string[] }[]> {
-    const open = this.#context.records
-      .list()
-      .filter(({ id, repoId, state }) => id !== record.id && repoId === record.repoId && isOpen(state))
-    if (open.length === 0 || !isOpen(record.state)) return []
-    const own = new Set((await this.view(record)).manifest.entries.filter(isNoFolder).map(entryKey))
-    const found: { id: DispatchId; paths: string[] }[] = []
-    for (const other of open.slice(0, 32)) {
-      const manifest = await this.#saved(other)
-        .read(other.revision)
-        .catch(() => null)
-      const shared = (manifest?.entries ?? []).filter(
-        (entry) => isNoFolder(entry) && own.has(entryKey(entry)),
-      )
-      if (shared.length > 0)
-        found.push({ id: other.id, paths: shared.slice(0, 100).map((entry) => toText(entry.path)) })
-    }
-    return found
+    if (!isOpen(record.state)) return []
+    const open = this.#context.records.list().filter(({ state }) => isOpen(state))
+    return this.#shared.of(record, (await this.view(record)).manifest, open)
   }
 
   #earlier(record: ChangesetRecord, scope: DiffScope, by: string): string | null {
@@ -376,8 +364,6 @@ async function* inPieces(whole: Buffer): AsyncGenerator<Buffer> {
 }
 
 const isOpen = (state: string) => state === 'active' || state === 'review'
-const isNoFolder = ({ base, result }: { base: { kind: string } | null; result: { kind: string } | null }) =>
-  (result ?? base)?.kind !== 'directory'
 
 function tooLarge(id: DispatchId, size: number): OrangeryError {
   const why = `it is larger than ${Math.round(size / 1024 ** 2)} MB`

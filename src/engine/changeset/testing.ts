@@ -61,12 +61,12 @@ export class Bench implements AsyncDisposable {
     await this.#shell('sh', ['-ec', script], this.root)
   }
 
-  async workspace(): Promise<Workspace> {
+  async workspace(paths: readonly string[] = this.roots): Promise<Workspace> {
     const id = makeDispatchId(new Date(), randomBytes(2))
-    const repoId = repoIdOf(this.root)
+    const repoId = repoIdOf(paths[0] ?? this.root)
     this.store.dispatches.create({ ...aDispatch({ id }), repoId })
     const dir = this.layout.sandbox(repoId, id)
-    const roots = this.roots.map((path, at) => ({
+    const roots = paths.map((path, at) => ({
       path,
       target: path,
       name: basename(path),
@@ -120,7 +120,7 @@ export class Bench implements AsyncDisposable {
         ? `mount -t overlay overlay -o lowerdir=${mount.lower},upperdir=${mount.upper},workdir=${mount.work},userxattr,index=off,xino=off ${path}`
         : `mount --bind ${mount.source} ${path}`,
     )
-    const body = [...mounts, `cd ${this.root}`, script].join('\n')
+    const body = [...mounts, `cd ${workspace.roots[0]?.path ?? this.root}`, script].join('\n')
     await this.#shell('unshare', ['-Urm', 'sh', '-ec', body], '/')
   }
 
