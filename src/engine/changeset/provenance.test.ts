@@ -39,7 +39,7 @@ test('a hunk is the work of the call that was under way, and certainly so only i
     ]),
     dispatch,
   )
-  const of = (path: string, ms: number) => provenanceOf(calls, fromText(path), ms)
+  const of = (path: string, ms: number) => provenanceOf(calls, { root: '/r', path: fromText(path) }, ms)
   expect(of('src/a.ts', 1500)).toMatchObject({ seq: 2, certain: true, dispatch })
   expect(of('other.ts', 1500)).toMatchObject({ seq: 2, certain: false })
   // Two calls at once: the one that names it, and never for certain.
@@ -48,6 +48,24 @@ test('a hunk is the work of the call that was under way, and certainly so only i
   // Between two calls only the command itself was under way.
   expect(of('a.ts', 3000)).toMatchObject({ seq: 1, title: "agent 'go on'", certain: false })
   expect(of('a.ts', -5000)).toBeNull()
+})
+
+test('a call is certain to have written a file only where it was given just that path', () => {
+  const of = (path: string, ...inputs: unknown[]) => {
+    const events = inputs.map((input, at): [number, EventBody] => [1000, call(String(at), input)])
+    return provenanceOf(callsOf(logged(events), dispatch), { root: '/r', path: fromText(path) }, 2000)
+  }
+  expect(of('b/index.ts', { file: 'a/index.ts' })?.certain).toBe(false)
+  expect(of('src/t', { command: 'npm test' })?.certain).toBe(false)
+  expect(of('test', { command: 'npm test' })?.certain).toBe(false)
+  expect(of('b/index.ts', { command: 'cd a && cat b/index.ts' })?.certain).toBe(false)
+  expect(of('b/index.ts', { file: 'index.ts' })?.certain).toBe(false)
+  expect(of('b/index.ts', { file: '/elsewhere/b/index.ts' })?.certain).toBe(false)
+  for (const file of ['b/index.ts', './b/index.ts', '/r/b/index.ts'])
+    expect(of('b/index.ts', { edits: [{ file }] })?.certain).toBe(true)
+  // Of several at once the likeliest is the one that names the file, and not one that names another of that name.
+  const both = [{ command: 'sed -i s/a/b/ b/index.ts' }, { file: 'a/index.ts' }]
+  expect(of('b/index.ts', ...both)).toMatchObject({ seq: 1, certain: false })
 })
 
 test('a changeset says for each hunk which call wrote it, also when a later one changed the same file', async () => {

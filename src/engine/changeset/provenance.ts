@@ -2,7 +2,7 @@ import { shellLine } from '../../shared/shellLine.ts'
 import type { Provenance } from '../../shared/changeset.ts'
 import type { LoggedEvent } from '../../shared/events.ts'
 import type { DispatchId } from '../../shared/ids.ts'
-import { nameOf, toText, type BytePath } from './bytePath.ts'
+import { toText, type BytePath } from './bytePath.ts'
 
 /** A call of the agent's, from its event to its result. */
 export type Call = {
@@ -12,7 +12,8 @@ export type Call = {
   readonly startMs: number
   readonly endMs: number
   readonly title: string
-  readonly input: string
+  /** Every text in its input, and its title. Null: the command itself, which lasts as long as its calls. */
+  readonly texts: readonly string[] | null
 }
 /** File times and event times come from different clocks of one machine. */
 const slackMs = 200
@@ -31,7 +32,7 @@ export function callsOf(events: readonly LoggedEvent[], dispatch: DispatchId): r
         startMs: Date.parse(at),
         endMs: ends.get(event.id) ?? Number.POSITIVE_INFINITY,
         title: event.title || event.tool,
-        input: JSON.stringify(event.input ?? null) + event.title,
+        texts: [...textsIn(event.input), event.title],
       })
     } else if (event.type === 'DispatchStarting') {
       calls.push({
@@ -41,30 +42,53 @@ export function callsOf(events: readonly LoggedEvent[], dispatch: DispatchId): r
         startMs: Date.parse(at),
         endMs: Number.POSITIVE_INFINITY,
         title: shellLine(event.command),
-        input: '',
+        texts: null,
       })
     }
   }
   return calls
 }
 
+function textsIn(value: unknown): readonly string[] {
+  if (typeof value === 'string') return [value]
+  if (typeof value !== 'object' || value === null) return []
+  return Object.values(value).flatMap(textsIn)
+}
+
 /**
  * Which call wrote a path, by when it was written: the last one that was under way. Certain only if it is the
- * only one under way and names the file; a command may always leave something running behind it.
+ * only one under way and was given just this path: a path among the words of a command may be one that it reads, in
+ * another folder, or none at all. A command may always leave something running behind it.
  */
-export function provenanceOf(calls: readonly Call[], path: BytePath, writtenMs: number): Provenance | null {
+export function provenanceOf(
+  calls: readonly Call[],
+  { root, path }: { readonly root: string; readonly path: BytePath },
+  writtenMs: number,
+): Provenance | null {
   const underWay = calls.filter(
     (call) => call.startMs <= writtenMs + slackMs && call.endMs >= writtenMs - slackMs,
   )
-  const named = underWay.filter((call) => call.input.includes(toText(nameOf(path) as BytePath)))
-  const call = named.at(-1) ?? underWay.at(-1) ?? calls.findLast((each) => each.startMs <= writtenMs)
+  const own = toText(path)
+  const names = new Set([own, `./${own}`, `${root}/${own}`])
+  const given = underWay.filter(({ texts }) => texts?.some((text) => names.has(text)))
+  const named = underWay.filter(({ texts }) => texts?.some((text) => mentions(text, own)))
+  const call =
+    given.at(-1) ?? named.at(-1) ?? underWay.at(-1) ?? calls.findLast((each) => each.startMs <= writtenMs)
   if (call === undefined) return null
-  const others = underWay.filter((each) => each !== call && each.input !== '')
+  const others = underWay.filter((each) => each !== call && each.texts !== null)
   return {
     dispatch: call.dispatch,
     seq: call.seq,
     at: call.at,
     title: call.title,
-    certain: named.includes(call) && others.length === 0,
+    certain: given.includes(call) && others.length === 0,
   }
+}
+
+/** Whether a word of the text may mean this path: its end, as from a folder within, or its whole, as from one above. */
+function mentions(text: string, path: string): boolean {
+  return text
+    .split(/[\s"'`=:;,|&<>()[\]{}]+/)
+    .map((word) => word.replace(/^(\.\.?\/)+/, ''))
+    .some((word) => word !== '' && (`/${path}`.endsWith(`/${word}`) || word.endsWith(`/${path}`)))
 }

@@ -274,7 +274,7 @@ export class ChangesetReader {
           }),
       provenance: (file, hunk) => {
         const writtenMs = firstSeen.get(seenKey(file.entry, hunk))
-        return writtenMs === undefined ? null : provenanceOf(calls, file.entry.path, writtenMs)
+        return writtenMs === undefined ? null : provenanceOf(calls, file.entry, writtenMs)
       },
     }
   }
