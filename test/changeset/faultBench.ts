@@ -35,6 +35,14 @@ export const few: Work = {
     'sed -i s/^7$/seven/ edit; rm gone; rm -r swap; echo now > swap; mkdir new; ln -s ../edit new/link; chmod 755 mode',
 }
 
+/** What lands in a folder that is swapped meanwhile, in every way there is. */
+export const nested: Work = {
+  setUp:
+    'mkdir -p keep/inner keep/old; echo k > keep/inner/k; echo g > keep/inner/gone; echo o > keep/old/o; seq 9 > edit',
+  script: `echo K > keep/inner/k; chmod 755 keep/inner/k; rm keep/inner/gone; rm -r keep/old; mkdir keep/new
+  echo n > keep/new/n; ln -s k keep/inner/l; echo x >> edit`,
+}
+
 export const committed: Work = {
   ...few,
   setUp: `git init -q -b main .; git config user.name u; git config user.email u@u; ${few.setUp}; git add .; git commit -qm one`,

@@ -79,7 +79,7 @@ export async function captureWorkspace(
   const scans: RootScan[] = []
   for (const root of roots) {
     options.signal?.throwIfAborted()
-    scans.push(await scanRoot(workspace, root, options.final ? locked : null))
+    scans.push(await scanRoot(workspace, root, options.final ? locked : null, disk))
   }
   const sign = signOf(scans, began)
   if (sign !== null && sign === options.lastSign) return null
@@ -139,7 +139,7 @@ export async function captureWorkspace(
     for (const root of workspace.roots)
       if (project !== undefined && root.role === 'git' && root.access === 'rw')
         manifest.dropped.push(
-          ...droppedInGitRoot(project, await withoutFrozen(await scanRoot(workspace, root, locked))),
+          ...droppedInGitRoot(project, await withoutFrozen(await scanRoot(workspace, root, locked, disk))),
         )
     const history = await captureCommits(workspace, gitDir, disk, scans.flatMap(nestedIn))
     manifest.commits.push(...history.commits)
@@ -184,8 +184,8 @@ async function compareRoot(
   const sides = sidesOf(root)
   await using resultTree = new Tree(sides.result, options.disk)
   await using baseTree = new Tree(sides.base, options.disk)
-  using quickResult = new QuickTree(sides.result)
-  using quickBase = new QuickTree(sides.base, baseOwner(root))
+  using quickResult = new QuickTree(sides.result, 'theirs', options.disk)
+  using quickBase = new QuickTree(sides.base, baseOwner(root), options.disk)
   const pace = new Pace()
   const entries: Entry[] = []
   const unread: BytePath[] = []

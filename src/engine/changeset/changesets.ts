@@ -25,7 +25,7 @@ import { carryToNewNames, renewPlaces } from './carryDecisions.ts'
 import { decideFiles, approveSelected } from './decide.ts'
 import { noteCopies } from './copies.ts'
 import type { DiffText } from './diffText.ts'
-import { realDisk, removeTree, type Disk } from './disk.ts'
+import { ensureFolder, realDisk, removeTree, type Disk } from './disk.ts'
 import { expireAbandoned } from './expireAbandoned.ts'
 import { givenText, toBytes, toText, type GivenPlace } from './bytePath.ts'
 import { landCommit, planCommit, type CommitRequest } from './landCommit.ts'
@@ -222,6 +222,8 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     const saved = new SavedManifests(folder, disk)
     // While the agent runs its own layer is the truth, and the next look repeats this one.
     const revision = revisionOf(manifest)
+    // Made once, ahead of both: which of the two makes it would be chance, and the fault suite counts.
+    await ensureFolder(disk, folder)
     const [view] = await Promise.all([
       readView(layout.objects(repoId), revision, manifest),
       saved.write(manifest, final),

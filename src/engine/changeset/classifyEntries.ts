@@ -34,7 +34,7 @@ export async function classifyEntries(
   await using resources = new AsyncDisposableStack()
   const blobs = resources.use(new BlobReader(gitDir))
   const originals = new Map(
-    roots.map((root) => [root.path, resources.use(new QuickTree(sidesOf(root).base, baseOwner(root)))]),
+    roots.map((root) => [root.path, resources.use(new QuickTree(sidesOf(root).base, baseOwner(root), disk))]),
   )
   const homes = homesOf(workspace)
   const before = linksBefore(originals)

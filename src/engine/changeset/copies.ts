@@ -63,7 +63,7 @@ export async function noteCopies(
   for (const root of roots) {
     const added = view.files.filter((file) => file.entry.root === root.path && isNewText(file))
     if (added.length === 0) continue
-    using base = new QuickTree(sidesOf(root).base, baseOwner(root))
+    using base = new QuickTree(sidesOf(root).base, baseOwner(root), disk)
     const search = new Search(base)
     const pace = new Pace()
     for (const file of added) {

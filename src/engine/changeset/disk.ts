@@ -13,6 +13,7 @@ import {
   mkdirSync,
   openSync,
   read,
+  readdirSync,
   readlinkSync,
   readSync,
   renameSync,
@@ -52,8 +53,9 @@ const quickly =
   }
 
 /**
- * Every file-system operation of capture, apply and undo goes through here, so that the fault suite can stop,
- * fail or kill at each of them. Nothing else: no policy, no retries.
+ * Every file-system operation of capture, apply and undo on the user's files, on the workspace and on what we write
+ * of them goes through here, so that the fault suite can stop, fail or kill at each of them; what git does, and what
+ * a commit is put together from in a scratch folder, does not. Nothing else: no policy, no retries.
  */
 const operations = {
   open: quickly((path: PathBytes, flags: number, mode?: number): Descriptor => openSync(path, flags, mode)),
@@ -119,31 +121,55 @@ const operations = {
     platform() === 'linux' && (await run('sync', ['-f', path])).code === 0,
 }
 
-export type Disk = typeof operations
-export const realDisk: Disk = operations
+/** The same for walks, which are thousands of calls: without a promise for each. They only read. */
+const direct = {
+  open: (path: PathBytes, flags: number): Descriptor => openSync(path, flags),
+  close: (file: Descriptor): void => closeSync(file),
+  read: (file: Descriptor, buffer: Buffer, offset: number): number =>
+    readSync(file, buffer, offset, buffer.length - offset, null),
+  stat: (file: Descriptor) => fstatSync(file),
+  lstat: (path: PathBytes) => lstatSync(path, { bigint: true, throwIfNoEntry: false }) ?? null,
+  list: (path: PathBytes): string[] => readdirSync(path, { encoding: 'latin1' }),
+  readlink: (path: PathBytes): Buffer => readlinkSync(path, { encoding: 'buffer' }),
+}
+export type DirectCalls = typeof direct
+
+export type Disk = typeof operations & { readonly direct: DirectCalls }
+export const realDisk: Disk = { ...operations, direct }
 export type DiskStat = Awaited<ReturnType<Disk['lstat']>>
 
 /** A disk that asks `before` ahead of each operation; what that throws is what the operation throws. */
 export function watchedDisk(
-  before: (operation: string, count: number, args: readonly unknown[]) => void | Promise<void>,
-  disk: Disk = operations,
+  before: (operation: string, count: number, args: readonly unknown[]) => void,
+  disk: Disk = realDisk,
 ): Disk {
   let count = 0
-  const watched = Object.entries(disk).map(([name, operation]) => [
+  const ask = (name: string, args: readonly unknown[]) => {
+    count += 1
+    try {
+      before(name, count, args)
+    } catch (error) {
+      // A descriptor is not the disk's: a dead process would have lost it too.
+      if (name === 'close') closeSync(args[0] as Descriptor)
+      throw error
+    }
+  }
+  const { direct: quick, ...slow } = disk
+  const watchedQuick = Object.entries(quick).map(([name, operation]) => [
+    name,
+    (...args: unknown[]) => {
+      ask(name, args)
+      return (operation as (...args: unknown[]) => unknown)(...args)
+    },
+  ])
+  const watched = Object.entries(slow).map(([name, operation]) => [
     name,
     async (...args: unknown[]) => {
-      count += 1
-      try {
-        await before(name, count, args)
-      } catch (error) {
-        // A descriptor is not the disk's: a dead process would have lost it too.
-        if (name === 'close') closeSync(args[0] as Descriptor)
-        throw error
-      }
+      ask(name, args)
       return (operation as (...args: unknown[]) => Promise<unknown>)(...args)
     },
   ])
-  const made = Object.fromEntries(watched) as Disk
+  const made = { ...Object.fromEntries(watched), direct: Object.fromEntries(watchedQuick) } as Disk
   // One by one, so that it can stop between any two.
   const unlinkAll: Disk['unlinkAll'] = async (paths) => {
     for (const path of paths) await made.unlink(path)

@@ -1,7 +1,6 @@
-import { closeSync, fstatSync, lstatSync, openSync, readdirSync, readlinkSync, readSync } from 'node:fs'
 import { platform } from 'node:os'
 import { nameOf, parentOf, rootPath, toBytes, type BytePath } from './bytePath.ts'
-import { errorCode, folderFlags, readFlags, type DiskStat } from './disk.ts'
+import { errorCode, folderFlags, readFlags, realDisk, type DirectCalls, type DiskStat } from './disk.ts'
 
 const mostOpenFolders = 64
 /** The system takes paths of 4096 bytes, the root's own included. */
@@ -12,22 +11,29 @@ export class QuickTree implements Disposable {
   readonly root: string
   readonly #open = new Map<BytePath, number>()
   readonly #prefix: string | null
+  readonly #calls: DirectCalls
 
   /** `ours`: nobody we distrust can swap a folder in it for a link, so that paths will do, at half the calls. */
-  constructor(root: string, whose: 'ours' | 'theirs' = 'theirs') {
+  constructor(
+    root: string,
+    whose: 'ours' | 'theirs' = 'theirs',
+    { direct }: { readonly direct: DirectCalls } = realDisk,
+  ) {
     this.root = root
+    this.#calls = direct
     this.#prefix = whose === 'ours' ? `${Buffer.from(root).toString('latin1')}/` : null
   }
 
   [Symbol.dispose](): void {
-    for (const descriptor of this.#open.values()) closeSync(descriptor)
+    const open = [...this.#open.values()]
     this.#open.clear()
+    for (const descriptor of open) this.#calls.close(descriptor)
   }
 
   lstat(path: BytePath): DiskStat | null {
     try {
       const at = path === rootPath ? this.root : this.#at(path)
-      return lstatSync(at, { bigint: true, throwIfNoEntry: false }) ?? null
+      return this.#calls.lstat(at)
     } catch (error) {
       if (isMissing(error)) return null
       throw error
@@ -38,29 +44,29 @@ export class QuickTree implements Disposable {
   list(path: BytePath): BytePath[] {
     const isNear = this.#prefix !== null && path.length < longestPath
     const at = isNear ? toBytes(this.#prefix + path) : this.#within(this.#folder(path), '.', path)
-    return readdirSync(at, { encoding: 'latin1' }) as BytePath[]
+    return this.#calls.list(at) as BytePath[]
   }
 
   readlink(path: BytePath): Buffer {
-    return readlinkSync(this.#at(path), { encoding: 'buffer' })
+    return this.#calls.readlink(this.#at(path))
   }
 
   /** The whole of a regular file; null where it is none. A pipe is not waited for, a link not followed. */
   read(path: BytePath): Buffer | null {
-    const descriptor = openSync(this.#at(path), readFlags)
+    const descriptor = this.#calls.open(this.#at(path), readFlags)
     try {
-      const stat = fstatSync(descriptor)
+      const stat = this.#calls.stat(descriptor)
       if (!stat.isFile()) return null
       let buffer = Buffer.allocUnsafe(stat.size + 1)
       let length = 0
       for (;;) {
-        const count = readSync(descriptor, buffer, length, buffer.length - length, null)
+        const count = this.#calls.read(descriptor, buffer, length)
         if (count === 0) return buffer.subarray(0, length)
         length += count
         if (length === buffer.length) buffer = Buffer.concat([buffer, Buffer.allocUnsafe(buffer.length)])
       }
     } finally {
-      closeSync(descriptor)
+      this.#calls.close(descriptor)
     }
   }
 
@@ -78,8 +84,7 @@ export class QuickTree implements Disposable {
   #folder(path: BytePath): number {
     const known = this.#open.get(path)
     if (known !== undefined) return known
-    const opened =
-      path === rootPath ? openSync(this.root, folderFlags) : openSync(this.#at(path), folderFlags)
+    const opened = this.#calls.open(path === rootPath ? this.root : this.#at(path), folderFlags)
     this.#open.set(path, opened)
     if (this.#open.size > mostOpenFolders) this.#closeOldest(path)
     return opened
@@ -89,7 +94,7 @@ export class QuickTree implements Disposable {
     for (const [path, descriptor] of this.#open) {
       if (path === rootPath || path === keep) continue
       this.#open.delete(path)
-      closeSync(descriptor)
+      this.#calls.close(descriptor)
       return
     }
   }

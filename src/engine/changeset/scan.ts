@@ -3,7 +3,7 @@ import { readCopiedTree, type CopiedTree } from '../base/copiedTree.ts'
 import { run } from '../base/process.ts'
 import type { Workspace, WorkspaceRoot } from '../base/workspace.ts'
 import { joinPath, nameOf, parentOf, rootPath, type BytePath } from './bytePath.ts'
-import { errorCode, type Disk, type DiskStat } from './disk.ts'
+import { errorCode, realDisk, type Disk, type DiskStat } from './disk.ts'
 import { Pace } from './pace.ts'
 import { findBoth, type Glance } from './foundTree.ts'
 import { isMissing, QuickTree } from './quickTree.ts'
@@ -45,10 +45,11 @@ export async function scanRoot(
   workspace: Workspace,
   root: WorkspaceRoot,
   locked: LockedFolders | null = null,
+  disk: Disk = realDisk,
 ): Promise<RootScan> {
   const sides = sidesOf(root)
-  using result = new QuickTree(sides.result)
-  using base = new QuickTree(sides.base, baseOwner(root))
+  using result = new QuickTree(sides.result, 'theirs', disk)
+  using base = new QuickTree(sides.base, baseOwner(root), disk)
   const scan = newScan(result, base, locked)
   if (root.mount.kind === 'overlay') {
     // Another process asks for the attributes while we walk.
