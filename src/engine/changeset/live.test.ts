@@ -7,6 +7,8 @@ test('a look at a running agent costs what changed since the last one: nothing n
   await using bench = await Bench.make()
   await bench.user('for i in $(seq 50); do echo $i > f$i; done')
   const operations: string[] = []
+  // A walk opens and lists folders and reads nothing.
+  const walk = new Set(['open', 'list', 'lstat', 'close'])
   const disk = watchedDisk((operation) => void operations.push(operation))
   const { layout, store } = bench
   const changesets = createChangesets({ layout, records: store.changesets, disk })
@@ -14,7 +16,7 @@ test('a look at a running agent costs what changed since the last one: nothing n
   const look = async () => {
     operations.length = 0
     const captured = await changesets.capture(workspace, { final: false })
-    return { captured, operations: [...operations] }
+    return { captured, operations: operations.filter((each) => !walk.has(each)) }
   }
   expect((await look()).captured).toBeNull()
   await bench.agent(
