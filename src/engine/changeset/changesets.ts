@@ -18,6 +18,7 @@ import { applyChangeset } from './apply.ts'
 import { forgetApplying, keepApplying, listApplying } from './applying.ts'
 import { writeBases } from './bases.ts'
 import { changesetLocks } from './changesetLocks.ts'
+import { clearWay } from './clearWay.ts'
 import { captureWorkspace, type Captured, type CaptureOptions } from './capture.ts'
 import { homesOf } from './classifyEntries.ts'
 import { conflictTexts, findConflict, type EditableTexts } from './conflictTexts.ts'
@@ -329,6 +330,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     async apply(id, { all, include_ignored, revision, commit }, by) {
       await using _lock = await locked.landing(find(id))
       await recoverChangeset(context, find(id))
+      await clearWay(context, find(id), locked)
       const record = find(id)
       if (record.state !== 'review' && record.state !== 'applied') throw wrongState(record, 'applied')
       if (revision !== undefined && revision !== record.revision) throw movedOn(record)
@@ -348,6 +350,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     async undo(id, by) {
       await using _lock = await locked.landing(find(id))
       await recoverChangeset(context, find(id))
+      await clearWay(context, find(id), locked)
       const record = find(id)
       // Its agent works on what landed: taken away under it, half of its turn would wait for review.
       if (record.state === 'active') throw wrongState(record, 'review')

@@ -32,8 +32,12 @@ export function gitPartOf(path: BytePath): BytePath | null {
   return found === null ? null : (path.slice(0, found.index + found[0].length) as BytePath)
 }
 
-/** Our own markers; git does not see them and neither does a review. */
+/**
+ * Our own markers, and the folder of an apply that is under way or was cut off: neither is in a review. An agent that
+ * sweeps that folder away would otherwise do so on the host, where the old contents lie.
+ */
 export function isMarker(path: BytePath): boolean {
+  if (/(^|\/)\.orangery-apply-\d{14}-[0-9a-f]{4}-[0-9a-f]{8}(\/|$)/.test(path)) return true
   return /(^|\/)\.agency(\/(SANDBOX_MARKER|INTEGRATION_MARKER))?$/.test(path)
 }
 

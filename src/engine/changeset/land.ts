@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto'
 import { OrangeryError } from '../../shared/errors.ts'
-import { nameOf, namedPath, parentOf, rootPath, toText, type BytePath } from './bytePath.ts'
-import { contentOf } from './content.ts'
+import { nameOf, parentOf, rootPath, toText, type BytePath } from './bytePath.ts'
 import { createFlags, errorCode, unlessMissing, type Disk, type DiskStat } from './disk.ts'
+import { hasCome, isAt, localIdentity } from './isAt.ts'
 import type { Journal } from './journal.ts'
-import type { Side } from './manifest.ts'
+import { entryKey, type Side } from './manifest.ts'
+import { neither } from './neither.ts'
 import type { BlobReader } from './objects.ts'
 import type { Operation } from './steps.ts'
 import { Tree } from './tree.ts'
@@ -28,6 +29,8 @@ export class Landing implements AsyncDisposable {
   readonly #keepsModes = new Map<string, boolean>()
   /** An agent's set-id bits never land; those of the user's own files come back with them. */
   readonly #modes: { readonly new: number; readonly old: number }
+  /** Folders that take the place of something else, by `entryKey`. */
+  readonly #made: ReadonlySet<string>
   readonly operations: readonly Operation[]
 
   constructor({ transaction, kind, operations }: LandingWork, disk: Disk) {
@@ -35,6 +38,7 @@ export class Landing implements AsyncDisposable {
     this.#modes = kind === 'apply' ? { new: 0o777, old: 0o7777 } : { new: 0o7777, old: 0o777 }
     this.#disk = disk
     this.operations = operations
+    this.#made = new Set(operations.filter(({ kind }) => kind === 'mkdir').map(entryKey))
     for (const { root } of operations) if (!this.#trees.has(root)) this.#trees.set(root, new Tree(root, disk))
   }
 
@@ -53,43 +57,98 @@ export class Landing implements AsyncDisposable {
       ),
     )
     for (const [index, operation] of this.operations.entries()) {
-      if (operation.kind === 'put') await this.#stageOne(operation, index, blobs)
+      if (operation.kind === 'put') await this.#stageOne(operation, 'after', `n${index}`, blobs)
     }
     await this.#flush()
   }
 
-  async #stageOne(operation: Operation, index: number, blobs: BlobReader): Promise<void> {
-    const { root, after, path } = operation
+  /**
+   * Somebody may have tidied away what waited and what was kept, which lies in an untracked folder: that nothing
+   * waits for a path does not mean that it has landed. The path itself tells, and the store has the contents.
+   */
+  async restage(blobs: BlobReader): Promise<void> {
+    for (const tree of this.#trees.values()) {
+      if ((await tree.lstat(this.#staging)) !== null) continue
+      await tree.within(rootPath, (root) => this.#disk.mkdir(root.at(this.#staging), 0o700))
+    }
+    for (const [index, operation] of this.operations.entries()) {
+      const { kind, root, path, before, left } = operation
+      if (left === true || (kind !== 'put' && kind !== 'remove')) continue
+      const tree = this.#tree(root)
+      const staged = async (name: string) => (await this.#staged(tree, name)) !== null
+      if (kind === 'put' && !(await staged(`n${index}`)) && !(await hasCome(tree, path, operation)))
+        await this.#stageAnew(operation, 'after', `n${index}`, blobs)
+      else if (before !== null && !(await staged(`o${index}`)) && (await this.#isDone(operation, index)))
+        await this.#stageAnew(operation, 'before', `o${index}`, blobs)
+    }
+  }
+
+  async #isDone(operation: Operation, index: number): Promise<boolean> {
+    const tree = this.#tree(operation.root)
+    if (operation.kind === 'put') return (await this.#staged(tree, `n${index}`)) === null
+    const there = await tree.lstat(operation.path)
+    return there === null || (there.isDirectory() && this.#made.has(entryKey(operation)))
+  }
+
+  /** Under another name until it is whole: a crash in between must not leave a piece for the whole. */
+  async #stageAnew(
+    operation: Operation,
+    which: 'before' | 'after',
+    name: string,
+    blobs: BlobReader,
+  ): Promise<void> {
+    const tree = this.#tree(operation.root)
+    const part = `part-${name}`
+    await tree.within(this.#staging, async (staging) => {
+      await unlessMissing(this.#disk.unlink(staging.at(part)))
+      await this.#stageOne(operation, which, part, blobs)
+      await this.#disk.rename(staging.at(part), staging.at(name))
+    })
+  }
+
+  #staged(tree: Tree, name: string): Promise<DiskStat | null> {
+    return tree.lstat(`${this.#staging}/${name}` as BytePath)
+  }
+
+  async #stageOne(
+    operation: Operation,
+    which: 'before' | 'after',
+    name: string,
+    blobs: BlobReader,
+  ): Promise<void> {
+    const { root, path } = operation
+    const { [which]: side } = operation
+    const bits = which === 'after' ? this.#modes.new : this.#modes.old
     const tree = this.#tree(root)
     const digest = createHash('sha256')
-    if (after?.kind === 'symlink') {
-      const target = await blobs.read(after.oid)
-      refuseOtherBytes(path, after, digest.update(target).digest('hex'))
-      await tree.within(this.#staging, (staging) => this.#disk.symlink(target, staging.at(`n${index}`)))
+    if (side?.kind === 'symlink') {
+      const target = await blobs.read(side.oid)
+      refuseOtherBytes(path, side, digest.update(target).digest('hex'))
+      await tree.within(this.#staging, (staging) => this.#disk.symlink(target, staging.at(name)))
       return
     }
-    if (after?.kind !== 'file') return
+    if (side?.kind !== 'file') return
     const keepsOwner = operation.before !== null && process.getuid?.() === 0
     const owner = keepsOwner ? await tree.lstat(path) : null
     await tree.within(this.#staging, async (staging) => {
-      const handle = await this.#disk.open(staging.at(`n${index}`), createFlags, 0o600)
+      const handle = await this.#disk.open(staging.at(name), createFlags, 0o600)
       try {
         let position = 0
-        for await (const chunk of blobs.stream(after.oid)) {
+        for await (const chunk of blobs.stream(side.oid)) {
           digest.update(chunk)
           // Blocks of zeros stay holes: a sparse file must not fill the disk by landing.
           if (!isHole(chunk)) await this.#disk.write(handle, chunk, position)
           position += chunk.length
         }
         if (position > 0) await this.#disk.truncate(handle, position)
-        refuseOtherBytes(path, after, digest.digest('hex'))
+        refuseOtherBytes(path, side, digest.digest('hex'))
         if (owner !== null) {
           await this.#disk.chown(handle, Number(owner.uid), Number(owner.gid))
         }
-        await this.#disk.chmod(handle, after.mode & this.#modes.new)
+        await this.#disk.chmod(handle, side.mode & bits)
         if (!this.#keepsModes.has(root)) {
           const { mode } = await this.#disk.stat(handle)
-          this.#keepsModes.set(root, Number(mode & 0o777n) === (after.mode & 0o777))
+          this.#keepsModes.set(root, Number(mode & 0o777n) === (side.mode & 0o777))
         }
       } finally {
         await this.#disk.close(handle)
@@ -142,8 +201,12 @@ export class Landing implements AsyncDisposable {
     const disk = this.#disk
     switch (kind) {
       case 'remove': {
-        // Kept already: what lies at the path now is the work of a later operation.
-        if ((await tree.lstat(`${this.#staging}/o${index}` as BytePath)) !== null) return
+        if ((await this.#staged(tree, `o${index}`)) !== null) {
+          if (await this.#isDone(operation, index)) return
+          if (!(await isAt(tree, path, operation.before))) throw neither(operation)
+          // A way back was cut off while it had both names.
+          return tree.within(parentOf(path), (parent) => disk.unlink(parent.at(name)))
+        }
         await this.#expectOld(operation)
         return this.#both(tree, path, (parent, staging) =>
           disk.rename(parent.at(name), staging.at(`o${index}`)),
@@ -165,8 +228,10 @@ export class Landing implements AsyncDisposable {
         return this.#setFolderMode(tree, path, after, this.#modes.new)
       }
       case 'put': {
-        const waiting = await tree.lstat(`${this.#staging}/n${index}` as BytePath)
-        if (waiting === null) return
+        if ((await this.#staged(tree, `n${index}`)) === null) {
+          if (await hasCome(tree, path, operation)) return
+          throw neither(operation)
+        }
         if (operation.before === null) {
           if ((await tree.lstat(path)) !== null) throw neither(operation)
         } else {
@@ -188,29 +253,24 @@ export class Landing implements AsyncDisposable {
     const tree = this.#tree(root)
     const name = nameOf(path)
     const disk = this.#disk
-    const kept = (await tree.lstat(`${this.#staging}/o${index}` as BytePath)) !== null
+    const kept = await this.#staged(tree, `o${index}`)
     switch (kind) {
       case 'put': {
         // The new content goes back to where it waited: a rollback that is cut off can still turn forward.
-        const waits = (await tree.lstat(`${this.#staging}/n${index}` as BytePath)) !== null
+        const waits = (await this.#staged(tree, `n${index}`)) !== null
         const there = await tree.lstat(path)
-        if (waits && (there !== null || !kept)) return
+        if (waits && (there !== null || kept === null)) return
         if (!waits && there !== null) {
           if (!(await isAt(tree, path, after))) throw neither(operation)
           await this.#both(tree, path, (parent, staging) =>
             disk.rename(parent.at(name), staging.at(`n${index}`)),
           )
         }
-        if (!kept) return
-        return this.#both(tree, path, (parent, staging) =>
-          disk.rename(staging.at(`o${index}`), parent.at(name)),
-        )
+        return kept === null ? undefined : this.#putBack(operation, index)
       }
       case 'remove':
-        if (!kept) return
-        return this.#both(tree, path, (parent, staging) =>
-          disk.rename(staging.at(`o${index}`), parent.at(name)),
-        )
+        if (kept === null || (await isAt(tree, path, before))) return
+        return this.#putBack(operation, index)
       case 'mkdir': {
         await tree.forget(path)
         return tree
@@ -219,15 +279,37 @@ export class Landing implements AsyncDisposable {
             if (!['ENOENT', 'ENOTEMPTY', 'EEXIST', 'ENOTDIR', 'ELOOP'].includes(errorCode(error))) throw error
           })
       }
-      case 'rmdir':
-        if ((await tree.lstat(path)) === null) {
-          await tree.within(parentOf(path), (parent) => disk.mkdir(parent.at(name), 0o700))
-        }
+      case 'rmdir': {
+        const there = await tree.lstat(path)
+        if (there === null) await tree.within(parentOf(path), (parent) => disk.mkdir(parent.at(name), 0o700))
+        else if (!there.isDirectory()) throw neither(operation)
         return this.#setFolderMode(tree, path, before, this.#modes.old)
+      }
       case 'open':
       case 'chmod':
         return this.#setFolderMode(tree, path, before, this.#modes.old)
     }
+  }
+
+  /** What was kept comes back to where it was, and never over what somebody has written there meanwhile. */
+  async #putBack(operation: Operation, index: number): Promise<void> {
+    const { path, root, before } = operation
+    const tree = this.#tree(root)
+    const [name, old] = [nameOf(path), `o${index}`]
+    if ((await tree.lstat(path)) !== null) throw neither(operation)
+    await this.#both(tree, path, async (parent, staging) => {
+      try {
+        // A rename would replace what came this moment; a link does not. Of a link itself macOS would take its target.
+        if (before?.kind === 'file') {
+          await this.#disk.link(staging.at(old), parent.at(name))
+          return await this.#disk.unlink(staging.at(old))
+        }
+      } catch (error) {
+        if (errorCode(error) === 'EEXIST') throw neither(operation)
+        if (!refusesLinks.has(errorCode(error))) throw error
+      }
+      await this.#disk.rename(staging.at(old), parent.at(name))
+    })
   }
 
   /** The old content stays reachable under a second name; where links are refused, it moves aside. */
@@ -237,7 +319,7 @@ export class Landing implements AsyncDisposable {
         await this.#disk.link(parent.at(nameOf(path)), staging.at(`o${index}`))
       } catch (error) {
         if (errorCode(error) === 'EEXIST') return
-        if (!['EPERM', 'EACCES', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP'].includes(errorCode(error))) throw error
+        if (!refusesLinks.has(errorCode(error))) throw error
         await this.#disk.rename(parent.at(nameOf(path)), staging.at(`o${index}`))
       }
     })
@@ -250,7 +332,7 @@ export class Landing implements AsyncDisposable {
     if (stat !== null && identity !== null && localIdentity(stat) === identity) return
     if (stat === null && operation.kind === 'put') {
       // Moved aside by us before a crash, where links are refused.
-      const kept = await tree.lstat(`${this.#staging}/o${this.operations.indexOf(operation)}` as BytePath)
+      const kept = await this.#staged(tree, `o${this.operations.indexOf(operation)}`)
       if (kept !== null) return
     }
     if (!(await isAt(tree, path, before))) throw neither(operation)
@@ -286,31 +368,12 @@ export class Landing implements AsyncDisposable {
     return tree
   }
 }
+const refusesLinks = new Set(['EPERM', 'EACCES', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP'])
+
 function isHole(chunk: Buffer): boolean {
   return chunk.length >= 4096 && chunk.length <= zeros.length && chunk.equals(zeros.subarray(0, chunk.length))
 }
 type FolderLike = { at(name: string): Buffer }
-
-/** What does not change when a file gets a second name. */
-export function localIdentity(stat: DiskStat): string {
-  return [stat.dev, stat.ino, stat.size, stat.mode, stat.mtimeNs].join(':')
-}
-
-/** Whether exactly this lies at a path, byte for byte. */
-export async function isAt(tree: Tree, path: BytePath, side: Side | null): Promise<boolean> {
-  const stat = await tree.lstat(path)
-  if (stat === null || side === null) return stat === null && side === null
-  if (side.kind === 'directory') return stat.isDirectory()
-  if (side.kind === 'symlink') {
-    if (!stat.isSymbolicLink()) return false
-    const target = await tree.within(parentOf(path), (folder) => tree.disk.readlink(folder.at(nameOf(path))))
-    return createHash('sha256').update(target).digest('hex') === side.sha256
-  }
-  if (side.kind !== 'file' || !stat.isFile() || Number(stat.size) !== side.size) return false
-  const digest = createHash('sha256')
-  for await (const chunk of contentOf(tree, path)) digest.update(chunk)
-  return digest.digest('hex') === side.sha256
-}
 
 function refuseOtherBytes(path: BytePath, side: Side, sha256: string): void {
   if ('sha256' in side && side.sha256 === sha256) return
@@ -322,27 +385,4 @@ function refuseOtherBytes(path: BytePath, side: Side, sha256: string): void {
       hint: 'Nothing was changed. The store under the data folder is damaged or was tampered with.',
     },
   )
-}
-
-type Place = { readonly root: string; readonly path: string; readonly path_b64?: string }
-
-/** Neither what was there nor what should be: somebody else wrote it meanwhile, and a person has to say. */
-export class NeitherOldNorNew extends OrangeryError {
-  readonly place: Place
-
-  constructor(place: Place) {
-    super(
-      'changeset.neither_old_nor_new',
-      `stopped at ${place.path}: it is neither what it was nor what it should become`,
-      {
-        kind: 'busy',
-        hint: `Somebody wrote ${place.path} meanwhile. Look at it, then say whose it shall be with \`orangery changeset settle\`.`,
-        details: place,
-      },
-    )
-    this.place = place
-  }
-}
-function neither({ root, path }: Operation): NeitherOldNorNew {
-  return new NeitherOldNorNew({ root, ...namedPath(path) })
 }

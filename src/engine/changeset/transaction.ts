@@ -7,7 +7,8 @@ import { readBases, writeBases } from './bases.ts'
 import { renewPlaces } from './carryDecisions.ts'
 import type { Disk } from './disk.ts'
 import { Journals, type Journal } from './journal.ts'
-import { Landing, NeitherOldNorNew } from './land.ts'
+import { Landing } from './land.ts'
+import { NeitherOldNorNew } from './neither.ts'
 import { BlobReader } from './objects.ts'
 import { adoptBases } from './rebase.ts'
 import { SavedManifests } from './saved.ts'
@@ -65,7 +66,10 @@ export async function carryOut(
       else await throwAway(landing, journals, journal)
       await forgetApplying(context, record.id)
     } catch (failure) {
-      throw cutOff(journal, error, failure)
+      if (!(failure instanceof NeitherOldNorNew)) throw cutOff(journal, error, failure)
+      await stopAt(journals, { ...journal, modeless: landing.modeless, state: 'committing' }, failure)
+      context.records.escalate(record.id, failure.message, 'orangery')
+      throw failure
     }
     throw landingFailure(journal, error)
   }
@@ -77,6 +81,11 @@ export async function carryOut(
       { kind: 'cannot_create', hint: 'The record catches up on the next start or apply.', cause: error },
     )
   })
+}
+
+/** A person has to look at that file first; nothing else is touched until then. */
+async function stopAt(journals: Journals, journal: Journal, { place }: NeitherOldNorNew): Promise<void> {
+  await journals.write({ ...journal, stopped: place }).catch(() => {})
 }
 
 async function takeBack(landing: Landing, journals: Journals, journal: Journal): Promise<void> {
@@ -154,20 +163,35 @@ export async function recoverChangeset(context: ApplyContext, record: ChangesetR
       continue
     }
     if (journal.state === 'committing') {
-      try {
-        await landing.forward()
-      } catch (error) {
-        // A person has to look at such a file first; nothing else is touched until then.
-        if (error instanceof NeitherOldNorNew) {
-          await journals.write({ ...journal, stopped: error.place }).catch(() => {})
+      const outcome = await resume(context, record, journals, landing, journal).catch(
+        async (error: unknown) => {
+          if (error instanceof NeitherOldNorNew) await stopAt(journals, journal, error)
           throw error
-        }
-        await takeBack(landing, journals, journal)
-        continue
-      }
+        },
+      )
+      if (outcome === 'back') continue
       await journals.write({ ...journal, state: 'committed' })
     }
     await finish(context, record, journal, landing)
+  }
+}
+
+async function resume(
+  context: ApplyContext,
+  record: ChangesetRecord,
+  journals: Journals,
+  landing: Landing,
+  journal: Journal,
+): Promise<'forward' | 'back'> {
+  await using blobs = new BlobReader(context.layout.objects(record.repoId))
+  try {
+    await landing.restage(blobs)
+    await landing.forward()
+    return 'forward'
+  } catch (error) {
+    if (error instanceof NeitherOldNorNew) throw error
+    await takeBack(landing, journals, journal)
+    return 'back'
   }
 }
 
@@ -181,6 +205,16 @@ const reasons: Readonly<Record<string, string>> = {
 }
 
 function landingFailure(journal: Journal, error: unknown): unknown {
+  if (error instanceof NeitherOldNorNew)
+    return new OrangeryError(
+      error.code,
+      `cannot ${journal.kind}: somebody wrote ${error.place.path} meanwhile`,
+      {
+        kind: 'busy',
+        hint: `Nothing was changed. Look at it, then ${journal.kind} again.`,
+        details: error.place,
+      },
+    )
   if (error instanceof OrangeryError) return error
   const code = (error as NodeJS.ErrnoException).code ?? ''
   const why = reasons[code] ?? (error instanceof Error ? error.message : String(error))
