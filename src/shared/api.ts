@@ -3,6 +3,7 @@ import { agentCardSchema } from './card.ts'
 import { boundaryLevelSchema, phaseSchema } from './boundary.ts'
 import {
   applyResultSchema,
+  commitRequestSchema,
   changesetSchema,
   changesetStateSchema,
   choices,
@@ -203,14 +204,7 @@ export const api = {
       revision: z.string().optional(),
       when: landsWhen,
       /** Also makes a commit of it, or takes over the agent's own commits, on a branch of the first root. */
-      commit: z
-        .object({
-          branch: z.string().min(1),
-          message: z.string().optional(),
-          own: z.boolean().default(false),
-          hooks: z.boolean().default(false),
-        })
-        .optional(),
+      commit: commitRequestSchema.optional(),
     }),
     applyResultSchema,
   ),

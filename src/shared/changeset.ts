@@ -156,6 +156,27 @@ export type Glimpse = z.infer<typeof glimpseSchema>
 
 const landingPathSchema = z.object(placedPath)
 const skippedPathSchema = z.object({ ...namedPath, why: z.string() })
+const nameInGit = z.string().optional()
+/** A commit that an apply also makes. */
+export const commitRequestSchema = z.object({
+  branch: z.string().min(1),
+  message: z.string().optional(),
+  /** Takes over the commits the agent made instead of making one. */
+  own: z.boolean().default(false),
+  /** Runs the user's own hooks, which need the branch to be the one that is checked out. */
+  hooks: z.boolean().default(false),
+  /** Has the user's own program sign it. */
+  sign: z.boolean().optional(),
+  /** What the caller's environment says of who commits: `GIT_AUTHOR_NAME` and so on. */
+  identity: z
+    .object({
+      author_name: nameInGit,
+      author_email: nameInGit,
+      committer_name: nameInGit,
+      committer_email: nameInGit,
+    })
+    .optional(),
+})
 export const madeCommitSchema = z.object({ root: z.string(), branch: z.string(), oid: z.string() })
 export type MadeCommit = z.infer<typeof madeCommitSchema>
 export const applyResultSchema = z.object({

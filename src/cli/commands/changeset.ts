@@ -118,6 +118,7 @@ type ApplyOptions = Json & {
   readonly message?: string
   readonly own?: boolean
   readonly hooks?: boolean
+  readonly sign?: boolean
   readonly whenIdle?: boolean
   readonly dryRun?: boolean
 }
@@ -141,6 +142,16 @@ async function askForAll(id: string, options: ApplyOptions): Promise<ApplyOption
   return (await ask(`Approve and apply ${plural(planned.lands.length, 'file')}?`)) ? everything : null
 }
 
+/** Who commits, where the shell says it otherwise than git's settings; the engine may be in another process. */
+function identityIn(env: NodeJS.ProcessEnv) {
+  return {
+    author_name: env['GIT_AUTHOR_NAME'],
+    author_email: env['GIT_AUTHOR_EMAIL'],
+    committer_name: env['GIT_COMMITTER_NAME'],
+    committer_email: env['GIT_COMMITTER_EMAIL'],
+  }
+}
+
 async function apply(id: string, given: ApplyOptions) {
   if (given.dryRun === true) {
     const planned = await preview(id, given)
@@ -151,7 +162,7 @@ async function apply(id: string, given: ApplyOptions) {
     process.exitCode = exitCodes.refused
     return print('nothing was applied')
   }
-  const { all = false, includeIgnored = false, revision, commit: branch, message, own, hooks } = options
+  const { all = false, includeIgnored = false, revision, commit: branch, message, own, hooks, sign } = options
   const commit =
     branch === undefined
       ? {}
@@ -160,6 +171,8 @@ async function apply(id: string, given: ApplyOptions) {
             branch,
             own: own === true,
             hooks: hooks === true,
+            sign: sign === true,
+            identity: identityIn(process.env),
             ...(message === undefined ? {} : { message }),
           },
         }
@@ -306,6 +319,7 @@ Examples:
     .option('--message <text>', 'with --commit: the message')
     .option('--own', "with --commit: the agent's own commits instead of a new one")
     .option('--hooks', 'with --commit: run your hooks')
+    .option('--sign', 'with --commit: have your gpg, or what gpg.program names, sign it')
     .option('--when-idle', 'where an agent runs on the same folders, land when it has ended')
     .option('--dry-run', 'only say what would land, what would stay behind and why, and what is in the way')
     .option('--json', 'print JSON')

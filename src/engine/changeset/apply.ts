@@ -1,9 +1,10 @@
-import type { ApplyResult, ChangesetState } from '../../shared/changeset.ts'
+import type { ApplyResult, ChangesetState, MadeCommit } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import { readBases, type Base } from './bases.ts'
 import { namedPath } from './bytePath.ts'
 import { decisionsOf, type Decisions } from './decisions.ts'
+import type { Journal } from './journal.ts'
 import { entryKey } from './manifest.ts'
 import { planApply, refuseConflicts, type Landed } from './planApply.ts'
 import { rebaseManifest } from './rebase.ts'
@@ -12,29 +13,34 @@ import { orderSteps } from './steps.ts'
 import { carryOut, newJournal, type ApplyContext } from './transaction.ts'
 import { readView, type View } from './view.ts'
 
+export type Around = {
+  /** Has a last look at what is about to land, and may refuse; says which commit is to be made of it. */
+  readonly check?: (landed: readonly Landed[]) => Promise<Pick<Journal, 'commit' | 'planned'>>
+  /** What is done once all files have landed, and by the next start where a crash prevents it. */
+  readonly follow?: () => Promise<readonly MadeCommit[]>
+  /** Whether there is something else to do where nothing lands. */
+  readonly instead?: () => Promise<boolean>
+}
+
 export async function applyChangeset(
   context: ApplyContext,
   record: ChangesetRecord,
   view: View,
   options: SelectOptions,
   by: string,
-  /** Has a last look at what is about to land, and may refuse. */
-  check: (landed: readonly Landed[]) => Promise<void> = async () => {},
-): Promise<{ result: ApplyResult; landed: readonly Landed[] }> {
+  around: Around = {},
+): Promise<ApplyResult> {
   const plan = await planApply(context, record, view, options)
   refuseConflicts('apply', record.id, plan.conflicts)
   if (plan.landed.length === 0 && isSettled(context, record, view)) {
     context.records.transition(record.id, ['review'], 'applied', by, 'all that did not land was rejected')
-    return {
-      result: { id: record.id, state: 'applied', applied: [], skipped: [...plan.skipped] },
-      landed: [],
-    }
+    await around.follow?.()
+    return { id: record.id, state: 'applied', applied: [], skipped: [...plan.skipped] }
   }
   if (plan.landed.length === 0 && !landsCommitsAlone(record, view)) {
-    if (options.all || record.state === 'applied' || plan.held > 0) {
-      const result = { id: record.id, state: record.state, applied: [], skipped: [...plan.skipped] }
-      return { result, landed: [] }
-    }
+    const isSaid = options.all || record.state === 'applied' || plan.held > 0
+    if (isSaid || (await around.instead?.()) === true)
+      return { id: record.id, state: record.state, applied: [], skipped: [...plan.skipped] }
     throw new OrangeryError(
       'changeset.nothing_approved',
       `changeset ${record.id}: nothing in it is approved`,
@@ -44,7 +50,7 @@ export async function applyChangeset(
       },
     )
   }
-  await check(plan.landed)
+  const commit = (await around.check?.(plan.landed)) ?? {}
   const gitDir = context.layout.objects(record.repoId)
   const changed = plan.landed.map(({ target, wanted }): [string, Base] => [
     entryKey(target.entry),
@@ -65,17 +71,17 @@ export async function applyChangeset(
     kept: plan.landed.flatMap(({ target, kept }) => (kept === true ? [entryKey(target.entry)] : [])),
     outcome,
     why: outcome === 'applied' ? 'all that was approved has landed' : 'part of it has landed',
+    ...commit,
   })
-  await carryOut(context, record, journal)
+  await carryOut(context, record, journal, around.follow)
   const merged = plan.merged.length === 0 ? {} : { merged: [...plan.merged] }
-  const result = {
+  return {
     id: record.id,
     state: outcome,
     applied: filesOf(plan.landed),
     skipped: [...plan.skipped, ...keptOf(plan.landed)],
     ...merged,
   }
-  return { result, landed: plan.landed }
 }
 
 /** Part of it has landed, and the rest was said no to since: nothing is left to do but to say so. */

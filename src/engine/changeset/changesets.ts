@@ -10,6 +10,7 @@ import type { ChangesetSummary } from '../../shared/dispatch.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords.ts'
 import { createRepoLock } from '../base/lock.ts'
+import { finishMoves } from '../base/moveBranch.ts'
 import type { Layout } from '../base/paths.ts'
 import type { ThroughHolder } from '../base/throughHolder.ts'
 import type { Workspace } from '../base/workspace.ts'
@@ -29,7 +30,9 @@ import type { DiffText } from './diffText.ts'
 import { ensureFolder, realDisk, removeTree, type Disk } from './disk.ts'
 import { expireAbandoned } from './expireAbandoned.ts'
 import { givenText, toBytes, toText, type GivenPlace } from './bytePath.ts'
-import { landCommit, planCommit, type CommitRequest } from './landCommit.ts'
+import type { CommitRequest } from './commitRequest.ts'
+import { followFiles, planCommit, withCommits, type Followed } from './landCommit.ts'
+import { commitAlone, missedCommit } from './missedCommit.ts'
 import type { CommitPlan } from './ownCommits.ts'
 import { landedPaths, type LandedHash } from './landedPaths.ts'
 import { hasNewWork, type Manifest } from './manifest.ts'
@@ -329,7 +332,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
 
     async apply(id, { all, include_ignored, revision, commit }, by) {
       await using _lock = await locked.landing(find(id))
-      await recoverChangeset(context, find(id))
+      const recovered = await recoverChangeset(context, find(id))
       await clearWay(context, find(id), locked)
       const record = find(id)
       if (record.state !== 'review' && record.state !== 'applied') throw wrongState(record, 'applied')
@@ -337,14 +340,26 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       const view = await reader.view(record)
       const selection = { all, includeIgnored: include_ignored }
       renewPlaces(records, id, view)
+      const missed = commit === undefined ? null : await missedCommit(context, record)
       let plan: CommitPlan | undefined
-      const result = await applyChangeset(context, record, view, selection, by, async (landed) => {
-        if (commit !== undefined) plan = await planCommit(context, record, view.manifest, landed, commit)
-        // Not before it is sure to begin: what is refused leaves the decisions as they were.
-        const landing = new Set(landed.flatMap(({ target }) => target.file ?? []))
-        if (all) approveSelected(records, record, view, selection, landing, by)
+      let followed: Followed | undefined
+      let isAlone = true
+      const result = await applyChangeset(context, record, view, selection, by, {
+        check: async (landed) => {
+          isAlone = landed.length === 0
+          if (commit !== undefined) plan = await planCommit(context, record, view.manifest, landed, commit)
+          // Not before it is sure to begin: what is refused leaves the decisions as they were.
+          const landing = new Set(landed.flatMap(({ target }) => target.file ?? []))
+          if (all) approveSelected(records, record, view, selection, landing, by)
+          return plan === undefined || commit === undefined ? {} : { commit, planned: [...plan.planned] }
+        },
+        follow: async () => {
+          followed = await followFiles(context, record, view.manifest, plan, isAlone)
+          return followed.commits
+        },
+        instead: async () => missed !== null,
       })
-      return await landCommit(context, record, view.manifest, result, commit, plan)
+      return withCommits(result, followed ?? (await commitAlone(context, record, missed, commit)), recovered)
     },
 
     async undo(id, by) {
@@ -384,14 +399,15 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     expire: (now = Date.now()) => expireAbandoned(context, locks, now),
 
     async recover() {
-      const noted = await listApplying(context)
+      const [noted] = await Promise.all([listApplying(context), finishMoves(layout)])
       const suspects = noted === null ? records.list() : noted.flatMap((id) => records.find(id) ?? [])
       for (const record of suspects) {
         if (!(await hasOpenJournal(context, record))) continue
         await using _lock = await locked.landing(record)
         try {
-          await recoverChangeset(context, record)
+          const notes = await recoverChangeset(context, record)
           await forgetApplying(context, record.id)
+          if (notes.length > 0) records.escalate(record.id, notes.join('; '), 'orangery')
         } catch (error) {
           // It needs a person; the others do not have to wait for him.
           records.escalate(record.id, error instanceof Error ? error.message : String(error), 'orangery')

@@ -1,5 +1,6 @@
 import { chmod, mkdir, open, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { GitItem } from '../base/indexRows.ts'
 import { makeScratch } from '../base/scratch.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { fromBytes, parentOf, parentsOf, toBytes, toText, type BytePath } from './bytePath.ts'
@@ -8,8 +9,6 @@ import type { Side } from './manifest.ts'
 import type { BlobReader } from './objects.ts'
 import { askGit, userGit, userGitBytes } from './userGit.ts'
 
-/** What a path of a repository holds, as git's own lists say it. */
-export type GitItem = { readonly mode: string; readonly oid: string }
 export type PathChange = {
   /** Within the repository. */
   readonly path: BytePath
@@ -19,7 +18,7 @@ export type PathChange = {
   /** Its name before, where the change is a new one. */
   readonly from?: BytePath | undefined
 }
-export type ChangedItem = { readonly path: BytePath; readonly item: GitItem | null }
+type ChangedItem = { readonly path: BytePath; readonly item: GitItem | null }
 export type PlannedTree = {
   readonly oid: string
   readonly items: readonly ChangedItem[]
@@ -181,7 +180,7 @@ async function privateIndex(
   return env
 }
 
-export async function treeItems(top: string, commit: string): Promise<Map<BytePath, GitItem>> {
+async function treeItems(top: string, commit: string): Promise<Map<BytePath, GitItem>> {
   if (commit === '') return new Map()
   const listed = await userGitBytes(['ls-tree', '-r', '-z', '--full-tree', commit], { cwd: top })
   return new Map(
@@ -199,16 +198,6 @@ function rowsOf(listed: Buffer): { head: readonly string[]; path: BytePath }[] {
     })
 }
 
-/** The entries of an index at these paths. */
-export async function indexItems(top: string, paths: ReadonlySet<BytePath>): Promise<Map<BytePath, GitItem>> {
-  const listed = await userGitBytes(['ls-files', '-s', '-z', '--full-name'], { cwd: top })
-  return new Map(
-    rowsOf(listed).flatMap(({ head: [mode = '', oid = '', stage], path }) =>
-      paths.has(path) && stage === '0' ? [[path, { mode, oid }] as const] : [],
-    ),
-  )
-}
-
 async function writeItems(top: string, parent: string, items: readonly ChangedItem[]): Promise<string> {
   const folder = await makeScratch('orangery-index-')
   try {
@@ -221,10 +210,10 @@ async function writeItems(top: string, parent: string, items: readonly ChangedIt
 }
 
 /** Removals first: a folder that becomes a file has to be empty by then. */
-export async function updateIndex(
+async function updateIndex(
   top: string,
   items: readonly ChangedItem[],
-  env: Readonly<Record<string, string>> = {},
+  env: Readonly<Record<string, string>>,
 ): Promise<void> {
   if (items.length === 0) return
   const isLong = (await askGit(['rev-parse', '--show-object-format'], top)) === 'sha256'

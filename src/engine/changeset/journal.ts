@@ -1,7 +1,12 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { changesetStateSchema, madeCommitSchema, type MadeCommit } from '../../shared/changeset.ts'
+import {
+  changesetStateSchema,
+  commitRequestSchema,
+  madeCommitSchema,
+  type MadeCommit,
+} from '../../shared/changeset.ts'
 import { dispatchIdSchema } from '../../shared/ids.ts'
 import { ensureFolder, replaceFile, syncFolder, unlessMissing, type Disk } from './disk.ts'
 import { manifestSchema } from './manifest.ts'
@@ -36,6 +41,9 @@ export const journalSchema = z.object({
   why: z.string(),
   /** Roots in which a mode says nothing. */
   modeless: z.array(z.string()).optional(),
+  /** A commit that was asked for, and what it was going to be; one that a crash prevented is made up for. */
+  commit: commitRequestSchema.optional(),
+  planned: z.array(madeCommitSchema).optional(),
   /** Commits that were made of it for the user; an undo leaves them alone and says so. */
   commits: z.array(madeCommitSchema).optional(),
   /** The path it stopped at, being neither old nor new: nothing goes on before a person has settled it. */

@@ -3,40 +3,28 @@ import { join, relative } from 'node:path'
 import type { ApplyResult } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
+import type { Weave } from '../base/indexRows.ts'
+import { moveCheckedOut, refuseCheckedOutElsewhere, refuseLockedIndex } from '../base/moveBranch.ts'
 import { makeScratch } from '../base/scratch.ts'
 import { fromText, joinPath, type BytePath } from './bytePath.ts'
 import { importCommits } from './commits.ts'
-import {
-  indexItems,
-  mergeItems,
-  planTree,
-  treeItems,
-  updateIndex,
-  type ChangedItem,
-  type PathChange,
-} from './commitTree.ts'
-import { Journals } from './journal.ts'
+import { identityOf, type CommitRequest } from './commitRequest.ts'
+import { mergeItems, planTree, type PathChange } from './commitTree.ts'
 import type { Manifest } from './manifest.ts'
 import { BlobReader } from './objects.ts'
-import { planTakeOver, type CommitPlan, type Made, type RootPlace } from './ownCommits.ts'
-import type { Landed } from './planApply.ts'
+import { planTakeOver, type Committable, type CommitPlan, type Made, type RootPlace } from './ownCommits.ts'
 import type { ApplyContext } from './transaction.ts'
-import { askGit, noCommit, tryRef, userGit } from './userGit.ts'
+import { askGit, noCommit, tryRef, userGit, userGitIn } from './userGit.ts'
 
-export type CommitRequest = {
-  readonly branch: string
-  readonly message?: string | undefined
-  /** Takes over the commits the agent made instead of making one. */
-  readonly own: boolean
-  /** Runs the user's own hooks, which need the branch to be the one that is checked out. */
-  readonly hooks: boolean
-}
+/** What came of them, and what a person has to know of it. */
+export type Followed = { readonly commits: readonly Made[]; readonly notes: readonly string[] }
+
 /** Finds out whether the commit can be made, while nothing has landed yet: afterwards it is too late to refuse. */
 export async function planCommit(
   context: ApplyContext,
   record: ChangesetRecord,
   manifest: Manifest,
-  landed: readonly Landed[],
+  landed: readonly Committable[],
   request: CommitRequest,
 ): Promise<CommitPlan> {
   const { branch } = request
@@ -65,16 +53,19 @@ export async function planCommit(
     })
   }
   const finish: (() => Promise<Made>)[] = []
+  const planned: Made[] = []
   for (const [top, roots] of tops) {
     const changes = roots.flatMap(({ root, prefix }) => changesIn(root, prefix, landed))
-    const planned = await planOne({ record, top, root: roots[0]?.root ?? top, changes, blobs, request })
-    notes.push(...planned.notes)
-    finish.push(...planned.finish)
+    const root = roots[0]?.root ?? top
+    const one = await planOne({ context, record, top, root, changes, blobs, request })
+    notes.push(...one.notes)
+    finish.push(...one.finish)
+    planned.push(...one.planned)
   }
-  return { finish, notes }
+  return { finish, planned, notes }
 }
 
-async function repositoriesOf(landed: readonly Landed[], { roots }: Manifest): Promise<RootPlace[]> {
+async function repositoriesOf(landed: readonly Committable[], { roots }: Manifest): Promise<RootPlace[]> {
   const found: RootPlace[] = []
   const own =
     landed.length === 0 ? roots.map(({ path }) => path) : landed.map(({ target }) => target.entry.root)
@@ -85,7 +76,7 @@ async function repositoriesOf(landed: readonly Landed[], { roots }: Manifest): P
   return found
 }
 
-function changesIn(root: string, prefix: BytePath, landed: readonly Landed[]): PathChange[] {
+function changesIn(root: string, prefix: BytePath, landed: readonly Committable[]): PathChange[] {
   return landed
     .filter(({ target, kept }) => target.entry.root === root && kept !== true)
     .map(({ target: { entry, from }, wanted }) => ({
@@ -98,13 +89,15 @@ function changesIn(root: string, prefix: BytePath, landed: readonly Landed[]): P
 }
 
 async function planOne({
+  context,
   record,
   top,
   root,
   changes,
   blobs,
-  request: { branch, message, hooks },
+  request,
 }: {
+  context: ApplyContext
   record: ChangesetRecord
   top: string
   root: string
@@ -112,7 +105,9 @@ async function planOne({
   blobs: BlobReader
   request: CommitRequest
 }): Promise<CommitPlan> {
+  const { branch, message, hooks } = request
   const ref = `refs/heads/${branch}`
+  const run = userGitIn(top)
   const isCurrent = (await askGit(['symbolic-ref', '-q', 'HEAD'], top)) === ref
   if (hooks && !isCurrent)
     throw new OrangeryError(
@@ -120,100 +115,107 @@ async function planOne({
       `hooks run only on the branch that is checked out, not on ${branch}`,
       { kind: 'input', hint: 'Nothing was changed.' },
     )
+  await refuseCheckedOutElsewhere(run, ref, top)
+  if (isCurrent) await refuseLockedIndex(context.layout, top, run)
   const verify = (name: string) => askGit(['rev-parse', '--verify', '-q', `${name}^{commit}`], top)
   const old = await verify(ref)
   const parent = old || (await verify('HEAD'))
   const tree = await planTree(top, parent, branch, changes, blobs)
   if (tree.items.length === 0) {
     const why = changes.length === 0 ? 'nothing has landed' : `${branch} has all of it already`
-    return { finish: [], notes: [...tree.notes, `no commit was made: ${why}`] }
+    return { finish: [], planned: [], notes: [...tree.notes, `no commit was made: ${why}`] }
   }
   const text = message ?? `Apply changeset ${record.id}`
   const parents = parent === '' ? [] : ['-p', parent]
+  const signing = request.sign === true ? ['-S'] : []
+  const env = identityOf(request)
   // Made while there is still a way back: who has no name or cannot sign learns it before anything lands.
-  const oid = await userGit(['commit-tree', tree.oid, ...parents, '-m', text], { cwd: top })
+  const oid = await userGit(['commit-tree', ...signing, tree.oid, ...parents, '-m', text], { cwd: top, env })
   await tryRef(top, { ref, oid, old })
+  const what = `orangery: changeset ${record.id}`
   const finish = async (): Promise<Made> => {
-    const made = hooks ? await commitWithHooks(top, parent, tree.oid, text) : oid
-    const what = `orangery: changeset ${record.id}`
-    if (!hooks) await userGit(['update-ref', '-m', what, ref, oid, old || noCommit(oid)], { cwd: top })
-    if (isCurrent) await followIndex(top, parent, tree.items)
+    if (!isCurrent) {
+      await run(['update-ref', '-m', what, ref, oid, old || noCommit(oid)])
+      return { root, branch, oid }
+    }
+    const to = hooks ? () => commitWithHooks(top, parent, tree.oid, text, request) : oid
+    const weave: Weave = (before, staged, after) => mergeItems(top, before, staged, after)
+    const made = await moveCheckedOut(context.layout, {
+      checkout: top,
+      ref,
+      old,
+      to,
+      message: what,
+      run,
+      weave,
+    })
     return { root, branch, oid: made }
   }
-  return { finish: [finish], notes: tree.notes }
+  const notes = [...tree.notes, ...(await unsignedNotes(top, request))]
+  return { finish: [finish], planned: hooks ? [] : [{ root, branch, oid }], notes }
 }
+
+/** Signing runs a program of the user's, as hooks do: it is asked for, and what is not done is said. */
+async function unsignedNotes(top: string, { sign }: CommitRequest): Promise<string[]> {
+  const isWanted = await askGit(['config', '--type=bool', '--get', 'commit.gpgsign'], top)
+  return isWanted === 'true' && sign !== true
+    ? ['the commit is not signed, though commit.gpgsign is set: `--sign` has your program sign it']
+    : []
+}
+
 /** Hooks see an index of their own with exactly what is to be committed. */
-async function commitWithHooks(top: string, parent: string, tree: string, text: string): Promise<string> {
+async function commitWithHooks(
+  top: string,
+  parent: string,
+  tree: string,
+  text: string,
+  request: CommitRequest,
+): Promise<string> {
   if ((await askGit(['rev-parse', '--verify', '-q', 'HEAD'], top)) !== parent)
     throw new OrangeryError('changeset.branch_moved', 'somebody else has committed meanwhile')
   const folder = await makeScratch('orangery-index-')
   try {
-    const env = { GIT_INDEX_FILE: join(folder, 'index') }
+    const env = { ...identityOf(request), GIT_INDEX_FILE: join(folder, 'index') }
     await userGit(['read-tree', tree], { cwd: top, env })
-    await userGit(['commit', '-q', '-m', text], { cwd: top, hooks: true, env })
+    const signing = request.sign === true ? '-S' : '--no-gpg-sign'
+    await userGit(['commit', '-q', signing, '-m', text], { cwd: top, hooks: true, env })
     return await userGit(['rev-parse', 'HEAD'], { cwd: top })
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
 }
 
-/** What the user has staged stays staged; beside it the index moves along with the branch. */
-async function followIndex(top: string, parent: string, items: readonly ChangedItem[]): Promise<void> {
-  const paths = new Set(items.map(({ path }) => path))
-  const before = await treeItems(top, parent)
-  const staged = await indexItems(top, paths)
-  const following: ChangedItem[] = []
-  for (const { path, item } of items) {
-    const merged = await mergeItems(top, before.get(path) ?? null, staged.get(path) ?? null, item)
-    if (merged !== undefined) following.push({ path, item: merged })
-  }
-  await updateIndex(top, following)
-  await askGit(['update-index', '-q', '--refresh'], top)
-}
-
-/** What follows the files: the agent's commits under our refs, and the commit the user asked for. */
-export async function landCommit(
-  context: ApplyContext,
+/** What follows the files: the agent's commits under our refs, and the commits the user asked for. */
+export async function followFiles(
+  { layout }: ApplyContext,
   record: ChangesetRecord,
   manifest: Manifest,
-  applied: { readonly result: ApplyResult; readonly landed: readonly Landed[] },
-  request: CommitRequest | undefined,
   plan: CommitPlan | undefined,
-): Promise<ApplyResult> {
-  const { result, landed } = applied
-  // Commits alone have landed where the changeset became applied just now.
-  const hasLanded = landed.length > 0 || result.state !== record.state
-  if (!hasLanded)
-    return request === undefined ? result : { ...result, notes: ['no commit was made: nothing has landed'] }
-  const notes = await importCommits(manifest, record.workspace, context.layout.objects(record.repoId))
-  if (landed.length === 0)
-    notes.push(`no file is changed by it; its commits are in refs/orangery/${record.id}/`)
+  isAlone = false,
+): Promise<Followed> {
+  const notes = await importCommits(manifest, record.workspace, layout.objects(record.repoId))
+  if (isAlone) notes.push(`no file is changed by it; its commits are in refs/orangery/${record.id}/`)
   notes.push(...(plan?.notes ?? []))
-  const made: Made[] = []
+  const commits: Made[] = []
   for (const finish of plan?.finish ?? []) {
     try {
-      made.push(await finish())
+      commits.push(await finish())
     } catch (error) {
       // The files have landed; a commit that could not be made takes nothing of that back.
       notes.push(`no commit was made: ${error instanceof Error ? error.message : String(error)}`)
     }
   }
-  const [commit] = made
-  if (commit !== undefined) await noteCommits(context, record, made)
+  return { commits, notes }
+}
+
+export function withCommits(result: ApplyResult, followed: Followed, before: readonly string[]): ApplyResult {
+  const { commits } = followed
+  const [commit] = commits
+  const notes = [...before, ...followed.notes]
   return {
     ...result,
     ...(commit === undefined ? {} : { commit }),
-    ...(made.length > 1 ? { commits: made } : {}),
+    ...(commits.length > 1 ? { commits: [...commits] } : {}),
     ...(notes.length === 0 ? {} : { notes }),
   }
-}
-
-async function noteCommits(
-  { layout, records, disk }: ApplyContext,
-  { id, repoId }: ChangesetRecord,
-  made: Made[],
-) {
-  const last = records.applies(id).findLast(({ kind }) => kind === 'apply')
-  if (last !== undefined)
-    await new Journals(layout.changeset(repoId, id), disk).noteCommits(last.transaction, made)
 }

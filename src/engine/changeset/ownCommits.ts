@@ -1,19 +1,27 @@
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import { alsoObjectsOf, git, tryGit } from '../base/git.ts'
+import type { GitItem } from '../base/indexRows.ts'
+import { refuseCheckedOutElsewhere } from '../base/moveBranch.ts'
 import { fromBytes, joinPath, toText, type BytePath } from './bytePath.ts'
-import { cleanedItems, sameItem, type GitItem } from './commitTree.ts'
+import { cleanedItems, sameItem } from './commitTree.ts'
 import { Journals } from './journal.ts'
 import { entryKey, type Manifest, type Side } from './manifest.ts'
 import type { BlobReader } from './objects.ts'
 import type { Landed } from './planApply.ts'
 import { treeItemOf } from './rebase.ts'
 import type { ApplyContext } from './transaction.ts'
-import { askGit, noCommit, tryRef, userGit } from './userGit.ts'
+import { askGit, noCommit, tryRef, userGit, userGitIn } from './userGit.ts'
 
+/** What lands or has landed, as far as a commit is concerned. */
+export type Committable = Pick<Landed, 'wanted' | 'kept'> & {
+  readonly target: Pick<Landed['target'], 'entry' | 'from'>
+}
 export type Made = { readonly root: string; readonly branch: string; readonly oid: string }
 /** Commits that are ready, each to be put on its branch once the files have landed. */
 export type CommitPlan = {
+  /** What each will have made, where that is known before. */
+  readonly planned: readonly Made[]
   readonly finish: readonly (() => Promise<Made>)[]
   readonly notes: readonly string[]
 }
@@ -23,7 +31,7 @@ type Commit = Manifest['commits'][number]
 /** What was approved for a path, as git would keep it: as it is, or with the line ends the settings want. */
 type Approved = { readonly isProtected: boolean; readonly items: readonly (GitItem | null)[] }
 type Given = {
-  readonly landed: readonly Landed[]
+  readonly landed: readonly Committable[]
   readonly blobs: BlobReader
   readonly branch: string
   readonly places: readonly RootPlace[]
@@ -39,9 +47,11 @@ export async function planTakeOver(
   const { branch } = given
   const ref = `refs/heads/${branch}`
   const finish: CommitPlan['finish'][number][] = []
+  const planned: Made[] = []
   for (const { root: cwd, oid } of lastCommits(manifest)) {
     if ((await askGit(['symbolic-ref', '-q', 'HEAD'], cwd)) === ref)
       throw refusal('branch_in_use', `${branch} is checked out: name another branch`)
+    await refuseCheckedOutElsewhere(userGitIn(cwd), ref, null)
     const common = await userGit(['rev-parse', '--path-format=absolute', '--git-common-dir'], { cwd })
     const history = {
       gitDir: context.layout.objects(record.repoId),
@@ -56,13 +66,14 @@ export async function planTakeOver(
     const from = await startOf(manifest, cwd, oid)
     if (from !== '') await tryRef(cwd, { ref, oid: from, old })
     await refuseUnseen({ context, record, given, cwd, common, history, from, oid })
+    planned.push({ root: cwd, branch, oid })
     finish.push(async () => {
       const what = `orangery: changeset ${manifest.id}`
       await userGit(['update-ref', '-m', what, ref, oid, old || noCommit(oid)], { cwd })
       return { root: cwd, branch, oid }
     })
   }
-  return { finish, notes: [] }
+  return { finish, planned, notes: [] }
 }
 
 /** Of each repository the branch that the agent ended on. */
@@ -168,7 +179,7 @@ async function approvedPaths({
   const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
   for (const { kind, state, transaction } of context.records.applies(record.id)) {
     if (kind !== 'apply' || state !== 'committed') continue
-    const { bases, previous } = await journals.readDone(transaction)
+    const { bases, previous } = await journals.readDone(transaction).catch(() => journals.read(transaction))
     const guarded = new Set(previous.entries.filter((entry) => entry.protected).map(entryKey))
     for (const [key, { side }] of bases) sides.set(key, { side, isProtected: guarded.has(key) })
   }

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { MadeCommit } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords.ts'
 import type { Layout } from '../base/paths.ts'
@@ -10,6 +11,7 @@ import { Journals, type Journal } from './journal.ts'
 import { Landing } from './land.ts'
 import { NeitherOldNorNew } from './neither.ts'
 import { BlobReader } from './objects.ts'
+import { followAfterCrash } from './missedCommit.ts'
 import { adoptBases } from './rebase.ts'
 import { SavedManifests } from './saved.ts'
 import { readView } from './view.ts'
@@ -44,6 +46,7 @@ export async function carryOut(
   context: ApplyContext,
   record: ChangesetRecord,
   journal: Journal,
+  follow: () => Promise<readonly MadeCommit[]> = async () => [],
 ): Promise<void> {
   const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
   await using blobs = new BlobReader(context.layout.objects(record.repoId))
@@ -73,7 +76,7 @@ export async function carryOut(
     }
     throw landingFailure(journal, error)
   }
-  await finish(context, record, journal, landing).catch((error: unknown) => {
+  await finish(context, record, journal, landing, follow).catch((error: unknown) => {
     const why = error instanceof Error ? error.message : String(error)
     throw new OrangeryError(
       'changeset.record_behind',
@@ -106,6 +109,7 @@ async function finish(
   record: ChangesetRecord,
   journal: Journal,
   landing: Landing,
+  follow: () => Promise<readonly MadeCommit[]>,
 ): Promise<void> {
   const folder = context.layout.changeset(record.repoId, record.id)
   const revision = await new SavedManifests(folder, context.disk).write(journal.manifest)
@@ -133,7 +137,11 @@ async function finish(
   )
   renewPlaces(context.records, record.id, view)
   await landing.clear()
-  await new Journals(folder, context.disk).close(journal.transaction)
+  // Open until then: what a crash prevents is done by the next start.
+  const commits = await follow()
+  const journals = new Journals(folder, context.disk)
+  if (commits.length > 0) await journals.write({ ...journal, state: 'committed', commits: [...commits] })
+  await journals.close(journal.transaction)
   await forgetApplying(context, record.id)
 }
 
@@ -153,8 +161,15 @@ export async function stoppedAt(
   return open.find(({ stopped }) => stopped !== undefined)?.stopped ?? null
 }
 
-/** Brings what a crash cut off to its end: forward if it can, back if not. The caller holds the project's lock. */
-export async function recoverChangeset(context: ApplyContext, record: ChangesetRecord): Promise<void> {
+/**
+ * Brings what a crash cut off to its end: forward if it can, back if not. The caller holds the project's lock, and is
+ * told what did not work out beside the files.
+ */
+export async function recoverChangeset(
+  context: ApplyContext,
+  record: ChangesetRecord,
+): Promise<readonly string[]> {
+  const notes: string[] = []
   const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
   for (const journal of await journals.open()) {
     await using landing = new Landing(journal, context.disk)
@@ -172,8 +187,13 @@ export async function recoverChangeset(context: ApplyContext, record: ChangesetR
       if (outcome === 'back') continue
       await journals.write({ ...journal, state: 'committed' })
     }
-    await finish(context, record, journal, landing)
+    await finish(context, record, journal, landing, async () => {
+      const followed = await followAfterCrash(context, record, journal)
+      notes.push(...followed.notes)
+      return followed.commits
+    })
   }
+  return notes
 }
 
 async function resume(

@@ -1,4 +1,5 @@
 import { OrangeryError } from '../../shared/errors.ts'
+import type { RunGit } from '../base/indexRows.ts'
 import { minimalEnv, run } from '../base/process.ts'
 
 type UserGitOptions = {
@@ -11,7 +12,7 @@ type UserGitOptions = {
 /** The user's git with the user's identity and filters, but no hooks: nobody asked for those. */
 export async function userGitBytes(args: readonly string[], options: UserGitOptions): Promise<Buffer> {
   const env: Record<string, string> = { ...minimalEnv }
-  for (const name of ['HOME', 'XDG_CONFIG_HOME', 'USER', 'GNUPGHOME', 'SSH_AUTH_SOCK', 'EMAIL']) {
+  for (const name of ['HOME', 'XDG_CONFIG_HOME', 'USER', 'GNUPGHOME', 'GPG_TTY', 'SSH_AUTH_SOCK', 'EMAIL']) {
     const value = process.env[name]
     if (value !== undefined) env[name] = value
   }
@@ -28,6 +29,12 @@ export async function userGitBytes(args: readonly string[], options: UserGitOpti
     { kind: 'input' },
   )
 }
+
+/** The same, in one work tree. */
+export const userGitIn =
+  (cwd: string): RunGit =>
+  (args, options = {}) =>
+    userGitBytes(args, { cwd, ...options })
 
 export async function userGit(args: readonly string[], options: UserGitOptions): Promise<string> {
   return (await userGitBytes(args, options)).toString().trim()

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { Handlers } from '../../shared/api.ts'
-import type { ApplyResult } from '../../shared/changeset.ts'
+import { commitRequestSchema, type ApplyResult } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { LandResult } from '../../shared/invocation.ts'
@@ -11,12 +11,6 @@ import { landInvocation } from './landInvocation.ts'
 import type { Parts } from './parts.ts'
 import { projectPaths, whileLanding } from './whileLanding.ts'
 
-const commit = z.object({
-  branch: z.string(),
-  message: z.string().optional(),
-  own: z.boolean(),
-  hooks: z.boolean(),
-})
 const chosen = {
   all: z.boolean(),
   include_ignored: z.boolean(),
@@ -24,7 +18,7 @@ const chosen = {
   revision: z.string().optional(),
 }
 const requestSchema = z.discriminatedUnion('kind', [
-  z.object({ kind: z.literal('apply'), ...chosen, commit: commit.optional() }),
+  z.object({ kind: z.literal('apply'), ...chosen, commit: commitRequestSchema.optional() }),
   z.object({
     kind: z.literal('land'),
     ...chosen,

@@ -15,8 +15,7 @@ export type Reviewed = {
 
 /**
  * The tree of `head` with these paths as they lie in the checkout, line endings as its attributes say and
- * without any filter program; and what differs, as lines for `update-index -z --index-info`. What the agent made
- * unreadable is not opened: the review has its bytes.
+ * without any filter program. What the agent made unreadable is not opened: the review has its bytes.
  */
 export async function landedTree(
   repository: Repository,
@@ -24,7 +23,7 @@ export async function landedTree(
   head: string,
   paths: readonly Buffer[],
   reviewed: Reviewed,
-): Promise<{ tree: string; entries: Buffer }> {
+): Promise<string> {
   const removed: Buffer[] = []
   const kept: Buffer[] = []
   const closed: Buffer[] = []
@@ -54,26 +53,10 @@ export async function landedTree(
       ...options,
       input: Buffer.concat(closed),
     })
-    const tree = await repository.git(['write-tree'], options)
-    const raw = await repository.raw(['diff-index', '--cached', '--raw', '-z', '--no-renames', head], options)
-    return { tree, entries: rawEntries(raw, head.length) }
+    return await repository.git(['write-tree'], options)
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
-}
-
-/** What `diff-index --raw -z` found, removals first; paths are bytes. */
-function rawEntries(raw: Buffer, idLength: number): Buffer {
-  const fields = raw.toString('latin1').split('\0')
-  const removed: Buffer[] = []
-  const kept: Buffer[] = []
-  for (let index = 0; index + 1 < fields.length; index += 2) {
-    const [, mode = '', , blob = ''] = (fields[index] ?? '').split(' ')
-    const path = Buffer.from(fields[index + 1] ?? '', 'latin1')
-    if (mode === '000000') removed.push(line('0', '0'.repeat(idLength), path))
-    else kept.push(line(mode, blob, path))
-  }
-  return Buffer.concat([...removed, ...kept])
 }
 
 const zero = Buffer.from([0])

@@ -6,8 +6,10 @@ import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import { gitFailed } from '../base/git.ts'
 import { movedSubmodules, submoduleStays } from '../base/gitlinks.ts'
+import type { RunGit } from '../base/indexRows.ts'
 import { createRepoLock } from '../base/lock.ts'
 import { integrationMarker } from '../base/markers.ts'
+import { moveCheckedOut, refuseLockedIndex } from '../base/moveBranch.ts'
 import type { Layout } from '../base/paths.ts'
 import { run } from '../base/process.ts'
 import { ownNamespace } from '../base/throughHolder.ts'
@@ -77,7 +79,7 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
   )
   const notes = [...(foreign.length === 0 ? [] : [inSubmodules(foreign)]), ...staying]
   const reviewed = { gitDir: layout.objects(repoId), blobs: options.blobs ?? new Map<string, LandedBlob>() }
-  const { tree, entries } = await landedTree(repository, worktree.tree_path, head, own, reviewed)
+  const tree = await landedTree(repository, worktree.tree_path, head, own, reviewed)
   const published = how === 'merge' ? await publishCommits(layout, repoId, id, repository.commonDir) : []
   const parent = await agentTip(published, meta, repository, head)
   notes.push(...(await unmergedNotes(published, repository, parent ?? head)))
@@ -90,19 +92,21 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
     ['commit-tree', tree, '-p', head, ...(parent === null ? [] : ['-p', parent]), '-F', '-'],
     { input: options.message ?? landingMessage(meta, parent !== null), env: identityEnv(identity) },
   )
-  await repository.git([
-    'update-ref',
-    '-m',
-    `orangery: land ${id}`,
-    `refs/heads/${worktree.branch}`,
-    commit,
-    head,
-  ])
-  // The user's own staged work stays staged; only the landed paths move along with the branch.
-  await repository.git(['update-index', '-z', '--index-info'], { cwd: worktree.tree_path, input: entries })
-  await repository.try(['update-index', '-q', '--refresh'], { cwd: worktree.tree_path })
+  await moveCheckedOut(layout, {
+    checkout: worktree.tree_path,
+    ref: `refs/heads/${worktree.branch}`,
+    old: head,
+    to: commit,
+    message: `orangery: land ${id}`,
+    run: gitIn(repository, worktree.tree_path),
+  })
   return { ...landed, commit }
 }
+
+const gitIn =
+  (repository: Repository, cwd: string): RunGit =>
+  (args, options = {}) =>
+    repository.raw(args, { cwd, ...options })
 
 /** Files of a submodule belong to another repository: a commit that held them would take its place. */
 async function splitBySubmodule(
@@ -133,7 +137,11 @@ export async function integrationPlace(
   how: LandingKind = 'apply',
 ): Promise<{ branch: string; tree: string }> {
   const { branch, tree_path, common_dir } = await integrationOf(layout, meta)
-  if (how !== 'apply') await assertOnBranch(await openRepository(common_dir), tree_path, branch)
+  if (how !== 'apply') {
+    const repository = await openRepository(common_dir)
+    await assertOnBranch(repository, tree_path, branch)
+    await refuseLockedIndex(layout, tree_path, gitIn(repository, tree_path))
+  }
   return { branch, tree: tree_path }
 }
 

@@ -1,0 +1,175 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { copyFile, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { OrangeryError } from '../../shared/errors.ts'
+import { ensurePrivateDir, writeFileAtomically } from './files.ts'
+import { git, tryGit } from './git.ts'
+import { indexRows, type RunGit, type Weave } from './indexRows.ts'
+import { createRepoLock } from './lock.ts'
+import type { Layout } from './paths.ts'
+
+export type BranchMove = {
+  /** A work tree that has the branch checked out. */
+  readonly checkout: string
+  readonly ref: string
+  /** Where the branch was; empty for nowhere. */
+  readonly old: string
+  /** Where it goes, or what moves it there itself and says where: a commit with the user's hooks. */
+  readonly to: string | (() => Promise<string>)
+  readonly message: string
+  readonly run: RunGit
+  /** What becomes of a path that the user has staged otherwise; without it, or by undefined, it stays staged. */
+  readonly weave?: Weave
+}
+
+const noteSchema = z.object({
+  version: z.literal(1),
+  checkout: z.string(),
+  gitDir: z.string(),
+  ref: z.string(),
+  old: z.string(),
+  to: z.string().nullable(),
+})
+type Note = z.infer<typeof noteSchema>
+type Place = Pick<Layout, 'dataDir' | 'locks'>
+
+const notesIn = ({ dataDir }: Place) => join(dataDir, 'moving')
+const lockOf = (gitDir: string) => join(gitDir, 'index.lock')
+const nextIndex = (gitDir: string, key: string) => join(gitDir, `orangery-index-${key}`)
+const heldIn = (place: Place, gitDir: string) =>
+  createRepoLock(place).acquire(`index-${createHash('sha256').update(gitDir).digest('hex').slice(0, 16)}`)
+
+/**
+ * Moves a branch together with the index of the checkout that is on it. A branch that moved alone leaves an index
+ * that takes the change back with the user's next commit: so git's own lock on the index is had first, a note tells
+ * the next start what was under way, and until that has finished it the lock keeps others from committing.
+ */
+export async function moveCheckedOut(place: Place, move: BranchMove): Promise<string> {
+  const { checkout, ref, old, to, message, run } = move
+  const gitDir = (await run(['rev-parse', '--absolute-git-dir'])).toString().trim()
+  await finishMoves(place, gitDir)
+  await using _held = await heldIn(place, gitDir)
+  const key = randomBytes(8).toString('hex')
+  const note: Note = { version: 1, checkout, gitDir, ref, old, to: typeof to === 'string' ? to : null }
+  const path = join(notesIn(place), `${key}.json`)
+  await ensurePrivateDir(notesIn(place))
+  await writeFileAtomically(path, JSON.stringify(note))
+  try {
+    if (!(await takeLock(gitDir, key, ref))) throw indexLocked(checkout, gitDir)
+    const prepare = async (commit: string) =>
+      writeNext(gitDir, key, await indexRows(run, old, commit, move.weave), run)
+    let made: string
+    if (typeof to === 'string') {
+      await prepare(to)
+      await run(['update-ref', '-m', message, ref, to, old || '0'.repeat(to.length)])
+      made = to
+    } else {
+      made = await to()
+      await prepare(made)
+    }
+    await rename(nextIndex(gitDir, key), join(gitDir, 'index'))
+    await letGo(gitDir, key, path)
+    return made
+  } catch (error) {
+    // Where the branch has moved all the same, the index follows now, or with the next start.
+    await finish(note, key, path).catch(() => {})
+    throw error
+  }
+}
+
+/** Tells before anything is written that the index could not follow. */
+export async function refuseLockedIndex(place: Place, checkout: string, run: RunGit): Promise<void> {
+  const gitDir = (await run(['rev-parse', '--absolute-git-dir'])).toString().trim()
+  await finishMoves(place, gitDir)
+  if ((await readFile(lockOf(gitDir)).catch(() => null)) !== null) throw indexLocked(checkout, gitDir)
+}
+
+/** A branch that another work tree is on is not moved under it: its index would stay behind. */
+export async function refuseCheckedOutElsewhere(run: RunGit, ref: string, own: string | null): Promise<void> {
+  const listed = (await run(['worktree', 'list', '--porcelain'])).toString()
+  for (const record of listed.split('\n\n')) {
+    const lines = record.split('\n')
+    const folder = lines.find((line) => line.startsWith('worktree '))?.slice('worktree '.length)
+    if (!lines.includes(`branch ${ref}`) || folder === undefined || folder === own) continue
+    const branch = ref.replace('refs/heads/', '')
+    throw new OrangeryError('git.branch_in_use', `${branch} is checked out in ${folder}`, {
+      kind: 'input',
+      hint: 'Nothing was changed. Name another branch, or switch to another one there.',
+    })
+  }
+}
+
+/** Has the index follow where a move was cut off after the branch had moved, and else takes the move back. */
+export async function finishMoves(place: Place, only?: string): Promise<void> {
+  const folder = notesIn(place)
+  for (const name of await readdir(folder).catch(() => [])) {
+    const path = join(folder, name)
+    const note = await readNote(path)
+    if (note === null || (only !== undefined && note.gitDir !== only)) continue
+    await using _held = await heldIn(place, note.gitDir)
+    // Whoever was at it may have ended it meanwhile.
+    if ((await readNote(path)) !== null) await finish(note, name.replace('.json', ''), path)
+  }
+}
+
+async function readNote(path: string): Promise<Note | null> {
+  const text = path.endsWith('.json') ? await readFile(path, 'utf8').catch(() => null) : null
+  return text === null ? null : (noteSchema.safeParse(JSON.parse(text)).data ?? null)
+}
+
+async function finish(note: Note, key: string, path: string): Promise<void> {
+  const { checkout, gitDir, ref, old } = note
+  const run: RunGit = (args, options) => git(args, { cwd: checkout, ...options })
+  const ask = async (...args: string[]) =>
+    (await tryGit(args, { cwd: checkout }).catch(() => null))?.stdout.toString().trim() ?? ''
+  const tip = await ask('rev-parse', '--verify', '-q', ref)
+  const parent = note.to === null ? await ask('rev-parse', '--verify', '-q', `${ref}^`) : old
+  const isMade = note.to === null ? tip !== '' && tip !== old && parent === old : tip === note.to
+  if (isMade && (await ask('symbolic-ref', '-q', 'HEAD')) === ref) {
+    const isOurs = (await readFile(lockOf(gitDir), 'utf8').catch(() => '')).includes(key)
+    // Somebody works there: the next start finds it free.
+    if (!isOurs && !(await takeLock(gitDir, key, ref))) return
+    await writeNext(gitDir, key, await indexRows(run, old, tip), run)
+    await rename(nextIndex(gitDir, key), join(gitDir, 'index'))
+  }
+  await letGo(gitDir, key, path)
+}
+
+async function takeLock(gitDir: string, key: string, ref: string): Promise<boolean> {
+  try {
+    await using lock = await open(lockOf(gitDir), 'wx', 0o600)
+    await lock.writeFile(
+      `Orangery moves ${ref} (${key}). If it was ended meanwhile, its next start goes on.\n`,
+    )
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+}
+
+/** An index beside the user's, which it replaces by a rename. */
+async function writeNext(gitDir: string, key: string, rows: Buffer, run: RunGit): Promise<void> {
+  const next = nextIndex(gitDir, key)
+  await copyFile(join(gitDir, 'index'), next).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+  })
+  const env = { GIT_INDEX_FILE: next }
+  await run(['update-index', '-z', '--index-info'], { env, input: rows })
+  await run(['update-index', '-q', '--refresh'], { env }).catch(() => {})
+}
+
+async function letGo(gitDir: string, key: string, note: string): Promise<void> {
+  await rm(nextIndex(gitDir, key), { force: true })
+  const isOurs = (await readFile(lockOf(gitDir), 'utf8').catch(() => '')).includes(key)
+  if (isOurs) await rm(lockOf(gitDir), { force: true })
+  await rm(note, { force: true })
+}
+
+function indexLocked(checkout: string, gitDir: string): OrangeryError {
+  return new OrangeryError('git.index_locked', `${checkout}: another git process holds its index`, {
+    kind: 'busy',
+    hint: `The branch was not moved. Wait for it (an editor, a git command), or remove ${lockOf(gitDir)} if there is none; then try again.`,
+  })
+}

@@ -1,0 +1,101 @@
+import type { ChangesetRecord } from '../base/changesetRecords.ts'
+import { tryGit } from '../base/git.ts'
+import type { CommitRequest } from './commitRequest.ts'
+import { isSureRename, readCopies } from './copies.ts'
+import { Journals, type Journal } from './journal.ts'
+import { followFiles, planCommit, type Followed } from './landCommit.ts'
+import { entryKey, type Side } from './manifest.ts'
+import type { Committable, CommitPlan, Made } from './ownCommits.ts'
+import type { ApplyContext } from './transaction.ts'
+import { readView } from './view.ts'
+
+/** What an apply has landed, as it could be committed when it was planned. */
+async function landedBy(
+  { layout }: ApplyContext,
+  { repoId, id }: ChangesetRecord,
+  { previous, bases, kept = [] }: Journal,
+): Promise<Committable[]> {
+  const copies = await readCopies(layout.changeset(repoId, id))
+  const { files } = await readView(layout.objects(repoId), '', previous)
+  const sure = files.filter((file) => file.from !== null && isSureRename(file, copies))
+  const oldNames = new Map(sure.map(({ entry, from }) => [entryKey(entry), from]))
+  const sides = new Map<string, Side | null>(bases.map(([key, { side }]) => [key, side]))
+  return previous.entries.flatMap((entry) => {
+    const key = entryKey(entry)
+    const wanted = sides.get(key)
+    if (wanted === undefined) return []
+    const from = oldNames.get(key)
+    const target = from == null ? { entry } : { entry, from }
+    return [{ target, wanted, ...(kept.includes(key) ? { kept: true } : {}) }]
+  })
+}
+
+/** Of an apply that a crash cut off: what follows its files, and the commit that was asked for with it. */
+export async function followAfterCrash(
+  context: ApplyContext,
+  record: ChangesetRecord,
+  journal: Journal,
+): Promise<Followed> {
+  const { commit, planned = [], commits, previous } = journal
+  if (journal.kind !== 'apply') return { commits: [], notes: [] }
+  const done = commits ?? (await madeOf(planned))
+  const isMissing = commit !== undefined && done.length < Math.max(planned.length, 1)
+  let plan: CommitPlan | undefined
+  const notes: string[] = []
+  if (isMissing) {
+    const landed = await landedBy(context, record, journal)
+    plan = await planCommit(context, record, previous, landed, commit).catch((error: unknown) => {
+      notes.push(`no commit was made: ${error instanceof Error ? error.message : String(error)}`)
+      return undefined
+    })
+  }
+  const followed = await followFiles(context, record, previous, plan)
+  return { commits: [...done, ...followed.commits], notes: [...notes, ...followed.notes] }
+}
+
+/** Those that are on their branch, whatever was built on them since. */
+async function madeOf(planned: readonly Made[]): Promise<Made[]> {
+  const made: Made[] = []
+  for (const each of planned) {
+    const asked = ['merge-base', '--is-ancestor', each.oid, `refs/heads/${each.branch}`]
+    if ((await tryGit(asked, { cwd: each.root })).code === 0) made.push(each)
+  }
+  return made
+}
+
+type Missed = {
+  readonly transaction: string
+  readonly landed: readonly Committable[]
+  readonly journal: Journal
+}
+
+/** The last apply that a commit was asked of and that has none: it can be asked for again. */
+export async function missedCommit(context: ApplyContext, record: ChangesetRecord): Promise<Missed | null> {
+  const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
+  for (const { kind, state, transaction } of context.records.applies(record.id).toReversed()) {
+    if (kind !== 'apply' || state !== 'committed') continue
+    const journal = await journals.readDone(transaction)
+    if (journal.commit === undefined || (journal.commits ?? []).length > 0) continue
+    return { transaction, journal, landed: await landedBy(context, record, journal) }
+  }
+  return null
+}
+
+/** No file lands: a commit that was asked for before and could not be made can be had now. */
+export async function commitAlone(
+  context: ApplyContext,
+  record: ChangesetRecord,
+  missed: Missed | null,
+  request: CommitRequest | undefined,
+): Promise<Followed> {
+  if (request === undefined) return { commits: [], notes: [] }
+  if (missed === null) return { commits: [], notes: ['no commit was made: nothing has landed'] }
+  const { transaction, landed, journal } = missed
+  const plan = await planCommit(context, record, journal.previous, landed, request)
+  const followed = await followFiles(context, record, journal.previous, plan)
+  if (followed.commits.length > 0) {
+    const folder = context.layout.changeset(record.repoId, record.id)
+    await new Journals(folder, context.disk).noteCommits(transaction, [...followed.commits])
+  }
+  return followed
+}

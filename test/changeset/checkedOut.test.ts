@@ -1,0 +1,153 @@
+import { existsSync, writeFileSync } from 'node:fs'
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { git } from '../../src/engine/base/git.ts'
+import { moveCheckedOut } from '../../src/engine/base/moveBranch.ts'
+import { run } from '../../src/engine/base/process.ts'
+import { createChangesets } from '../../src/engine/changeset/changesets.ts'
+import { watchedDisk } from '../../src/engine/changeset/disk.ts'
+import { Bench } from '../../src/engine/changeset/testing.ts'
+
+const all = { all: true, include_ignored: true }
+const setUp = 'git init -q -b main; git config user.name U; git config user.email u@x; seq 20 > a; git add .'
+const work = 'sed -i s/^3$/three/ a; echo n > n'
+const to = (branch: string, rest: object = {}) => ({
+  ...all,
+  commit: { branch, own: false, hooks: false, ...rest },
+})
+const gitIn = async (cwd: string, ...args: string[]) =>
+  (await run('git', args, { cwd })).stdout.toString().trim()
+const status = (bench: Bench) => gitIn(bench.root, 'status', '--porcelain')
+
+test('a branch whose index is held by another git is refused before anything lands', async () => {
+  await using bench = await Bench.make()
+  await bench.user(`${setUp}; git commit -qm one; touch .git/index.lock`)
+  const { id } = await bench.dispatch(work)
+  const landing = bench.changesets.apply(id, to('main'), 'anna')
+  await expect(landing).rejects.toMatchObject({ code: 'git.index_locked', kind: 'busy' })
+  expect(existsSync(join(bench.root, 'n'))).toBe(false)
+  expect(await gitIn(bench.root, 'log', '--format=%s')).toBe('one')
+  await bench.user('rm .git/index.lock')
+  expect((await bench.changesets.apply(id, to('main'), 'anna')).commit).toBeDefined()
+  expect(await status(bench)).toBe('')
+})
+
+test('an index that is held once the files are there leaves the branch alone, and the commit can be had later', async () => {
+  await using bench = await Bench.make()
+  await bench.user(`${setUp}; git commit -qm one`)
+  const { id } = await bench.dispatch(work)
+  const { layout, store } = bench
+  const lock = join(bench.root, '.git/index.lock')
+  const disk = watchedDisk((operation) => {
+    if (operation === 'link') writeFileSync(lock, '')
+  })
+  const beside = createChangesets({ layout, records: store.changesets, disk })
+  const { commit, notes } = await beside.apply(id, to('main'), 'anna')
+  expect(commit).toBeUndefined()
+  expect(notes?.join()).toContain('no commit was made')
+  expect(await gitIn(bench.root, 'log', '--format=%s')).toBe('one')
+  await rm(lock)
+  const again = await bench.changesets.apply(id, { ...to('main'), all: false }, 'anna')
+  expect(again.commit?.oid).toBe(await gitIn(bench.root, 'rev-parse', 'main'))
+  expect(await status(bench)).toBe('')
+  expect((await bench.changesets.undo(id, 'anna')).notes?.join()).toContain('stays on main')
+})
+
+test('a move that was killed once the branch had moved is finished by the next start, the index with it', async () => {
+  await using bench = await Bench.make()
+  await bench.user(`${setUp}; echo s > s; git add s; git commit -qm one; echo staged > s; git add s`)
+  const old = await gitIn(bench.root, 'rev-parse', 'main')
+  await bench.user(`${work}; git stash -q; git stash apply -q --index`)
+  const made = await gitIn(bench.root, 'commit-tree', '-p', old, '-m', 'two', await treeOf(bench))
+  // As a kill leaves it: the note, git's lock and the branch; and no process that could tidy up.
+  const killed = moveCheckedOut(bench.layout, {
+    checkout: bench.root,
+    ref: 'refs/heads/main',
+    old,
+    to: made,
+    message: 'x',
+    run: async (args, options) => {
+      const done = await git(args, { cwd: bench.root, ...options })
+      if (args[0] === 'update-ref') await new Promise(() => {})
+      return done
+    },
+  })
+  killed.catch(() => {})
+  await expect.poll(() => gitIn(bench.root, 'rev-parse', 'main')).toBe(made)
+  expect((await run('git', ['commit', '-qam', 'no'], { cwd: bench.root })).code).not.toBe(0)
+  const program = `
+    import { finishMoves } from ${JSON.stringify(join(import.meta.dirname, '../../src/engine/base/moveBranch.ts'))}
+    await finishMoves({ dataDir: ${JSON.stringify(bench.layout.dataDir)}, locks: ${JSON.stringify(join(bench.folder, 'locks'))} })`
+  await writeFile(join(bench.folder, 'next.mjs'), program)
+  const next = await run(process.execPath, [join(bench.folder, 'next.mjs')], {})
+  expect(next.code, next.stderr.toString()).toBe(0)
+  expect(await gitIn(bench.root, 'diff', '--cached', '--name-only')).toBe('s')
+  expect(existsSync(join(bench.root, '.git/index.lock'))).toBe(false)
+})
+
+/** What main has, with the agent's work. */
+async function treeOf(bench: Bench): Promise<string> {
+  const env = { PATH: process.env['PATH'] ?? '', GIT_INDEX_FILE: join(bench.folder, 'other') }
+  await run('git', ['read-tree', 'HEAD'], { cwd: bench.root, env })
+  await run('git', ['add', 'a', 'n'], { cwd: bench.root, env })
+  return (await run('git', ['write-tree'], { cwd: bench.root, env })).stdout.toString().trim()
+}
+
+test('a branch that another work tree is on is not moved under it', async () => {
+  await using bench = await Bench.make()
+  await bench.user(`${setUp}; git commit -qm one; git worktree add -q ../other -b side`)
+  const { id } = await bench.dispatch(`git config user.name A; git config user.email a@x; ${work}; git add .
+    git commit -qm agent`)
+  for (const own of [false, true]) {
+    const landing = bench.changesets.apply(id, to('side', { own }), 'anna')
+    await expect(landing).rejects.toMatchObject({ code: 'git.branch_in_use', kind: 'input' })
+  }
+  expect(await gitIn(join(bench.folder, 'other'), 'status', '--porcelain')).toBe('')
+  expect(await status(bench)).toBe('')
+})
+
+const crashes = [
+  ['before', 'rmdir', /orangery-apply/],
+  ['after', 'rename', /\.done\.json/],
+] as const
+test.each(crashes)(
+  'a commit that was asked for is there after a crash %s it, and only once',
+  async (when, at, name) => {
+    await using bench = await Bench.make()
+    await bench.user(`${setUp}; git commit -qm one`)
+    const { id } = await bench.dispatch(work)
+    const { layout, store } = bench
+    let isDead = false
+    const disk = watchedDisk((operation, _, args) => {
+      if (operation === at && args.some((arg) => name.test(String(arg)))) isDead = true
+      if (isDead) throw Object.assign(new Error('EIO: injected'), { code: 'EIO' })
+    })
+    const dying = createChangesets({ layout, records: store.changesets, disk })
+    await expect(dying.apply(id, to('main'), 'anna')).rejects.toMatchObject({
+      code: 'changeset.record_behind',
+    })
+    const subjects = when === 'before' ? 'one' : `Apply changeset ${id}\none`
+    expect(await gitIn(bench.root, 'log', '--format=%s')).toBe(subjects)
+    await bench.changesets.recover()
+    expect(await gitIn(bench.root, 'log', '--format=%s')).toBe(`Apply changeset ${id}\none`)
+    expect(await status(bench)).toBe('')
+    const made = await gitIn(bench.root, 'rev-parse', 'main')
+    expect((await bench.changesets.get(id)).escalated).toBeNull()
+    expect((await bench.changesets.undo(id, 'anna')).notes?.join()).toContain(made.slice(0, 12))
+  },
+)
+
+test('a commit is as the caller says who he is, and says so where it is not signed', async () => {
+  await using bench = await Bench.make()
+  await bench.user(`git init -q -b main; echo a > a; git config commit.gpgsign true; git config gpg.program false
+    git config user.useConfigOnly true; git -c user.name=U -c user.email=u@x commit -q --no-gpg-sign --allow-empty -m one`)
+  const identity = { author_name: 'E', author_email: 'e@x', committer_name: 'F', committer_email: 'f@x' }
+  const { id } = await bench.dispatch('echo b > b')
+  const signed = bench.changesets.apply(id, to('main', { identity, sign: true }), 'anna')
+  await expect(signed).rejects.toMatchObject({ code: 'changeset.commit_failed' })
+  expect(existsSync(join(bench.root, 'b'))).toBe(false)
+  const { notes } = await bench.changesets.apply(id, to('main', { identity }), 'anna')
+  expect(notes?.join()).toContain('not signed')
+  expect(await gitIn(bench.root, 'log', '-1', '--format=%an %ae %cn %ce')).toBe('E e@x F f@x')
+})
