@@ -90,3 +90,33 @@ test('a conflict whose one way out is "mine" is settled by it, and what depends 
   await bench.user('rm z')
   expect(await bench.snapshot()).toBe(mine)
 })
+
+test('a link that stayed only because its way was not there is not led out by a later change', async () => {
+  await using bench = await Bench.make()
+  await bench.user('mkdir x; echo secret > ../secret')
+  const first = await bench.dispatch('ln -s b/c/../../secret a; ln -s x fine')
+  expect((await applyAll(bench, first.id)).applied).toEqual(['a', 'fine'])
+  const second = await bench.dispatch('mkdir b; ln -s ../x b/c; ln -s x other')
+  const { applied, skipped } = await applyAll(bench, second.id)
+  expect(applied).toContain('other')
+  expect(skipped).toEqual(['b/c'])
+  expect(await isThere(join(bench.root, 'a'))).toBe(true)
+  expect(await readFile(join(bench.root, 'a'), 'utf8').catch(() => null)).toBeNull()
+})
+
+test('an undo does not lead a link out that has come since', async () => {
+  await using bench = await Bench.make()
+  await bench.user('mkdir -p x b; echo secret > ../secret; ln -s ../x b/c')
+  const first = await bench.dispatch('rm b/c')
+  await applyAll(bench, first.id)
+  const second = await bench.dispatch('ln -s b/c/../../secret a')
+  expect((await applyAll(bench, second.id)).applied).toEqual(['a'])
+  await expect(bench.changesets.undo(first.id, 'test')).rejects.toMatchObject({
+    code: 'changeset.conflict',
+    message: expect.stringContaining('lead out') as string,
+  })
+  expect(await isThere(join(bench.root, 'b/c'))).toBe(false)
+  await bench.changesets.undo(second.id, 'test')
+  await bench.changesets.undo(first.id, 'test')
+  expect(await isThere(join(bench.root, 'b/c'))).toBe(true)
+})

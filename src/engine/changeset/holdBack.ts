@@ -1,7 +1,8 @@
 import { gitPartOf } from './classify.ts'
-import { isBelow, joinPath, nameOf, parentOf, toText, type BytePath } from './bytePath.ts'
+import { isBelow, joinPath, parentOf, toText, type BytePath } from './bytePath.ts'
 import type { LocalFiles, Outcome } from './conflicts.ts'
-import { followLink, type Home, type LinkAt } from './links.ts'
+import { ledOut, linksAfter } from './ledOut.ts'
+import { followLink, type Home } from './links.ts'
 import { entryKey, type Entry, type Side } from './manifest.ts'
 import type { BlobReader } from './objects.ts'
 import type { Target } from './selection.ts'
@@ -58,6 +59,7 @@ export class Prospect {
           (await this.#lacksFolder(step)) ?? (await this.#isOccupied(step)) ?? (await this.#leaves(step))
         if (hold !== null) this.#holdBack(key, step, hold)
       }
+      if (before === this.#held.size) await this.#holdLeadingOut()
     }
   }
 
@@ -146,18 +148,16 @@ export class Prospect {
   async #leaves({ root, path, after }: Step): Promise<Hold | null> {
     if (after?.kind !== 'symlink') return null
     const target = (await this.#ground.blobs.read(after.oid)).toString('latin1')
-    const followed = await followLink({ root, path, target }, this.#ground.homes, this.#linkAt)
+    const linkAt = linksAfter(this.#active, this.#ground)
+    const followed = await followLink({ root, path, target }, this.#ground.homes, linkAt)
     return followed.stays ? null : { why: followed.why, kept: false }
   }
-  readonly #linkAt: LinkAt = async (root, path) => {
-    const step = this.#active.get(entryKey({ root, path }))
-    const { blobs, trees } = this.#ground
-    if (step !== undefined)
-      return step.after?.kind === 'symlink' ? (await blobs.read(step.after.oid)).toString('latin1') : null
-    const tree = trees.get(root)
-    if ((await tree?.lstat(path))?.isSymbolicLink() !== true) return null
-    const read = tree?.within(parentOf(path), (folder) => tree.disk.readlink(folder.at(nameOf(path))))
-    return (await read)?.toString('latin1') ?? null
+
+  async #holdLeadingOut(): Promise<void> {
+    for (const { link, because } of await ledOut(this.#active, this.#ground)) {
+      const why = `the link ${toText(link.path)} that is there would lead out of its root by it`
+      for (const step of because) this.#holdBack(entryKey(step), step, { why, kept: false })
+    }
   }
 }
 

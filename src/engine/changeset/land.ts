@@ -128,8 +128,7 @@ export class Landing implements AsyncDisposable {
       return
     }
     if (side?.kind !== 'file') return
-    const keepsOwner = operation.before !== null && process.getuid?.() === 0
-    const owner = keepsOwner ? await tree.lstat(path) : null
+    const { owner } = operation
     await tree.within(this.#staging, async (staging) => {
       const handle = await this.#disk.open(staging.at(name), createFlags, 0o600)
       try {
@@ -142,9 +141,7 @@ export class Landing implements AsyncDisposable {
         }
         if (position > 0) await this.#disk.truncate(handle, position)
         refuseOtherBytes(path, side, digest.digest('hex'))
-        if (owner !== null) {
-          await this.#disk.chown(handle, Number(owner.uid), Number(owner.gid))
-        }
+        if (owner !== undefined) await this.#disk.chown(handle, owner.uid, owner.gid)
         await this.#disk.chmod(handle, side.mode & bits)
         if (!this.#keepsModes.has(root)) {
           const { mode } = await this.#disk.stat(handle)
@@ -223,7 +220,7 @@ export class Landing implements AsyncDisposable {
       }
       case 'mkdir': {
         const there = await tree.lstat(path)
-        if (there === null) await tree.within(parentOf(path), (parent) => disk.mkdir(parent.at(name), 0o700))
+        if (there === null) await this.#makeFolder(tree, operation)
         else if (!there.isDirectory()) throw neither(operation)
         return this.#setFolderMode(tree, path, after, this.#modes.new)
       }
@@ -281,7 +278,7 @@ export class Landing implements AsyncDisposable {
       }
       case 'rmdir': {
         const there = await tree.lstat(path)
-        if (there === null) await tree.within(parentOf(path), (parent) => disk.mkdir(parent.at(name), 0o700))
+        if (there === null) await this.#makeFolder(tree, operation)
         else if (!there.isDirectory()) throw neither(operation)
         return this.#setFolderMode(tree, path, before, this.#modes.old)
       }
@@ -336,6 +333,12 @@ export class Landing implements AsyncDisposable {
       if (kept !== null) return
     }
     if (!(await isAt(tree, path, before))) throw neither(operation)
+  }
+
+  async #makeFolder(tree: Tree, { path, owner }: Operation): Promise<void> {
+    await tree.within(parentOf(path), (parent) => this.#disk.mkdir(parent.at(nameOf(path)), 0o700))
+    if (owner !== undefined)
+      await tree.within(path, ({ handle }) => this.#disk.chown(handle, owner.uid, owner.gid))
   }
 
   async #setFolderMode(tree: Tree, path: BytePath, side: Side | null, bits: number): Promise<void> {

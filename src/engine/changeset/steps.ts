@@ -2,6 +2,9 @@ import { z } from 'zod'
 import { depthOf, type BytePath } from './bytePath.ts'
 import { sideSchema, type Side } from './manifest.ts'
 
+const ownerSchema = z.object({ uid: z.number(), gid: z.number() })
+export type Owner = z.infer<typeof ownerSchema>
+
 /** One path on its way from what the user has to what will be there. */
 export type Step = {
   readonly root: string
@@ -10,6 +13,8 @@ export type Step = {
   readonly after: Side | null
   /** Device, inode, size and time of what was read as `before`; null for nothing or a folder. */
   readonly identity: string | null
+  /** Whose `after` was, where it comes back. */
+  readonly owner?: Owner | undefined
 }
 
 /**
@@ -23,6 +28,8 @@ export const operationSchema = z.object({
   before: sideSchema.nullable(),
   after: sideSchema.nullable(),
   identity: z.string().nullable(),
+  /** Whose it is or was, known where we may give files away. */
+  owner: ownerSchema.optional(),
   /** The user keeps what he has here: neither done nor undone. */
   left: z.boolean().optional(),
 })
@@ -38,7 +45,7 @@ const workable = 0o700
  */
 export function orderSteps(steps: readonly Step[]): readonly Operation[] {
   const operations: Operation[] = []
-  for (const { root, path, before, after, identity } of steps) {
+  for (const { root, path, before, after, identity, owner } of steps) {
     const add = (kind: Operation['kind'], from: Side | null, to: Side | null) =>
       operations.push({
         kind,
@@ -47,6 +54,7 @@ export function orderSteps(steps: readonly Step[]): readonly Operation[] {
         before: from,
         after: to,
         identity: from === null ? null : identity,
+        ...(owner === undefined ? {} : { owner }),
       })
     let from = before
     if (before?.kind === 'directory') {

@@ -14,6 +14,8 @@ import { BlobReader } from './objects.ts'
 import { followAfterCrash } from './missedCommit.ts'
 import { adoptBases } from './rebase.ts'
 import { SavedManifests } from './saved.ts'
+import type { Operation } from './steps.ts'
+import { Tree } from './tree.ts'
 import { readView } from './view.ts'
 
 export type ApplyContext = {
@@ -45,9 +47,12 @@ export function newJournal(
 export async function carryOut(
   context: ApplyContext,
   record: ChangesetRecord,
-  journal: Journal,
+  planned: Journal,
   follow: () => Promise<readonly MadeCommit[]> = async () => [],
 ): Promise<void> {
+  const journal = await withOwners(planned, context.disk).catch((error: unknown) => {
+    throw landingFailure(planned, error)
+  })
   const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
   await using blobs = new BlobReader(context.layout.objects(record.repoId))
   await using landing = new Landing(journal, context.disk)
@@ -84,6 +89,23 @@ export async function carryOut(
       { kind: 'cannot_create', hint: 'The record catches up on the next start or apply.', cause: error },
     )
   })
+}
+
+/** Who is root gives a file that comes back to whom it belonged to; for anybody else it is his own. */
+async function withOwners(journal: Journal, disk: Disk): Promise<Journal> {
+  if (process.getuid?.() !== 0) return journal
+  await using trees = new AsyncDisposableStack()
+  const byRoot = new Map<string, Tree>()
+  const operations: Operation[] = []
+  for (const operation of journal.operations) {
+    const { root, path, before, owner } = operation
+    const tree = byRoot.get(root) ?? trees.use(new Tree(root, disk))
+    byRoot.set(root, tree)
+    const stat = before === null || owner !== undefined ? null : await tree.lstat(path)
+    const known = stat === null ? owner : { uid: Number(stat.uid), gid: Number(stat.gid) }
+    operations.push(known === undefined ? operation : { ...operation, owner: known })
+  }
+  return { ...journal, operations }
 }
 
 /** A person has to look at that file first; nothing else is touched until then. */

@@ -5,8 +5,12 @@ import type { Base } from './bases.ts'
 import { depthOf, namedPath } from './bytePath.ts'
 import type { Conflict } from './conflicts.ts'
 import { Journals, type Journal } from './journal.ts'
+import { homesOf } from './classifyEntries.ts'
 import { isAt } from './isAt.ts'
+import { ledOut } from './ledOut.ts'
+import type { Home } from './links.ts'
 import { entryKey, type Entry, type Side } from './manifest.ts'
+import { BlobReader } from './objects.ts'
 import { refuseConflicts } from './planApply.ts'
 import { rebaseManifest } from './rebase.ts'
 import { LockedFolders } from './scan.ts'
@@ -35,8 +39,8 @@ export async function undoChangeset(
   }
   const folder = context.layout.changeset(record.repoId, record.id)
   const done = await new Journals(folder, context.disk).readDone(last.transaction)
-  const steps = await planUndo(context, done)
   const gitDir = context.layout.objects(record.repoId)
+  const steps = await planUndo(context, done, homesOf(record.workspace), gitDir)
   const touched = new Set(done.bases.map(([key]) => key))
   const returning = done.previous.entries.filter((entry) => touched.has(entryKey(entry)))
   const entries = new Map(returning.map((entry) => [entryKey(entry), entry]))
@@ -76,7 +80,12 @@ function staysBehind({ root, branch, oid }: MadeCommit): string {
 }
 
 /** The way back, provided that everything still is as the apply left it. */
-async function planUndo(context: ApplyContext, done: Journal): Promise<Step[]> {
+async function planUndo(
+  context: ApplyContext,
+  done: Journal,
+  homes: readonly Home[],
+  gitDir: string,
+): Promise<Step[]> {
   const ends = new Map<string, { first: Operation; last: Operation }>()
   for (const operation of done.operations) {
     if (operation.left === true) continue
@@ -88,9 +97,13 @@ async function planUndo(context: ApplyContext, done: Journal): Promise<Step[]> {
   // An agent's folder of mode 000 has landed as such: we look into it as the capture did.
   await using locked = new LockedFolders(context.disk)
   const folders = [...ends.values()].map(({ last }) => last).filter(isLockedFolder)
+  const modes = new Map<string, bigint>()
   for (const { root, path } of folders.toSorted((a, b) => depthOf(a.path) - depthOf(b.path))) {
     await using tree = new Tree(root, context.disk)
-    if ((await tree.lstat(path))?.isDirectory() === true) await locked.open(root, path)
+    const folder = await tree.lstat(path)
+    if (folder?.isDirectory() !== true) continue
+    modes.set(entryKey({ root, path }), folder.mode)
+    await locked.open(root, path)
   }
   await using trees = new AsyncDisposableStack()
   const byRoot = new Map<string, Tree>()
@@ -99,22 +112,50 @@ async function planUndo(context: ApplyContext, done: Journal): Promise<Step[]> {
     byRoot.set(first.root, tree)
     const { root, path } = first
     const local = await tree.lstat(path)
-    const hasMoved = done.modeless?.includes(root) !== true && hasOtherMode(local?.mode, last.after)
-    const moved = hasMoved || !(await isAt(tree, path, last.after))
-    if (moved && !(await isAt(tree, path, first.before))) {
+    const mode =
+      done.modeless?.includes(root) === true ? undefined : (modes.get(entryKey(first)) ?? local?.mode)
+    const moved = hasOtherMode(mode, last.after) || !(await isAt(tree, path, last.after))
+    if (moved && (hasOtherMode(mode, first.before) || !(await isAt(tree, path, first.before)))) {
       const isFolder = last.after?.kind === 'directory' || first.before?.kind === 'directory'
       if (isFolder && local === null) continue
       const why = 'you changed it after the apply'
       conflicts.push({ root, ...namedPath(path), why, anchor: '', choices: [] })
     } else if (moved) continue
-    else steps.push({ root, path, before: last.after, after: first.before, identity: null })
+    else {
+      const { owner } = first
+      steps.push({ root, path, before: last.after, after: first.before, identity: null, owner })
+    }
   }
-  refuseConflicts('undo', done.id, conflicts)
+  refuseConflicts(
+    'undo',
+    done.id,
+    conflicts.length > 0 ? conflicts : await leadingOut(context, steps, homes, gitDir),
+  )
   return steps
 }
+
+/** A link that has come since may lead out by one that comes back. */
+async function leadingOut(
+  { disk }: ApplyContext,
+  steps: readonly Step[],
+  homes: readonly Home[],
+  gitDir: string,
+): Promise<Conflict[]> {
+  await using blobs = new BlobReader(gitDir)
+  await using held = new AsyncDisposableStack()
+  const roots = new Set([...homes.map(({ name }) => name), ...steps.map(({ root }) => root)])
+  const trees = new Map([...roots].map((root) => [root, held.use(new Tree(root, disk))]))
+  const found = await ledOut(new Map(steps.map((step) => [entryKey(step), step])), { trees, homes, blobs })
+  return found.map(({ link: { root, path } }) => {
+    const why = 'it would lead out of its root by what comes back'
+    return { root, ...namedPath(path), why, anchor: '', choices: [] }
+  })
+}
+
 function isLockedFolder({ after }: Operation): boolean {
   return after?.kind === 'directory' && (after.mode & 0o700) !== 0o700
 }
 function hasOtherMode(mode: bigint | undefined, side: Side | null): boolean {
-  return side?.kind === 'file' && mode !== undefined && Number(mode & 0o777n) !== (side.mode & 0o777)
+  const isModal = side?.kind === 'file' || side?.kind === 'directory'
+  return isModal && mode !== undefined && Number(mode & 0o777n) !== (side.mode & 0o777)
 }

@@ -1,0 +1,82 @@
+import { OrangeryError } from '../../shared/errors.ts'
+import { run } from '../base/process.ts'
+import { fromBytes, nameOf, parentOf, rootPath, type BytePath } from './bytePath.ts'
+import { followLink, type Home, type LinkAt, type Place } from './links.ts'
+import { entryKey } from './manifest.ts'
+import type { BlobReader } from './objects.ts'
+import type { Step } from './steps.ts'
+import type { Tree } from './tree.ts'
+
+/** A link of the folder that stays in the roots now, and what on its way would lead it out. */
+export type LedOut = { readonly link: Place; readonly because: readonly Step[] }
+type Ground = {
+  readonly trees: ReadonlyMap<string, Tree>
+  readonly homes: readonly Home[]
+  readonly blobs: BlobReader
+}
+const patienceMs = 60_000
+
+/**
+ * A link that landed earlier may stay by its text alone, its way not being there, and leave once another change makes
+ * that way: `a -> b/c/../../secret` first, `b/c -> ../x` later. So whatever brings or takes a link is judged by every
+ * link there is, as all of them will lead. (escape: link-through-a-swap)
+ */
+export async function ledOut(steps: ReadonlyMap<string, Step>, ground: Ground): Promise<LedOut[]> {
+  const turning = [...steps.values()].filter(
+    ({ before, after }) => before?.kind === 'symlink' || after?.kind === 'symlink',
+  )
+  if (turning.length === 0) return []
+  const [before, after] = [linksOnDisk(ground.trees), linksAfter(steps, ground)]
+  const found: LedOut[] = []
+  for (const [root, tree] of ground.trees) {
+    if ((await tree.lstat(rootPath)) === null) continue
+    for (const path of await linksIn(root)) {
+      const link = { root, path }
+      const target = steps.has(entryKey(link)) ? null : await before(root, path)
+      if (target === null) continue
+      const now = await followLink({ ...link, target }, ground.homes, before)
+      const then = now.stays ? await followLink({ ...link, target }, ground.homes, after) : now
+      if (!now.stays || then.stays) continue
+      const way = new Set([...now.through, ...then.through].map(entryKey))
+      found.push({ link, because: turning.filter((step) => way.has(entryKey(step))) })
+    }
+  }
+  return found
+}
+
+/** Where links lead as things are. */
+export function linksOnDisk(trees: ReadonlyMap<string, Tree>): LinkAt {
+  return async (root, path) => {
+    const tree = trees.get(root)
+    if ((await tree?.lstat(path))?.isSymbolicLink() !== true) return null
+    const read = tree?.within(parentOf(path), (folder) => tree.disk.readlink(folder.at(nameOf(path))))
+    return (await read)?.toString('latin1') ?? null
+  }
+}
+
+/** And as they will, once these have landed. */
+export function linksAfter(
+  steps: ReadonlyMap<string, Step>,
+  { trees, blobs }: Pick<Ground, 'trees' | 'blobs'>,
+): LinkAt {
+  const onDisk = linksOnDisk(trees)
+  return async (root, path) => {
+    const step = steps.get(entryKey({ root, path }))
+    if (step === undefined) return onDisk(root, path)
+    return step.after?.kind === 'symlink' ? (await blobs.read(step.after.oid)).toString('latin1') : null
+  }
+}
+
+async function linksIn(root: string): Promise<readonly BytePath[]> {
+  // What is in a repository no agent has landed. Kinds first: names of all files take three times as long.
+  const args = ['-P', '.', '-type', 'l', '-print0', '-o', '-type', 'f', '-o', '-name', '.git', '-prune']
+  const found = await run('find', args, { cwd: root, timeoutMs: patienceMs }).catch(() => null)
+  // 1: some folder is closed to us, and so is whatever lies in it.
+  if (found === null || (found.code !== 0 && found.code !== 1))
+    throw new OrangeryError('changeset.links_unknown', `${root}: its links could not be listed in time`, {
+      kind: 'cannot_create',
+      hint: 'Nothing was changed. A changeset with links lands only where all links can be looked at.',
+    })
+  const paths = fromBytes(found.stdout).split('\0')
+  return paths.filter((path) => path !== '').map((path) => path.slice('./'.length) as BytePath)
+}
