@@ -41,6 +41,8 @@ export const journalSchema = z.object({
   why: z.string(),
   /** Roots in which a mode says nothing. */
   modeless: z.array(z.string()).optional(),
+  /** Where contents wait in a root whose own folder may not be written. */
+  places: z.array(z.tuple([z.string(), operationSchema.shape.path])).optional(),
   /** A commit that was asked for, and what it was going to be; one that a crash prevented is made up for. */
   commit: commitRequestSchema.optional(),
   planned: z.array(madeCommitSchema).optional(),

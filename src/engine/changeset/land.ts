@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { OrangeryError } from '../../shared/errors.ts'
-import { nameOf, parentOf, rootPath, toText, type BytePath } from './bytePath.ts'
+import { joinPath, nameOf, parentOf, rootPath, toText, type BytePath } from './bytePath.ts'
 import { createFlags, errorCode, unlessMissing, type Disk, type DiskStat } from './disk.ts'
 import { hasCome, isAt, localIdentity } from './isAt.ts'
 import type { Journal } from './journal.ts'
@@ -14,7 +14,7 @@ import { Tree } from './tree.ts'
 export function stagingName(transaction: string): BytePath {
   return `.orangery-apply-${transaction}` as BytePath
 }
-export type LandingWork = Pick<Journal, 'transaction' | 'kind' | 'operations'>
+export type LandingWork = Pick<Journal, 'transaction' | 'kind' | 'operations' | 'places'>
 const zeros = Buffer.alloc(64 * 1024)
 
 /**
@@ -24,7 +24,8 @@ const zeros = Buffer.alloc(64 * 1024)
  */
 export class Landing implements AsyncDisposable {
   readonly #trees = new Map<string, Tree>()
-  readonly #staging: BytePath
+  readonly #name: BytePath
+  readonly #places: ReadonlyMap<string, BytePath>
   readonly #disk: Disk
   readonly #keepsModes = new Map<string, boolean>()
   /** An agent's set-id bits never land; those of the user's own files come back with them. */
@@ -33,8 +34,9 @@ export class Landing implements AsyncDisposable {
   readonly #made: ReadonlySet<string>
   readonly operations: readonly Operation[]
 
-  constructor({ transaction, kind, operations }: LandingWork, disk: Disk) {
-    this.#staging = stagingName(transaction)
+  constructor({ transaction, kind, operations, places }: LandingWork, disk: Disk) {
+    this.#name = stagingName(transaction)
+    this.#places = new Map(places)
     this.#modes = kind === 'apply' ? { new: 0o777, old: 0o7777 } : { new: 0o7777, old: 0o777 }
     this.#disk = disk
     this.operations = operations
@@ -49,7 +51,7 @@ export class Landing implements AsyncDisposable {
   /** Writes every new content beside the originals and makes sure it is on disk. */
   async stage(blobs: BlobReader): Promise<void> {
     for (const tree of this.#trees.values()) {
-      await tree.within(rootPath, (root) => this.#disk.mkdir(root.at(this.#staging), 0o700))
+      await this.#makeStaging(tree)
     }
     blobs.askAhead(
       this.operations.flatMap(({ kind, after }) =>
@@ -68,8 +70,7 @@ export class Landing implements AsyncDisposable {
    */
   async restage(blobs: BlobReader): Promise<void> {
     for (const tree of this.#trees.values()) {
-      if ((await tree.lstat(this.#staging)) !== null) continue
-      await tree.within(rootPath, (root) => this.#disk.mkdir(root.at(this.#staging), 0o700))
+      if ((await tree.lstat(this.#stagingIn(tree))) === null) await this.#makeStaging(tree)
     }
     for (const [index, operation] of this.operations.entries()) {
       const { kind, root, path, before, left } = operation
@@ -99,15 +100,24 @@ export class Landing implements AsyncDisposable {
   ): Promise<void> {
     const tree = this.#tree(operation.root)
     const part = `part-${name}`
-    await tree.within(this.#staging, async (staging) => {
+    await tree.within(this.#stagingIn(tree), async (staging) => {
       await unlessMissing(this.#disk.unlink(staging.at(part)))
       await this.#stageOne(operation, which, part, blobs)
       await this.#disk.rename(staging.at(part), staging.at(name))
     })
   }
 
+  #stagingIn({ root }: Tree): BytePath {
+    return joinPath(this.#places.get(root) ?? rootPath, this.#name)
+  }
+
+  async #makeStaging(tree: Tree): Promise<void> {
+    const parent = parentOf(this.#stagingIn(tree))
+    await tree.within(parent, (folder) => this.#disk.mkdir(folder.at(this.#name), 0o700))
+  }
+
   #staged(tree: Tree, name: string): Promise<DiskStat | null> {
-    return tree.lstat(`${this.#staging}/${name}` as BytePath)
+    return tree.lstat(joinPath(this.#stagingIn(tree), name))
   }
 
   async #stageOne(
@@ -124,12 +134,12 @@ export class Landing implements AsyncDisposable {
     if (side?.kind === 'symlink') {
       const target = await blobs.read(side.oid)
       refuseOtherBytes(path, side, digest.update(target).digest('hex'))
-      await tree.within(this.#staging, (staging) => this.#disk.symlink(target, staging.at(name)))
+      await tree.within(this.#stagingIn(tree), (staging) => this.#disk.symlink(target, staging.at(name)))
       return
     }
     if (side?.kind !== 'file') return
     const { owner } = operation
-    await tree.within(this.#staging, async (staging) => {
+    await tree.within(this.#stagingIn(tree), async (staging) => {
       const handle = await this.#disk.open(staging.at(name), createFlags, 0o600)
       try {
         let position = 0
@@ -176,18 +186,19 @@ export class Landing implements AsyncDisposable {
   async forgetOld(operation: Operation): Promise<void> {
     const name = `o${this.operations.indexOf(operation)}`
     const tree = this.#tree(operation.root)
-    await unlessMissing(tree.within(this.#staging, (staging) => this.#disk.unlink(staging.at(name))))
+    await unlessMissing(tree.within(this.#stagingIn(tree), (staging) => this.#disk.unlink(staging.at(name))))
   }
 
   async clear(): Promise<void> {
     for (const tree of this.#trees.values()) {
-      const names = await unlessMissing(tree.list(this.#staging))
+      const staging = this.#stagingIn(tree)
+      const names = await unlessMissing(tree.list(staging))
       if (names === null) continue
-      await tree.within(this.#staging, (staging) =>
-        this.#disk.unlinkAll(names.map((name) => staging.at(name.toString('latin1')))),
+      await tree.within(staging, (folder) =>
+        this.#disk.unlinkAll(names.map((name) => folder.at(name.toString('latin1')))),
       )
-      await tree.within(rootPath, (root) => this.#disk.rmdir(root.at(this.#staging)))
-      await tree.forget(this.#staging)
+      await tree.within(parentOf(staging), (parent) => this.#disk.rmdir(parent.at(this.#name)))
+      await tree.forget(staging)
     }
   }
 
@@ -354,7 +365,7 @@ export class Landing implements AsyncDisposable {
     work: (parent: FolderLike, staging: FolderLike) => Promise<void>,
   ): Promise<void> {
     return tree.within(parentOf(path), (parent) =>
-      tree.within(this.#staging, (staging) => work(parent, staging)),
+      tree.within(this.#stagingIn(tree), (staging) => work(parent, staging)),
     )
   }
 

@@ -14,6 +14,7 @@ import { BlobReader } from './objects.ts'
 import { followAfterCrash } from './missedCommit.ts'
 import { adoptBases } from './rebase.ts'
 import { SavedManifests } from './saved.ts'
+import { stagingPlaces } from './stagingPlaces.ts'
 import type { Operation } from './steps.ts'
 import { Tree } from './tree.ts'
 import { readView } from './view.ts'
@@ -50,9 +51,10 @@ export async function carryOut(
   planned: Journal,
   follow: () => Promise<readonly MadeCommit[]> = async () => [],
 ): Promise<void> {
-  const journal = await withOwners(planned, context.disk).catch((error: unknown) => {
+  const owned = await withOwners(planned, context.disk).catch((error: unknown) => {
     throw landingFailure(planned, error)
   })
+  const journal = { ...owned, places: await stagingPlaces(owned.operations) }
   const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
   await using blobs = new BlobReader(context.layout.objects(record.repoId))
   await using landing = new Landing(journal, context.disk)
