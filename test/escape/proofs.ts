@@ -280,6 +280,12 @@ const egress = [
     'requests that nobody answers yet are not read without end',
   ),
   proof(
+    'lookup-at-the-end',
+    'asks for names while it ends, to bring its supervisor down with an answer that nobody can take',
+    'src/engine/egress',
+    'an answer to a name that comes after the sandbox has ended brings nobody down',
+  ),
+  proof(
     'planted-config',
     'plants a configuration above the folder in which a tool is asked for its registries',
     'test/egress',

@@ -109,7 +109,7 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
   server.on('connect', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     hear(socket)
     // A socket of ours, emitted into the server above.
-    void onConnect(request, socket as Socket, head)
+    void onConnect(request, socket as Socket, head).catch(() => socket.destroy())
   })
   async function onConnect(request: IncomingMessage, client: Socket, head: Buffer): Promise<void> {
     client.on('error', () => client.destroy())
@@ -141,11 +141,13 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     const answered = turns
       .next(request.socket, response)
       .then((isOurs) => (isOurs ? onRequest(request, response) : undefined))
-    void answered.catch(async (error: unknown) => {
-      await tell(request.socket, error)
-      const { status, text } = statusOf(error)
-      answer(request, response, status, text)
-    })
+    void answered
+      .catch(async (error: unknown) => {
+        await tell(request.socket, error)
+        const { status, text } = statusOf(error)
+        answer(request, response, status, text)
+      })
+      .catch(() => request.socket.destroy())
   })
   /** It says that it is the last answer, and so it is. */
   function answer(request: IncomingMessage, response: ServerResponse, status: number, text: string): void {
@@ -174,7 +176,9 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     hear(socket)
     const client = socket as Socket
     client.on('error', () => client.destroy())
-    void onUpgrade(request, client, head).catch((error: unknown) => refuse(client, error))
+    void onUpgrade(request, client, head)
+      .catch((error: unknown) => refuse(client, error))
+      .catch(() => client.destroy())
   })
   async function onUpgrade(request: IncomingMessage, client: Socket, first: Buffer): Promise<void> {
     if (!(await turns.last(client))) return

@@ -1,8 +1,10 @@
+import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { encodeAnswer, parseQuestion, recordType, type Question } from './dns.ts'
-import { framed, readFramed } from './nameServer.ts'
+import type { Lookups } from './lookups.ts'
+import { answerDatagram, framed, readFramed } from './nameServer.ts'
 import { useGround } from './testing/ground.ts'
 
 const { broker, open } = useGround()
@@ -89,6 +91,18 @@ test('a flood of invented names is refused, and neither memory nor log grow with
   expect(running.usage().denied).toHaveLength(1001)
   expect(new Set(decisions.map(({ host }) => host)).size).toBe(1001)
   expect(decisions.at(-1)).toMatchObject({ host: '(other hosts)', port: null })
+})
+
+test('an answer to a name that comes after the sandbox has ended brings nobody down', async () => {
+  const socket = createSocket('udp4').bind(0, '127.0.0.1')
+  await once(socket, 'listening')
+  const answer = Promise.withResolvers<Buffer>()
+  const lookups = { answer: () => answer.promise } as unknown as Lookups
+  const from = { address: '127.0.0.1', port: socket.address().port }
+  const answered = answerDatagram(socket, lookups, ask(['late', 'example']), from)
+  socket.close()
+  answer.resolve(Buffer.from('too late'))
+  await expect(answered).resolves.toBeUndefined()
 })
 
 test('who may grant a missing name is asked once for it, and a yes is answered with its address', async () => {

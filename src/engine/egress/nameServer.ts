@@ -27,8 +27,19 @@ export async function answerDatagram(
 ): Promise<void> {
   const peer = { protocol: 'udp', port, toPort: namePort } as const
   const answer = await lookups.answer(message, peer).catch(() => null)
-  // Whoever asked may be gone, and so may we.
-  if (answer !== null) socket.send(answer, port, address, () => {})
+  if (answer !== null) sendAnswer(socket, answer, port, address)
+}
+
+/**
+ * Whoever asked may be gone, and so may we: a sandbox ends with questions under way, and a socket that is closed by
+ * then does not call back but throws, which would take its supervisor along. (escape: lookup-at-the-end)
+ */
+export function sendAnswer(socket: DatagramSocket, answer: Buffer, port: number, address: string): void {
+  try {
+    socket.send(answer, port, address, () => {})
+  } catch {
+    // There is nobody left to answer.
+  }
 }
 
 /** Answers questions that come over a connection, one after the other. */

@@ -2,7 +2,7 @@ import { createSocket, type Socket as DatagramSocket } from 'node:dgram'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import { namePort, nameServer, type HostAlias } from '../base/sandbox.ts'
-import { framed, readFramed } from './nameServer.ts'
+import { framed, readFramed, sendAnswer } from './nameServer.ts'
 import { readUntil } from './reading.ts'
 import {
   encodeOpening,
@@ -243,7 +243,7 @@ export function carryOver(broker: string): Listen {
         tunnel.once('close', () => questions--)
         tunnel.write(Buffer.concat([Buffer.from(encodeOpening({ kind: 'names' })), framed(message)]))
         void readUntil(tunnel, readFramed, questionMs).then((answer) => {
-          if (answer !== null) socket.send(answer, port, address, () => {})
+          if (answer !== null) sendAnswer(socket, answer, port, address)
           tunnel.destroy()
         })
       })

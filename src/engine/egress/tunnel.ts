@@ -126,7 +126,7 @@ export async function carry(
   const cut = (why: string) => {
     if (upstream.destroyed) return
     client.removeAllListeners('data')
-    void refuse(why)
+    void refuse(why).catch(() => client.destroy())
   }
   join(client, upstream, gate, {
     fromServer: (bytes) => {
