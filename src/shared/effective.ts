@@ -24,7 +24,15 @@ export type DeclaredEqualsActual = z.infer<typeof declaredEqualsActualSchema>
 
 export const networkUseSchema = z.object({
   /** `bytes` is null where the broker vanished before it could say. */
-  allowed: z.array(z.object({ host: z.string(), connections: z.number(), bytes: z.number().nullable() })),
+  allowed: z.array(
+    z.object({
+      host: z.string(),
+      connections: z.number(),
+      bytes: z.number().nullable(),
+      /** How often nobody answered there; not in records of earlier releases. */
+      unreachable: z.number().optional(),
+    }),
+  ),
   denied: z.array(z.object({ host: z.string(), connections: z.number(), why: z.string() })),
 })
 export type NetworkUse = z.infer<typeof networkUseSchema>

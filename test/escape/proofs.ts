@@ -202,6 +202,12 @@ const egress = [
     'leave the broker serving',
   ),
   proof(
+    'slow-name-flood',
+    'opens connections to a name that is slow to resolve, more than may be open at one time',
+    'src/engine/egress',
+    'connections that still wait for their name count too',
+  ),
+  proof(
     'domain-fronting',
     'names one host to the proxy and another in TLS or in the request',
     'src/engine/egress',

@@ -106,11 +106,9 @@ export class Network implements AsyncDisposable {
 
   /** The end sums up; until then whoever watches sees here how much it has become. */
   #tellCarried(): void {
-    const hosts = this.usage().allowed.map(({ host, connections, bytes }) => ({
-      host,
-      connections,
-      bytes: bytes ?? 0,
-    }))
+    const hosts = this.usage()
+      .allowed.filter(({ connections }) => connections > 0)
+      .map(({ host, connections, bytes }) => ({ host, connections, bytes: bytes ?? 0 }))
     const text = JSON.stringify(hosts)
     if (text === this.#carried) return
     this.#carried = text

@@ -3,6 +3,7 @@ import type { SecureContext } from 'node:tls'
 import type { NetworkUse } from '../../shared/effective.ts'
 import { isInCidr, refusedAddress } from './addresses.ts'
 import { portsOf } from './aliases.ts'
+import { Books } from './books.ts'
 import { dialFirst, withDeadline } from './dial.ts'
 import { Denied, Unreachable } from './failures.ts'
 import type { Target, Wanted } from './names.ts'
@@ -87,8 +88,6 @@ type Allowed = Extract<EgressDecision, { allowed: true }>
 
 /** Where a proxy resolves, our own lookup is a check and not worth a long wait. */
 const proxiedLookupMs = 2000
-const mostHosts = 1000
-const otherHosts = '(other hosts)'
 const noHost = '(not a host)'
 
 export type GateOptions = {
@@ -108,12 +107,12 @@ export type GateOptions = {
 export class Gate {
   #policy: EgressPolicy
   #closed = false
-  #bytes = 0
+  /** Resolving or dialling: they hold a place as those do that are open. */
+  #opening = 0
   readonly #options: GateOptions
   readonly #caps: Caps
   readonly #live = new Set<Live>()
-  readonly #allowed = new Map<string, { connections: number; bytes: number }>()
-  readonly #denied = new Map<string, { connections: number; why: string }>()
+  readonly #books = new Books()
 
   constructor(policy: EgressPolicy, options: GateOptions) {
     this.#policy = policy
@@ -144,12 +143,26 @@ export class Gate {
     const decision = await this.#decideOrAsk(asked)
     if (!decision.allowed) throw this.deny(decision.target, via, decision.why, decision.grantable)
     const { target } = decision
-    if (this.#live.size >= this.#caps.connections) {
+    if (this.#live.size + this.#opening >= this.#caps.connections) {
       throw this.deny(target, via, `more than ${this.#caps.connections} connections at one time`)
     }
     if (this.#bytesSoFar() >= this.#caps.bytes) {
       throw this.deny(target, via, `more than ${this.#caps.bytes} bytes in all`)
     }
+    // Counted from here on: whoever waits for a slow name would else get past the cap by the thousand. (escape: slow-name-flood)
+    this.#opening++
+    try {
+      return await this.#open(decision, via, cut, carrying)
+    } catch (error) {
+      if (error instanceof Unreachable) this.#books.failed(target.host)
+      throw error
+    } finally {
+      this.#opening--
+    }
+  }
+
+  async #open(decision: Allowed, via: Via, cut: (why: string) => void, carrying: Carrying): Promise<Passage> {
+    const { target } = decision
     const deadline = Date.now() + this.#caps.connectMs
     const proxy = this.#proxyFor(decision, carrying)
     const forwarder = carrying === 'request' && takesRequests(proxy) ? proxy : null
@@ -267,10 +280,7 @@ export class Gate {
 
   usage(): NetworkUse {
     for (const live of this.#live) this.#count(live)
-    return {
-      allowed: [...this.#allowed].map(([host, { connections, bytes }]) => ({ host, connections, bytes })),
-      denied: [...this.#denied].map(([host, { connections, why }]) => ({ host, connections, why })),
-    }
+    return this.#books.use()
   }
 
   /** Called now and then while something is open. */
@@ -332,9 +342,7 @@ export class Gate {
 
   #register(live: Live): Passage {
     this.#live.add(live)
-    const use = this.#allowed.get(live.target.host)
-    if (use !== undefined) use.connections++
-    else this.#allowed.set(live.target.host, { connections: 1, bytes: 0 })
+    this.#books.opened(live.target.host)
     const lifetime = setTimeout(
       () => this.#cut(live, 'the connection was open too long'),
       this.#caps.lifetimeMs,
@@ -351,26 +359,18 @@ export class Gate {
 
   #count(live: Live): void {
     const bytes = live.upstream.bytesRead + live.upstream.bytesWritten
-    const use = this.#allowed.get(live.target.host)
-    if (use !== undefined) use.bytes += bytes - live.counted
-    this.#bytes += bytes - live.counted
+    this.#books.carried(live.target.host, bytes - live.counted)
     live.counted = bytes
   }
 
   #bytesSoFar(): number {
     for (const live of this.#live) this.#count(live)
-    return this.#bytes
+    return this.#books.bytes
   }
 
   #decided(target: Wanted, via: Via, allowed: boolean, why: string, grantable = false): void {
-    // Names are the agent's to invent: without a limit they would fill our memory, and the log.
-    const isBeyond = !allowed && this.#denied.size >= mostHosts && !this.#denied.has(target.host)
-    const { host, port } = isBeyond ? { host: otherHosts, port: null } : target
-    if (!allowed) {
-      const use = this.#denied.get(host)
-      if (use !== undefined) use.connections++
-      else this.#denied.set(host, { connections: 1, why })
-    }
+    const host = allowed ? target.host : this.#books.denied(target.host, why)
+    const port = host === target.host ? target.port : null
     this.#options.onDecision({ host, port, allowed, why, via, grantable })
   }
 }

@@ -98,6 +98,43 @@ test('connections, bytes and time are capped', async () => {
   expect(after).toContain('more than 1000000 bytes')
 })
 
+test('of connections at one time there are no more than may be: connections that still wait for their name count too', async () => {
+  const upstream = await echo()
+  const name = Promise.withResolvers<string[]>()
+  const { path } = await broker(
+    { pins: { 'slow.test': '127.0.0.0/8' } },
+    { caps: { connections: 3 }, resolver: () => name.promise },
+  )
+  const asked = `CONNECT slow.test:${upstream.port} HTTP/1.1\r\nHost: a\r\n\r\n`
+  const waiting = await Promise.all(Array.from({ length: 5 }, () => open(path, 'proxy')))
+  const answers = waiting.map((socket) => {
+    socket.write(asked)
+    return readSome(socket, (text) => text.includes('\r\n\r\n'))
+  })
+  await Promise.all([answers[3], answers[4]])
+  name.resolve(['127.0.0.1'])
+  const opened = (await Promise.all(answers)).filter((text) => text.startsWith('HTTP/1.1 200'))
+  expect(opened).toHaveLength(3)
+  await expect.poll(() => upstream.connections).toBe(3)
+})
+
+test('an allowed host that did not answer, or has no address, is on record with the number of tries', async () => {
+  const resolver = () => Promise.reject(Object.assign(new Error('unknown'), { code: 'ENOTFOUND' }))
+  const { path, broker: started } = await broker(
+    { allow: ['nowhere.test'], pins: { 'closed.test': '127.0.0.1:1' } },
+    { resolver },
+  )
+  for (const host of ['closed.test', 'closed.test', 'nowhere.test'])
+    await ask(path, 'proxy', `CONNECT ${host}:443 HTTP/1.1\r\nHost: a\r\n\r\n`)
+  expect(started.usage()).toEqual({
+    allowed: [
+      { host: 'closed.test', connections: 0, bytes: 0, unreachable: 2 },
+      { host: 'nowhere.test', connections: 0, bytes: 0, unreachable: 1 },
+    ],
+    denied: [],
+  })
+})
+
 test('a tunnel of which one side has ended, and whose other side never does, is given up soon', async () => {
   const silent = await listen(() => {})
   const outputs = { pins: { 'a.test': `127.0.0.1:${silent.port}` } }

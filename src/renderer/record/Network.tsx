@@ -23,7 +23,7 @@ export function Network({ detail, events }: { detail: DispatchDetail; events: re
       <h2 className="mb-2 text-large font-semibold">Network</h2>
       <ul className="selectable divide-y divide-line overflow-hidden rounded-lg shadow-[0_0_0_1px_var(--line)]">
         {hosts.map((reached) => {
-          const { host, allowed, denied, why, bytes: sent } = reached
+          const { host, allowed, denied, unreachable = 0, why, bytes: sent } = reached
           return (
             <li key={host} className="flex min-h-9 flex-wrap items-center gap-x-2 px-3 py-1.5">
               {denied > 0 ? (
@@ -41,6 +41,7 @@ export function Network({ detail, events }: { detail: DispatchDetail; events: re
                 {[
                   allowed > 0 ? times(allowed, 'connection') : '',
                   sent === null ? '' : bytes(sent),
+                  unreachable > 0 ? `${unreachable} not answered` : '',
                   denied > 0 ? `${denied} denied` : '',
                 ]
                   .filter(Boolean)

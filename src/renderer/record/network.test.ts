@@ -27,6 +27,13 @@ test('when it has ended the record counts, and what it does not name stays as lo
   expect(b).toMatchObject({ host: 'b.test:443', denied: 1 })
 })
 
+test('an allowed host that nobody answered at stays in the list when it has ended, and says so', () => {
+  const allowed = [{ host: 'a.test', connections: 0, bytes: 0, unreachable: 3 }]
+  const [only, ...others] = networkOf([decided('a.test', true)], { network: { allowed, denied: [] } })
+  expect(only).toMatchObject({ host: 'a.test', allowed: 0, unreachable: 3, bytes: 0 })
+  expect(others).toEqual([])
+})
+
 test('a record nobody can read hides nothing that was logged', () => {
   expect(networkOf([decided('a.test', false)], { network: 'damaged' })).toHaveLength(1)
 })

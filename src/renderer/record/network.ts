@@ -7,6 +7,8 @@ export type Reached = {
   readonly host: string
   readonly allowed: number
   readonly denied: number
+  /** How often it was allowed and nobody answered, which is known at the end. */
+  readonly unreachable?: number
   /** Why the last attempt was denied; null where none was. */
   readonly why: string | null
   /** Whether the last attempt got through. */
@@ -63,8 +65,8 @@ export function networkOf(events: readonly LoggedEvent[], effective: unknown): r
   // The end sums up by host, whatever the port was: it takes the place of what the log told.
   for (const { host } of [...(ended.data?.allowed ?? []), ...(ended.data?.denied ?? [])])
     for (const known of hosts.keys()) if (known.startsWith(`${host}:`)) hosts.delete(known)
-  for (const { host, connections, bytes } of ended.data?.allowed ?? [])
-    Object.assign(at(host), { allowed: connections, bytes })
+  for (const { host, connections, bytes, unreachable = 0 } of ended.data?.allowed ?? [])
+    Object.assign(at(host), { allowed: connections, bytes, ...(unreachable > 0 ? { unreachable } : {}) })
   for (const { host, connections, why } of ended.data?.denied ?? [])
     Object.assign(at(host), { denied: connections, why })
   return [...hosts].map(([host, use]) => ({ host, ...use })).toSorted((a, b) => b.denied - a.denied)
