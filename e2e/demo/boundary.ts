@@ -25,6 +25,7 @@ const config: EffectiveConfig = {
   sandboxEscalationWait: 0,
   sandboxAutoEscalation: { hosts: [], roots: [] },
   sandboxCredentials: [],
+  sandboxProxyResolves: false,
   sandboxApprovedEscalations: [],
   sandboxSelection: [],
   agentForbiddenTools: ['AskUserQuestion'],

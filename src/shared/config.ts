@@ -177,6 +177,12 @@ export const configFileSchema = z
       .describe(
         'User file only: secrets the broker adds to plain HTTP requests towards their hosts; the agent never sees them.',
       ),
+    sandboxProxyResolves: z
+      .boolean()
+      .optional()
+      .describe(
+        'User file only: true hands names to the proxy of your environment, which then says where they lead. Default false: names are resolved here, and the proxy is asked for addresses that were checked.',
+      ),
     sandboxSelection: z
       .array(selectionRuleSchema)
       .optional()
@@ -275,6 +281,7 @@ export const effectiveConfigSchema = z.object({
   sandboxAutoEscalation: z.object({ hosts: z.array(z.string()), roots: z.array(z.string()) }),
   sandboxApprovedEscalations: z.array(effectiveApprovalSchema),
   sandboxCredentials: z.array(credentialSchema),
+  sandboxProxyResolves: z.boolean(),
   sandboxSelection: z.array(selectionRuleSchema),
   agentForbiddenTools: z.array(z.string()),
   agentInactivityTimeout: z.number(),

@@ -380,6 +380,7 @@ test("a run goes out through the proxy of the user's own environment, and the re
   requests.length = 0
   const proxy = `http://ada:secret@127.0.0.1:${port}`
   const more = {
+    XDG_CONFIG_HOME: join(dir, 'behind-a-proxy'),
     HTTP_PROXY: proxy,
     HTTPS_PROXY: proxy,
     http_proxy: '',
@@ -389,6 +390,15 @@ test("a run goes out through the proxy of the user's own environment, and the re
   }
   const allowed = ['--allow-host', 'nowhere.example', '--', 'sh', '-c']
   const script = 'curl -sS http://nowhere.example/a; curl -sS --noproxy "*" http://nowhere.example/b; env'
+  // A name that nobody here knows the address of is not handed on by itself.
+  const refused = await run([...project(), ...allowed, script], more)
+  expect(refused.stdout).toContain('your proxy is asked for addresses only (sandboxProxyResolves')
+  expect(requests).toEqual([])
+  const checked = await run(['preflight', '--dir', join(dir, 'project'), ...allowed, 'true'], more)
+  expect(checked.stdout).toContain('names are resolved here')
+  const folder = join(more.XDG_CONFIG_HOME, 'orangery')
+  await mkdir(folder, { recursive: true })
+  await writeFile(join(folder, 'config.json'), JSON.stringify({ sandboxProxyResolves: true }))
   const ran = await run([...project(), ...allowed, script], more)
   expect(requests).toEqual([
     'nowhere.examplehttp://nowhere.example/a',
@@ -397,6 +407,6 @@ test("a run goes out through the proxy of the user's own environment, and the re
   expect(ran.stdout).not.toContain('secret')
   const report = await run(['preflight', '--dir', join(dir, 'project'), ...allowed, 'true'], more)
   expect(report.stdout).toContain(
-    `connections go out through http://127.0.0.1:${port}, as your environment says`,
+    `connections go out through http://127.0.0.1:${port}, as your environment says; it says where a name leads`,
   )
 })

@@ -202,6 +202,12 @@ const egress = [
     'leave the broker serving',
   ),
   proof(
+    'rebinding-behind-a-proxy',
+    "lets a name lead elsewhere when the user's proxy looks it up after us",
+    'src/engine/egress',
+    'a name that leads elsewhere when the proxy looks it up is never handed to it',
+  ),
+  proof(
     'slow-name-flood',
     'opens connections to a name that is slow to resolve, more than may be open at one time',
     'src/engine/egress',

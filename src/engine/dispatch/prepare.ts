@@ -128,7 +128,11 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
   const { trusted } = place
   const env = cardEnvironment(card, process.env, request.env)
   const { grants, checks } = await readCredentials(config.sandboxCredentials, contract, env)
-  const { proxies, checks: proxyChecks } = readProxies(process.env, contract.outputs)
+  const { proxies, checks: proxyChecks } = readProxies(
+    process.env,
+    contract.outputs,
+    config.sandboxProxyResolves,
+  )
   const aboutConfig = configNotes(config)
   const missesGit = contract.level > 0 && contract.strategy !== 'worktree'
   const aboutGit = missesGit

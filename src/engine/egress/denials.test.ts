@@ -36,13 +36,18 @@ test('a denied address is not reached through a name that resolves to it', async
   expect(server.connections).toBe(0)
 })
 
-test("where the user's proxy resolves, a name of a denied address is not asked for", async () => {
+test("where the user's proxy resolves, a name of a denied address is not asked for; else another address of it is", async () => {
   const proxy = await listen(hello('a'))
-  const { proxies } = proxiesOf({ HTTP_PROXY: `http://127.0.0.1:${proxy.port}` })
-  const resolver = async () => ['1.0.0.1', '1.1.1.1']
-  const { path } = await broker({ mode: 'open', deny: ['1.1.1.1'] }, { proxies, resolver })
-  expect(await ask(path, 'proxy', get)).toContain('it leads to 1.1.1.1, denied by the rule 1.1.1.1')
+  const env = { HTTP_PROXY: `http://127.0.0.1:${proxy.port}` }
+  const resolver = async () => ['1.1.1.1', '1.0.0.1']
+  const outputs = { mode: 'open' as const, deny: ['1.1.1.1'] }
+  const named = await broker(outputs, { proxies: proxiesOf(env, true).proxies, resolver })
+  expect(await ask(named.path, 'proxy', get)).toContain('it leads to 1.1.1.1, denied by the rule 1.1.1.1')
   expect(proxy.connections).toBe(0)
+  await named.broker.close()
+  const { path } = await broker(outputs, { proxies: proxiesOf(env).proxies, resolver })
+  await ask(path, 'proxy', get)
+  expect(Buffer.concat(proxy.seen).toString()).toContain('http://1.0.0.1')
 })
 
 test('an open connection ends when the address it leads to is denied', async () => {

@@ -117,14 +117,15 @@ export async function dialFirst(
   addresses: readonly string[],
   port: number,
   deadline: number,
-): Promise<Socket> {
+): Promise<{ readonly upstream: Socket; readonly place: Target }> {
   let failure = 'no address'
   for (const [index, address] of addresses.entries()) {
     const left = deadline - Date.now()
     if (left <= 0) break
     try {
       // A dead address (IPv6 without a route, mostly) must not eat the time of those after it.
-      return await dial(address, port, index === addresses.length - 1 ? left : Math.min(left, 3000))
+      const patience = index === addresses.length - 1 ? left : Math.min(left, 3000)
+      return { upstream: await dial(address, port, patience), place: { host: address, port } }
     } catch (error) {
       failure = (error as NodeJS.ErrnoException).code ?? 'failed'
     }

@@ -57,7 +57,7 @@ test("a proxy of the user's own gets whole requests too, whatever their Connecti
   const { path } = await broker(
     { mode: 'restricted', allow: ['a.test'] },
     {
-      proxies: proxiesOf({ HTTP_PROXY: `http://127.0.0.1:${proxy.port}` }).proxies,
+      proxies: proxiesOf({ HTTP_PROXY: `http://127.0.0.1:${proxy.port}` }, true).proxies,
       resolver: () => Promise.reject(new Error('nobody to ask')),
     },
   )

@@ -1,9 +1,10 @@
-import { isIP, type Socket } from 'node:net'
+import { isIP, isIPv4, type Socket } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import type { NetworkUse } from '../../shared/effective.ts'
 import { isInCidr, refusedAddress } from './addresses.ts'
 import { portsOf } from './aliases.ts'
 import { Books } from './books.ts'
+import type { Caps } from './caps.ts'
 import { dialFirst, withDeadline } from './dial.ts'
 import { Denied, Unreachable } from './failures.ts'
 import type { Target, Wanted } from './names.ts'
@@ -27,32 +28,6 @@ import {
   type Proxy,
 } from './upstream.ts'
 
-export type Caps = {
-  /** Open connections at one time. */
-  readonly connections: number
-  /** All bytes of the sandbox, both ways. */
-  readonly bytes: number
-  /** Until a program has said where it wants to go. */
-  readonly handshakeMs: number
-  /** Resolving and dialling together. */
-  readonly connectMs: number
-  /** Without a byte in either direction. */
-  readonly idleMs: number
-  /** Without a byte once one side has said its last: who never hangs up must not hold a place for long. */
-  readonly halfClosedMs: number
-  readonly lifetimeMs: number
-}
-
-export const defaultCaps: Caps = {
-  connections: 1024,
-  bytes: 64 * 1024 ** 3,
-  handshakeMs: 10_000,
-  connectMs: 20_000,
-  idleMs: 60 * 60_000,
-  halfClosedMs: 5 * 60_000,
-  lifetimeMs: 24 * 60 * 60_000,
-}
-
 /** How a program asked; `name`: for an address, without a word about ports. */
 export type Via = 'connect' | 'http' | 'socks' | 'alias' | 'name'
 
@@ -74,14 +49,18 @@ export type Passage = {
   readonly upstream: Socket
   /** The user said where it leads. */
   readonly pinned: boolean
-  /** The connection is to this proxy, which takes whole requests and no bytes. */
-  readonly forwarder: Proxy | null
+  /** The connection is to a proxy, which takes whole requests and no bytes. */
+  readonly forwarder: Forwarder | null
 }
+
+/** A proxy, and what it is asked for in the place of the host: the address that was checked. */
+export type Forwarder = { readonly proxy: Proxy; readonly asked: Target }
 
 type Live = Passage & {
   readonly cut: (why: string) => void
   readonly dial: string
-  readonly proxied: boolean
+  /** Where it leads; null where only the proxy knows. */
+  readonly place: Target | null
   counted: number
 }
 type Allowed = Extract<EgressDecision, { allowed: true }>
@@ -89,6 +68,10 @@ type Allowed = Extract<EgressDecision, { allowed: true }>
 /** Where a proxy resolves, our own lookup is a check and not worth a long wait. */
 const proxiedLookupMs = 2000
 const noHost = '(not a host)'
+/** Addresses of one host that a proxy is asked for, one after the other. */
+const mostAsked = 4
+const unknownHere =
+  'its address is not known here, and your proxy is asked for addresses only (sandboxProxyResolves in your config)'
 
 export type GateOptions = {
   readonly caps: Caps
@@ -165,21 +148,20 @@ export class Gate {
     const { target } = decision
     const deadline = Date.now() + this.#caps.connectMs
     const proxy = this.#proxyFor(decision, carrying)
-    const forwarder = carrying === 'request' && takesRequests(proxy) ? proxy : null
-    const addresses =
-      proxy === null
-        ? await this.#addresses(decision, via, deadline)
-        : await this.#checkBehindProxy(target, via)
+    const isNamed = proxy !== null && this.#options.proxies?.resolve === true
+    const places = isNamed
+      ? await this.#checkName(target, via)
+      : await this.#addresses(decision, via, deadline, proxy)
     const remark = via === 'http' ? '' : (this.#options.remark?.(target) ?? '')
     this.#decided(target, via, true, decision.why + remark)
     const port = decision.dial.kind === 'address' ? decision.dial.port : target.port
-    const upstream =
+    const { upstream, forwarder, place } =
       proxy === null
-        ? await dialFirst(target, addresses, port, deadline)
-        : await this.#dialProxy(proxy, target, forwarder === null ? 'tunnel' : 'request', deadline)
+        ? { ...(await dialFirst(target, places, port, deadline)), forwarder: null }
+        : await this.#dialProxy(proxy, target, places, carrying, deadline)
     // The policy may have become narrower while we resolved and dialled.
     const now = this.#closed ? null : decide(this.#policy, target)
-    const deniedNow = proxy === null ? this.#deniedPeer(upstream) : null
+    const deniedNow = this.#deniedPlace(place)
     if (now === null || !now.allowed || dialKey(now) !== dialKey(decision) || deniedNow !== null) {
       upstream.destroy()
       throw this.deny(
@@ -189,7 +171,7 @@ export class Gate {
       )
     }
     const pinned = decision.dial.kind !== 'resolve'
-    const ways = { pinned, forwarder, proxied: proxy !== null, dial: dialKey(decision) }
+    const ways = { pinned, forwarder, place, dial: dialKey(decision) }
     return this.#register({ target, via, upstream, cut, counted: 0, ...ways })
   }
 
@@ -217,11 +199,10 @@ export class Gate {
   }
 
   /**
-   * Behind a proxy the proxy resolves, and often nobody else can: a name that is unknown here is the proxy's to judge
-   * (ADR 63). What we can know we check all the same: an address, a name that leads to a refused one here, a name
-   * of the proxy's own network.
+   * Where the user lets the proxy resolve, a name that is unknown here is the proxy's to judge (ADR 63). What we can know
+   * we check all the same: an address, a name that leads to a refused one here, a name of the proxy's own network.
    */
-  async #checkBehindProxy(target: Target, via: Via): Promise<readonly string[]> {
+  async #checkName(target: Target, via: Via): Promise<readonly string[]> {
     const found =
       isIP(target.host) === 0
         ? await withDeadline(this.#options.resolver(target.host), Date.now() + proxiedLookupMs).catch(
@@ -234,18 +215,36 @@ export class Gate {
       if (why !== null) throw this.deny(target, via, `it leads to ${address}, ${why}`)
     }
     if (isLocalName(target.host)) throw this.deny(target, via, 'the name belongs to a local network')
-    return found
+    return [target.host]
   }
 
-  async #dialProxy(proxy: Proxy, target: Target, carrying: Carrying, deadline: number): Promise<Socket> {
+  /** `hosts`: what the proxy may be asked for, an address that was checked where the user does not let it resolve. */
+  async #dialProxy(
+    proxy: Proxy,
+    target: Target,
+    hosts: readonly string[],
+    carrying: Carrying,
+    deadline: number,
+  ): Promise<{ upstream: Socket; forwarder: Forwarder | null; place: Target | null }> {
     const { resolver, trust } = this.#options
     const way = { resolver, trust, deadline }
-    try {
-      return await (carrying === 'request' ? reachProxy(proxy, way) : tunnelThrough(proxy, target, way))
-    } catch (error) {
-      const { code = 'failed' } = error as NodeJS.ErrnoException
-      throw new Unreachable(target, code.includes(' ') ? code : `the proxy ${showProxy(proxy)} (${code})`)
+    // Many proxies know no IPv6, and cannot be asked which they do.
+    const inOrder = hosts.toSorted((a, b) => Number(isIPv4(b)) - Number(isIPv4(a))).slice(0, mostAsked)
+    let failure = 'no address'
+    for (const host of inOrder) {
+      const asked = { host, port: target.port }
+      const place = isIP(host) === 0 ? null : asked
+      try {
+        if (carrying === 'request' && takesRequests(proxy))
+          return { upstream: await reachProxy(proxy, way), forwarder: { proxy, asked }, place }
+        return { upstream: await tunnelThrough(proxy, asked, way), forwarder: null, place }
+      } catch (error) {
+        const { code = 'failed' } = error as NodeJS.ErrnoException
+        failure = code.includes(' ') ? code : `the proxy ${showProxy(proxy)} (${code})`
+        if (host !== target.host) failure += `, which was asked for ${host}`
+      }
     }
+    throw new Unreachable(target, failure)
   }
 
   /** Where someone may grant what is missing, he is asked first: a saved yes answers before the program notices. */
@@ -272,7 +271,7 @@ export class Gate {
     this.#policy = policy
     for (const live of this.#live) {
       const decision = decide(policy, live.target)
-      const denied = live.proxied ? null : this.#deniedPeer(live.upstream)
+      const denied = this.#deniedPlace(live.place)
       if (decision.allowed && dialKey(decision) === live.dial && denied === null) continue
       this.#cut(live, decision.allowed ? (denied ?? 'the pin changed') : decision.why)
     }
@@ -303,13 +302,17 @@ export class Gate {
     live.upstream.destroy()
   }
 
-  #deniedPeer({ remoteAddress, remotePort }: Socket): string | null {
-    if (remoteAddress === undefined || remotePort === undefined) return null
-    const why = deniedAddress(this.#policy, remoteAddress, remotePort)
-    return why === null ? null : `it leads to ${remoteAddress}, ${why}`
+  #deniedPlace(place: Target | null): string | null {
+    const why = place === null ? null : deniedAddress(this.#policy, place.host, place.port)
+    return place === null || why === null ? null : `it leads to ${place.host}, ${why}`
   }
 
-  async #addresses(decision: Allowed, via: Via, deadline: number): Promise<readonly string[]> {
+  async #addresses(
+    decision: Allowed,
+    via: Via,
+    deadline: number,
+    proxy: Proxy | null,
+  ): Promise<readonly string[]> {
     const { target, dial } = decision
     const port = dial.kind === 'address' ? dial.port : target.port
     const denied = (address: string) => deniedAddress(this.#policy, address, port)
@@ -318,8 +321,10 @@ export class Gate {
       if (why !== null) throw this.deny(target, via, `it leads to ${dial.address}, ${why}`)
       return [dial.address]
     }
-    const found = isIP(target.host) === 0 ? await this.#resolve(decision, via, deadline) : [target.host]
-    // What was checked is what is dialled: a second lookup could answer differently. (escape: egress-rebinding)
+    const found =
+      isIP(target.host) === 0 ? await this.#resolve(decision, via, deadline, proxy) : [target.host]
+    // What was checked is what is dialled, and what a proxy is asked for: a second lookup, here or there, could answer
+    // differently. (escape: egress-rebinding, rebinding-behind-a-proxy)
     const refusals = found.map((address) => {
       if (dial.kind !== 'network') return denied(address) ?? refusedAddress(address)
       return (
@@ -331,10 +336,16 @@ export class Gate {
     throw this.deny(target, via, `it leads to ${found[0] ?? 'nothing'}, ${refusals[0] ?? 'no address'}`)
   }
 
-  async #resolve({ target, why }: Allowed, via: Via, deadline: number): Promise<readonly string[]> {
+  async #resolve(
+    { target, why }: Allowed,
+    via: Via,
+    deadline: number,
+    proxy: Proxy | null,
+  ): Promise<readonly string[]> {
     try {
       return await withDeadline(this.#options.resolver(target.host), deadline)
     } catch (error) {
+      if (proxy !== null) throw this.deny(target, via, unknownHere)
       this.#decided(target, via, true, why)
       throw new Unreachable(target, (error as NodeJS.ErrnoException).code ?? 'no such host')
     }

@@ -7,10 +7,10 @@ import { credentialsFor, opensTls, type Credential } from './credentials.ts'
 import { pour, sinkInto, whenEnded } from './dial.ts'
 import { headText, passedOn, passResponse, readHead, sendRequest } from './exchange.ts'
 import { Unreachable } from './failures.ts'
-import type { Gate, Passage, Via } from './gate.ts'
+import type { Forwarder, Gate, Passage, Via } from './gate.ts'
 import { parseAuthority, showTarget, type Target } from './names.ts'
 import type { TellWhy } from './telling.ts'
-import { authorizationOf, type Carrying, type Proxy } from './upstream.ts'
+import { authorizationOf, type Carrying } from './upstream.ts'
 import { createTurns } from './turns.ts'
 import { carry, hangUp, httpAnswer, join, openPassage, statusOf } from './tunnel.ts'
 
@@ -164,8 +164,10 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     upstream.once('close', () => client.off('close', drop))
     const headers = [...plan.headers, 'Connection', 'close']
     if (forwarder === null) sendRequest(request, plan.path, headers, upstream)
-    else
-      sendRequest(request, wholeUrl(plan.target, plan.path), withAuthorization(headers, forwarder), upstream)
+    else {
+      const asked = forProxy(plan.target, headers, forwarder)
+      sendRequest(request, wholeUrl(forwarder.asked, plan.path), asked, upstream)
+    }
     const head = await readHead(upstream, request.method ?? 'GET', answerMs)
     if (head !== null && head.status !== 101) return passResponse(head, client, response, upstream)
     upstream.destroy()
@@ -307,13 +309,18 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
 }
 
 /** As a proxy is asked. */
-const wholeUrl = ({ host, port }: Target, path: string): string => {
-  const authority = port === 80 ? showTarget({ host, port }).replace(/:80$/, '') : showTarget({ host, port })
-  return `http://${authority}${path === '*' ? '' : path}`
-}
-const withAuthorization = (headers: readonly string[], proxy: Proxy): string[] => {
+const wholeUrl = (asked: Target, path: string): string =>
+  `http://${authorityOf(asked)}${path === '*' ? '' : path}`
+
+/** The proxy is asked for an address: which host is meant there, only the header says. */
+const forProxy = (target: Target, headers: readonly string[], { proxy }: Forwarder): string[] => {
+  const isNamed = headers.some((name, index) => index % 2 === 0 && name.toLowerCase() === 'host')
   const authorization = authorizationOf(proxy)
-  return authorization === null ? [...headers] : [...headers, 'Proxy-Authorization', authorization]
+  return [
+    ...(isNamed ? [] : ['Host', authorityOf(target)]),
+    ...headers,
+    ...(authorization === null ? [] : ['Proxy-Authorization', authorization]),
+  ]
 }
 
 /** TLS that we begin, checked as the user's own programs would. */
@@ -358,10 +365,14 @@ function wrongHost(request: IncomingMessage, target: Target): string | null {
   return `the Host header names ${host?.host ?? 'no host'} in a connection to ${showTarget(target)}`
 }
 
-function nameHost(headers: string[], { host, port }: Target): void {
+function nameHost(headers: string[], target: Target): void {
   const at = headers.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === 'host')
-  headers[at + 1] = port === 80 ? showTarget({ host, port }).replace(/:80$/, '') : showTarget({ host, port })
+  headers[at + 1] = authorityOf(target)
 }
+
+/** A host and port in a request that is not TLS. */
+const authorityOf = (target: Target): string =>
+  target.port === 80 ? showTarget(target).replace(/:80$/, '') : showTarget(target)
 
 function answerLast(request: IncomingMessage, response: ServerResponse, status: number, text: string): void {
   if (response.headersSent) return void response.destroy()

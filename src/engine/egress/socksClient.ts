@@ -16,7 +16,7 @@ const reasons: Readonly<Record<number, string>> = {
   8: 'does not know such addresses',
 }
 
-/** Asks a SOCKS5 proxy (RFC 1928, with the login of RFC 1929) for a way to a host, by its name. */
+/** Asks a SOCKS5 proxy (RFC 1928, with the login of RFC 1929) for a way to a host, by its name or address. */
 export async function askSocks(
   socket: Socket,
   target: Target,

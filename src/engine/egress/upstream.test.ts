@@ -4,6 +4,7 @@ import { connect, type AddressInfo } from 'node:net'
 import { createServer as createSecure } from 'node:tls'
 import { describe, expect, test } from 'vitest'
 import { makeAuthority } from './authority.ts'
+import { parseOutputs } from './policy.ts'
 import { readUntil } from './reading.ts'
 import { parseRequest } from './socks.ts'
 import { hello, readAll, readSome, useGround } from './testing/ground.ts'
@@ -12,18 +13,21 @@ import { proxiesOf, proxyFor, showProxy } from './upstream.ts'
 const { ask, broker, defer, echo, listen, open, tunnel } = useGround()
 
 /** A company's proxy: leads every name to one server, and notes what it was asked. */
-async function companyProxy(to: number, refuse = false) {
+async function companyProxy(to: number, refused: string | null = null) {
   const asked: string[] = []
+  const hosts: (string | undefined)[] = []
   const note = (line: string, authorization: string | undefined) =>
     asked.push(`${line} ${authorization ?? '-'}`)
   const server = createServer((request, response) => {
     note(`${request.method ?? ''} ${request.url ?? ''}`, request.headers['proxy-authorization'])
+    hosts.push(request.headers.host)
     response.setHeader('Connection', 'close')
     response.end('by the proxy')
   })
   server.on('connect', (request, socket, head) => {
     note(`CONNECT ${request.url ?? ''}`, request.headers['proxy-authorization'])
-    if (refuse) return void socket.end('HTTP/1.1 403 Not here\r\n\r\n')
+    if (refused !== null && `http://${request.url ?? ''}`.startsWith(refused))
+      return void socket.end('HTTP/1.1 403 Not here\r\n\r\n')
     const upstream = connect(to, '127.0.0.1')
     upstream.on('error', () => socket.destroy())
     socket.on('error', () => upstream.destroy())
@@ -35,12 +39,14 @@ async function companyProxy(to: number, refuse = false) {
   await once(server, 'listening')
   defer(() => (server.close(), server.closeAllConnections()))
   const { port } = server.address() as AddressInfo
-  return { asked, port, server }
+  return { asked, hosts, port, server }
 }
-const behind = (port: number) => {
+const behind = (port: number, resolve = false) => {
   const address = `http://ada:l%40ce@127.0.0.1:${port}`
-  return proxiesOf({ HTTPS_PROXY: address, HTTP_PROXY: address }).proxies
+  return proxiesOf({ HTTPS_PROXY: address, HTTP_PROXY: address }, resolve).proxies
 }
+/** A public address that nothing ever dials: the proxies here lead everything to a server of their own. */
+const known = async () => ['2606:4700::1', '1.1.1.1']
 const login = `Basic ${Buffer.from('ada:l@ce').toString('base64')}`
 const nowhere = () => Promise.reject(Object.assign(new Error('no such host'), { code: 'ENOTFOUND' }))
 const outputs = {
@@ -49,47 +55,89 @@ const outputs = {
 }
 
 describe('behind a proxy of the user', () => {
-  test('tunnels, SOCKS and aliases go out through it by name, and carry both ways', async () => {
+  test.each([
+    { way: 'to the address that was checked here', resolve: false, resolver: known, asked: '1.1.1.1' },
+    { way: 'by name, where the user lets it resolve', resolve: true, resolver: nowhere, asked: 'a.example' },
+  ])('tunnels, aliases and requests go out through it $way, and carry both ways', async (given) => {
     const upstream = await echo()
     const proxy = await companyProxy(upstream.port)
-    const { path, decisions } = await broker(outputs, { proxies: behind(proxy.port), resolver: nowhere })
+    const proxies = behind(proxy.port, given.resolve)
+    const { path, decisions } = await broker(outputs, { proxies, resolver: given.resolver })
     const ways = [await tunnel(path, 'a.example:443'), await open(path, 'alias a.example 443')]
     for (const socket of ways) {
       socket.write('\0ping')
       expect(await readSome(socket, (text) => text.length >= 5)).toBe('\0ping')
     }
-    expect(proxy.asked).toEqual([`CONNECT a.example:443 ${login}`, `CONNECT a.example:443 ${login}`])
-    expect(decisions.map(({ host, allowed }) => [host, allowed])).toEqual([
-      ['a.example', true],
-      ['a.example', true],
-    ])
-  })
-
-  test('plain requests are sent to it whole, with its login and without the secret of anyone else', async () => {
-    const proxy = await companyProxy(0)
-    const { path } = await broker(outputs, { proxies: behind(proxy.port), resolver: nowhere })
     const head = 'HTTP/1.1\r\nHost: a.example\r\nProxy-Authorization: Basic mine\r\nConnection: close\r\n\r\n'
     expect(await ask(path, 'proxy', `GET http://a.example/x?y ${head}`)).toContain('by the proxy')
     expect(await ask(path, 'alias a.example 80', `GET /z ${head}`)).toContain('by the proxy')
-    expect(proxy.asked).toEqual([`GET http://a.example/x?y ${login}`, `GET http://a.example/z ${login}`])
+    expect(await ask(path, 'proxy', 'GET http://a.example/old HTTP/1.0\r\n\r\n')).toContain('by the proxy')
+    expect(proxy.asked).toEqual([
+      `CONNECT ${given.asked}:443 ${login}`,
+      `CONNECT ${given.asked}:443 ${login}`,
+      `GET http://${given.asked}/x?y ${login}`,
+      `GET http://${given.asked}/z ${login}`,
+      `GET http://${given.asked}/old ${login}`,
+    ])
+    expect(proxy.hosts).toEqual(['a.example', 'a.example', 'a.example'])
+    expect(new Set(decisions.map(({ host, allowed }) => `${host} ${allowed}`))).toEqual(
+      new Set(['a.example true']),
+    )
+  })
+
+  test('a name that leads elsewhere when the proxy looks it up is never handed to it, and one unknown here is refused', async () => {
+    const oracle = await listen(hello('this machine'))
+    const proxy = await companyProxy(oracle.port)
+    const answers = [['1.1.1.1'], ['127.0.0.1'], ['10.0.0.1', '1.1.1.1']]
+    const resolver = async () => answers.shift() ?? nowhere()
+    const { path, decisions } = await broker(outputs, { proxies: behind(proxy.port), resolver })
+    const get = () => ask(path, 'proxy', 'GET http://a.example/ HTTP/1.0\r\nHost: a.example\r\n\r\n')
+    expect(await get()).toContain('by the proxy')
+    expect(await get()).toContain(
+      '403 Orangery does not let this sandbox reach a.example:80: it leads to 127',
+    )
+    // Of several only one that was checked is asked for.
+    expect(await get()).toContain('by the proxy')
+    expect(await get()).toContain('sandboxProxyResolves')
+    expect(proxy.asked).toEqual(Array.from({ length: 2 }, () => `GET http://1.1.1.1/ ${login}`))
+    expect(decisions.at(-1)).toMatchObject({ allowed: false, grantable: false })
+  })
+
+  test('of a host with several addresses the next is asked for where the proxy has no way to one', async () => {
+    const upstream = await echo()
+    const proxy = await companyProxy(upstream.port, 'http://1.1.1.1')
+    const resolver = async () => ['1.1.1.1', '1.0.0.1']
+    const { path } = await broker(outputs, { proxies: behind(proxy.port), resolver })
+    await tunnel(path, 'a.example:443')
+    expect(proxy.asked).toEqual([`CONNECT 1.1.1.1:443 ${login}`, `CONNECT 1.0.0.1:443 ${login}`])
+  })
+
+  test('an address that is denied later takes the tunnel to it along, behind a proxy too', async () => {
+    const upstream = await echo()
+    const proxy = await companyProxy(upstream.port)
+    const running = await broker(outputs, { proxies: behind(proxy.port), resolver: known })
+    const socket = await tunnel(running.path, 'a.example:443')
+    running.broker.setPolicy(parseOutputs({ ...outputs, deny: ['1.1.1.1'] }))
+    await readAll(socket)
+    expect(running.decisions.at(-1)).toMatchObject({ host: 'a.example', allowed: false })
   })
 
   test('plain HTTP in a tunnel is still held to the host that was allowed', async () => {
     const upstream = await listen(hello('reached'))
     const proxy = await companyProxy(upstream.port)
-    const { path } = await broker(outputs, { proxies: behind(proxy.port), resolver: nowhere })
+    const { path } = await broker(outputs, { proxies: behind(proxy.port), resolver: known })
     const socket = await tunnel(path, 'a.example:8080')
     socket.write('GET / HTTP/1.1\r\nHost: other.example\r\n\r\n')
     expect((await readAll(socket)).toString()).toContain('403 Orangery')
     expect(upstream.seen).toEqual([])
   })
 
-  test('what the policy denies, and what leads to this machine or a local network, is not even asked for', async () => {
+  test('what the policy denies, and what leads to this machine or a local network, is not even asked for where it resolves', async () => {
     const upstream = await echo()
     const proxy = await companyProxy(upstream.port)
     // Which of several the proxy takes nobody here knows.
     const resolver = async (host: string) => (host === 'a.example' ? ['1.1.1.1', '10.0.0.1'] : nowhere())
-    const { path } = await broker(outputs, { proxies: behind(proxy.port), resolver })
+    const { path } = await broker(outputs, { proxies: behind(proxy.port, true), resolver })
     for (const host of [
       'other.example',
       'a.example',
@@ -117,8 +165,8 @@ describe('behind a proxy of the user', () => {
   })
 
   test('its refusal, or its absence, is told by name', async () => {
-    const proxy = await companyProxy(1, true)
-    const { path } = await broker(outputs, { proxies: behind(proxy.port), resolver: nowhere })
+    const proxy = await companyProxy(1, 'http://')
+    const { path } = await broker(outputs, { proxies: behind(proxy.port), resolver: known })
     const refused = await ask(path, 'proxy', 'CONNECT a.example:443 HTTP/1.1\r\nHost: x\r\n\r\n')
     expect(refused).toContain(
       `502 Orangery could not reach a.example:443: the proxy http://127.0.0.1:${proxy.port} answered 403`,
@@ -147,7 +195,7 @@ describe('behind a proxy of the user', () => {
     defer(() => server.close())
     const { port } = server.address() as AddressInfo
     const { proxies } = proxiesOf({ https_proxy: `https://proxy.example:${port}` })
-    const resolver = async (host: string) => (host === 'proxy.example' ? ['127.0.0.1'] : nowhere())
+    const resolver = async (host: string) => (host === 'proxy.example' ? ['127.0.0.1'] : known())
     const trusted = await broker(outputs, { proxies, resolver, authorities: [world.certificate] })
     const socket = await tunnel(trusted.path, 'a.example:443')
     socket.write('\0ping')
@@ -179,34 +227,38 @@ async function socksProxy(to: number, refusal = 0) {
     const upstream = connect(to, '127.0.0.1')
     client.pipe(upstream).pipe(client)
   })
-  const through = (login: string) =>
-    proxiesOf({ ALL_PROXY: `socks5h://${login}@127.0.0.1:${oracle.port}` }).proxies
+  const through = (login: string, resolve = false) =>
+    proxiesOf({ ALL_PROXY: `socks5h://${login}@127.0.0.1:${oracle.port}` }, resolve).proxies
   return { asked, port: oracle.port, through }
 }
 
 describe('behind a SOCKS proxy of the user', () => {
-  test('tunnels and plain requests go out through it by name, with its login', async () => {
+  test.each([
+    { way: 'to the address that was checked here', resolve: false, resolver: known, asked: '1.1.1.1' },
+    { way: 'by name, where the user lets it resolve', resolve: true, resolver: nowhere, asked: 'a.example' },
+  ])('tunnels and plain requests go out through it $way, with its login', async (given) => {
     const upstream = await listen(hello('reached'))
     const proxy = await socksProxy(upstream.port)
-    const { path } = await broker(outputs, { proxies: proxy.through('ada:l%40ce'), resolver: nowhere })
+    const proxies = proxy.through('ada:l%40ce', given.resolve)
+    const { path } = await broker(outputs, { proxies, resolver: given.resolver })
     const head = 'HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n'
     expect(await ask(path, 'proxy', `GET http://a.example/x ${head}`)).toContain('reached')
     expect(await ask(path, 'alias a.example 80', `GET /y ${head}`)).toContain('reached')
     const socket = await tunnel(path, 'a.example:443')
     socket.write('\0')
     expect((await readAll(socket)).toString()).toContain('reached')
-    expect(proxy.asked).toEqual(['a.example:80', 'a.example:80', 'a.example:443'])
+    expect(proxy.asked).toEqual([80, 80, 443].map((port) => `${given.asked}:${port}`))
     expect(upstream.seen[0]?.toString()).toMatch(/^GET \/x /)
   })
 
   test('its refusal, of the host or of the login, is told by name and without the login', async () => {
     const proxy = await socksProxy(1, 2)
     const connectTo = 'CONNECT a.example:443 HTTP/1.1\r\nHost: x\r\n\r\n'
-    const known = await broker(outputs, { proxies: proxy.through('ada:l%40ce'), resolver: nowhere })
+    const welcome = await broker(outputs, { proxies: proxy.through('ada:l%40ce'), resolver: known })
     const where = `the proxy socks5://127.0.0.1:${proxy.port}`
-    expect(await ask(known.path, 'proxy', connectTo)).toContain(`${where} does not allow it`)
-    await known.broker.close()
-    const unknown = await broker(outputs, { proxies: proxy.through('ada:wrong'), resolver: nowhere })
+    expect(await ask(welcome.path, 'proxy', connectTo)).toContain(`${where} does not allow it`)
+    await welcome.broker.close()
+    const unknown = await broker(outputs, { proxies: proxy.through('ada:wrong'), resolver: known })
     const answer = await ask(unknown.path, 'proxy', connectTo)
     expect(answer).toContain(`${where} does not take the login`)
     expect(answer).not.toContain('wrong')

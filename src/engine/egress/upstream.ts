@@ -1,7 +1,7 @@
 import { isIP, type Socket } from 'node:net'
 import { connect as tlsConnect, type SecureContext } from 'node:tls'
 import { isInCidr, parseCidr } from './addresses.ts'
-import { codedError, dial } from './dial.ts'
+import { codedError, dial, withDeadline } from './dial.ts'
 import { parseHead } from './exchange.ts'
 import { normaliseHost, showTarget, splitHostPort, type Target } from './names.ts'
 import { readUntil } from './reading.ts'
@@ -28,12 +28,17 @@ export type Proxies = {
   readonly tunnel: Proxy | null
   /** Hosts that are reached without: `NO_PROXY`, as curl and Go read it. */
   readonly except: readonly string[]
+  /** The user lets them say where a name leads; else they are asked for addresses that we have checked. */
+  readonly resolve: boolean
 }
 
 type Environment = Readonly<Record<string, string | undefined>>
 
 /** The proxies an environment names, and what about it is not understood. Null: none. */
-export function proxiesOf(env: Environment): {
+export function proxiesOf(
+  env: Environment,
+  resolve = false,
+): {
   readonly proxies: Proxies | null
   readonly ignored: readonly string[]
 } {
@@ -52,10 +57,10 @@ export function proxiesOf(env: Environment): {
   const except = (env['no_proxy'] ?? env['NO_PROXY'] ?? '')
     .split(',')
     .map((text) => text.trim().toLowerCase())
-  return { proxies: { plain, tunnel, except: except.filter((text) => text !== '') }, ignored }
+  return { proxies: { plain, tunnel, except: except.filter((text) => text !== ''), resolve }, ignored }
 }
 
-/** By scheme, with the port that goes without saying. The name always goes to the proxy: `socks5h` is `socks5`. */
+/** By scheme, with the port that goes without saying. Who resolves is not the scheme's to say: `socks5h` is `socks5`. */
 const proxyKinds: Readonly<Record<string, readonly [kind: Proxy['kind'], port: number]>> = {
   'http:': ['http', 80],
   'https:': ['https', 443],
@@ -117,7 +122,7 @@ export type Way = {
 
 /** A connection to the proxy itself, ready for requests in absolute form. */
 export async function reachProxy(proxy: Proxy, { resolver, trust, deadline }: Way): Promise<Socket> {
-  const addresses = isIP(proxy.host) === 0 ? await resolver(proxy.host) : [proxy.host]
+  const addresses = isIP(proxy.host) === 0 ? await withDeadline(resolver(proxy.host), deadline) : [proxy.host]
   let failure: unknown = codedError('ENOTFOUND')
   for (const address of addresses) {
     try {
@@ -152,7 +157,7 @@ function secured(
   })
 }
 
-/** A tunnel through the proxy. The name goes to the proxy: it may be the only one that can resolve it. */
+/** A tunnel through the proxy, to an address that was checked, or to a name that it is let resolve. */
 export async function tunnelThrough(proxy: Proxy, target: Target, way: Way): Promise<Socket> {
   const socket = await reachProxy(proxy, way)
   if (proxy.kind === 'socks5') {

@@ -202,6 +202,7 @@ describe('trust', () => {
     sandboxBoundaries: { build: 'full', plan: 'readwrite' },
     sandboxEscalationPolicy: 'auto',
     sandboxAutoEscalation: { hosts: ['*.test'], roots: ['/'] },
+    sandboxProxyResolves: true,
     sandboxLevels: { network: { hosts: ['evil.test'] }, readonly: { writable: ['x'], hosts: ['evil.test'] } },
     sandboxPhaseFiles: { plan: ['src/x.ts'] },
     sandboxSelection: [{ agent: '*', role: '*', level: 0 }],
@@ -270,6 +271,7 @@ describe('trust', () => {
       sandboxBoundaries: { build: 'full', plan: 'readwrite' },
       sandboxEscalationPolicy: 'auto',
       sandboxAutoEscalation: { hosts: [], roots: [] },
+      sandboxProxyResolves: false,
       sandboxSelection: [{ agent: 'a', role: '*', minimum: 1 }],
       sandboxMaximumBoundary: 'network',
       projects: [{ trust: 'trusted' }],
@@ -280,6 +282,7 @@ describe('trust', () => {
     expect(config.heldBack.map(({ key }) => key)).toEqual([
       'sandboxEnabled',
       'sandboxAutoEscalation',
+      'sandboxProxyResolves',
       'sandboxSelection',
       'sandboxMaximumBoundary',
     ])

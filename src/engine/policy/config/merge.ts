@@ -40,6 +40,7 @@ const defaults = {
   sandboxAutoEscalation: { hosts: [], roots: [] },
   sandboxApprovedEscalations: [],
   sandboxCredentials: [],
+  sandboxProxyResolves: false,
   sandboxSelection: [],
   agentForbiddenTools: ['AskUserQuestion'],
   agentInactivityTimeout: 0,
@@ -175,6 +176,7 @@ function overlay(
     ...base.sandboxApprovedEscalations,
   ]
   merged.sandboxCredentials = values.sandboxCredentials ?? base.sandboxCredentials
+  merged.sandboxProxyResolves = values.sandboxProxyResolves ?? base.sandboxProxyResolves
   merged.sandboxSelection = [...(values.sandboxSelection ?? []), ...base.sandboxSelection]
   merged.agentForbiddenTools = values.agentForbiddenTools ?? base.agentForbiddenTools
   merged.agentInactivityTimeout = values.agentInactivityTimeout ?? base.agentInactivityTimeout
@@ -251,14 +253,22 @@ function aboveLevelZero({ level, ...rule }: SelectionRule): SelectionRule[] {
 
 /** What a repository's file can never say, trusted or not. */
 function withoutUserOnly(layer: ConfigLayer): { layer: ConfigLayer; heldBack: EffectiveConfig['heldBack'] } {
-  const { sandboxEnabled, sandboxAutoEscalation, sandboxCredentials, sandboxSelection, ...rest } =
-    layer.values
+  const {
+    sandboxEnabled,
+    sandboxAutoEscalation,
+    sandboxCredentials,
+    sandboxProxyResolves,
+    sandboxSelection,
+    ...rest
+  } = layer.values
   const heldBack: EffectiveConfig['heldBack'] = []
   const hold = (key: string, message: string) =>
     heldBack.push({ file: layer.file, line: layer.lineOf([key]), key, message })
   if (sandboxEnabled === false) hold('sandboxEnabled', 'a repository cannot switch the sandbox off')
   if (sandboxAutoEscalation !== undefined) hold('sandboxAutoEscalation', 'only the user file may name these')
   if (sandboxCredentials !== undefined) hold('sandboxCredentials', 'only the user file may name secrets')
+  if (sandboxProxyResolves === true)
+    hold('sandboxProxyResolves', 'only the user file may let a proxy say where names lead')
   // Level 0 is no sandbox, by another name. (escape: selected-level-zero)
   if (sandboxSelection?.some(({ level }) => level === 0) === true)
     hold('sandboxSelection', 'a repository cannot select level 0, which is no sandbox')

@@ -120,6 +120,7 @@ export function narrowConfig(a: EffectiveConfig, b: EffectiveConfig): EffectiveC
     sandboxAutoEscalation: a.sandboxAutoEscalation,
     sandboxApprovedEscalations: approvals,
     sandboxCredentials: a.sandboxCredentials,
+    sandboxProxyResolves: a.sandboxProxyResolves && b.sandboxProxyResolves,
     sandboxSelection: narrowSelection(a.sandboxSelection, b.sandboxSelection),
     agentForbiddenTools: unique([...a.agentForbiddenTools, ...b.agentForbiddenTools]),
     agentInactivityTimeout: narrowTimeout(a.agentInactivityTimeout, b.agentInactivityTimeout),
