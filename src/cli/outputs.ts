@@ -20,7 +20,7 @@ export async function tellPresets(client: Client, input: SpawnInput): Promise<vo
   )) {
     process.stderr.write(`orangery: ${rule} means ${hosts.map(showAll).join(', ')}\n`)
     if (told.length > 0)
-      process.stderr.write(`orangery: ${rule}: tools inside are told ${told.map(showAll).join(' ')}\n`)
+      process.stderr.write(`orangery: ${rule}: tools inside are told ${told.map(showAll).join(', ')}\n`)
     if (leftOut.length === 0) continue
     const named = leftOut.map(showAll).join(', ')
     process.stderr.write(

@@ -24,7 +24,7 @@ export const presetExpansionSchema = z.object({
   hosts: z.array(z.string()),
   /** Where it leads too, and only the user's own pin can: a repository's remotes into the user's network. */
   left_out: z.array(z.string()).optional(),
-  /** `NAME=VALUE` or a file: how tools inside learn of it. */
+  /** `NAME=VALUE`, or a file with every url in it: how tools inside learn of it. */
   told: z.array(z.string()).optional(),
 })
 export type PresetExpansion = z.infer<typeof presetExpansionSchema>

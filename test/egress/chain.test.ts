@@ -356,7 +356,8 @@ async function npmFor(registry: string): Promise<Record<string, string>> {
 test('a preset is said in full before it is granted, in a run, a spawn and a preflight', async () => {
   const more = await npmFor(`http://registry.example:4873/`)
   const said = '@npm means registry.example:4873'
-  const told = '@npm: tools inside are told npm_config_globalconfig=/run/orangery/npmrc'
+  const told =
+    '@npm: tools inside are told npm_config_globalconfig=/run/orangery/npmrc, /run/orangery/npmrc: http://registry.example:4873/'
   const stderr = `orangery: ${said}\norangery: ${told}\n`
   const pin = ['--allow-host', `registry.example:4873=127.0.0.1:${port}`]
   const allowed = [...pin, '--allow-host', '@npm', '--', 'sh', '-c']

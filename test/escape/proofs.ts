@@ -280,6 +280,12 @@ const egress = [
     'a tool that is asked reaches nobody but our listening proxy',
   ),
   proof(
+    'token-in-a-registry-url',
+    "reads a password or token out of the addresses that it is told of the user's registries",
+    'src/engine/egress/presets',
+    'no question, mark, name or password of a url is told, however it is written',
+  ),
+  proof(
     'preset-answer preset-metadata',
     "has a registry answer that its files lie in the user's own network or at a cloud's metadata service",
     'test/egress',

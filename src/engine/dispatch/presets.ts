@@ -7,7 +7,7 @@ import { parseHostPattern, presetOf, type PresetExpansion } from '../../shared/h
 import type { DispatchId } from '../../shared/ids.ts'
 import type { Outputs, SandboxSpec } from '../../shared/spec.ts'
 import { findCard } from '../agents/index.ts'
-import { expandOutputs, parseOutputs, type Expansion, type Told } from '../egress/index.ts'
+import { expandOutputs, parseOutputs, toldInWords, type Expansion, type Told } from '../egress/index.ts'
 import type { Parts } from './parts.ts'
 
 type Expanded = { readonly outputs: Outputs; readonly expansions: readonly Expansion[] }
@@ -123,14 +123,6 @@ export async function hostsInFull(
   return spelledOut(rules, expansions)
 }
 
-/** The variables and files by which tools inside learn what the user's own files say outside. */
-const toldInWords = ({ env, files }: Told): string[] => [
-  ...Object.entries(env).map(([name, value]) => `${name}=${value}`),
-  ...files
-    .filter(({ target }) => !Object.values(env).some((value) => value.includes(target)))
-    .map(({ target }) => target),
-]
-
 /** What all of them are told together. */
 export function toldBy(expansions: readonly Expansion[]): Told {
   const told = expansions.flatMap((expansion) => expansion.told ?? [])
@@ -144,7 +136,7 @@ export function toldBy(expansions: readonly Expansion[]): Told {
 export const presetChecks = (expansions: readonly Expansion[]): CheckResult[] =>
   expansions.map(({ preset, hosts, leftOut = [], told }) => {
     const left = leftOut.length > 0 ? `; not ${leftOut.join(', ')}, in your own network` : ''
-    const said = told === undefined ? '' : `; tools inside are told: ${toldInWords(told).join(' ')}`
+    const said = told === undefined ? '' : `; tools inside are told: ${toldInWords(told).join(', ')}`
     return {
       name: 'outputs',
       ok: true,

@@ -25,7 +25,7 @@ function Meaning({ rule, agent, roots }: { rule: string; agent: string; roots: r
       {leftOut.length > 0 && (
         <Plain>{`; not ${leftOut.join(', ')}, which only a pin of yours can open`}</Plain>
       )}
-      {told.length > 0 && <Plain>{`; tools inside are told ${told.join(' ')}`}</Plain>}
+      {told.length > 0 && <Plain>{`; tools inside are told ${told.join(', ')}`}</Plain>}
     </li>
   )
 }

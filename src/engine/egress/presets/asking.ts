@@ -20,13 +20,18 @@ export type PresetContext = {
 
 const ports: Readonly<Record<string, number>> = { http: 80, https: 443, ssh: 22, 'git+ssh': 22, git: 9418 }
 
+/** A password may have an `@` of its own: the host follows the last one. */
+const withoutUser = (url: string): string => url.replace(/^(\s*[a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, '$1')
+
 /**
- * A name and password in a url are the broker's to put in, if anybody's: the agent must not see them. A password may
- * have an `@` of its own: the host follows the last one.
+ * Where a url leads. What it says besides, a name and password before the host and whatever a question or a mark carry
+ * behind the path, is the broker's to put in, if anybody's: the agent must not see it. (escape: token-in-a-registry-url)
  */
-export const withoutUser = (url: string): string => url.replace(/^(\s*[a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, '$1')
+export const addressOf = (url: string): string =>
+  withoutUser(url).replace(/^(\s*[a-z][a-z0-9+.-]*:\/\/[^?#]*)[?#].*$/is, '$1')
 /** The same of every url in a text. */
-export const withoutUsers = (text: string): string => text.replaceAll(/(:\/\/)[^/\s<>"']*@/g, '$1')
+export const addressesOnly = (text: string): string =>
+  text.replaceAll(/(:\/\/)[^/\s<>"']*@/g, '$1').replaceAll(/(:\/\/[^\s<>"'?#]*)[?#][^\s<>"']*/g, '$1')
 
 /** `host:port` of every url that leads over a network. */
 export function hostsOf(urls: readonly string[]): string[] {

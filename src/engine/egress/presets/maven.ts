@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { hostsOf, toolEnv, urlsIn, withoutUser, withoutUsers, type PresetContext } from './asking.ts'
+import { addressesOnly, addressOf, hostsOf, toolEnv, urlsIn, type PresetContext } from './asking.ts'
 import { insideFolder, type Found } from './told.ts'
 import { overheard } from './tools.ts'
 
@@ -26,6 +26,15 @@ const plain = (text: string): string =>
     'proxies',
   )
 
+/** Characters as themselves that stand there by their number: the `@` behind a password could. */
+const spelled = (url: string): string =>
+  url.replaceAll(/&#(?:x([0-9a-f]{1,6})|([0-9]{1,7}));/gi, (whole, hex?: string, decimal?: string) => {
+    const code = hex === undefined ? Number(decimal) : Number.parseInt(hex, 16)
+    return code > 32 && code < 127 && !'<&>'.includes(String.fromCodePoint(code))
+      ? String.fromCodePoint(code)
+      : whole
+  })
+
 /** Properties may be passwords: only those that a url is made of are put in, and none is left. */
 function spelledOut(settings: string): string {
   const known = new Map(
@@ -40,7 +49,7 @@ function spelledOut(settings: string): string {
     url.replaceAll(/\$\{([\w.-]+)\}/g, (whole, name: string) => known.get(name) ?? whole)
   return settings.replaceAll(
     /<url(?:\s[^>]*)?>\s*([^<]*?)\s*<\/url>/g,
-    (_, url: string) => `<url>${withoutUser(fill(url))}</url>`,
+    (_, url: string) => `<url>${addressOf(spelled(fill(url)))}</url>`,
   )
 }
 
@@ -60,7 +69,7 @@ export function mavenTold(text: string): string {
   const parts = ['mirrors', 'profiles', 'activeProfiles'].flatMap((name) =>
     blocks(settings, name).map((inner) => `<${name}>${inner}</${name}>`),
   )
-  return parts.length === 0 ? '' : withoutUsers(`<settings>\n${parts.join('\n')}\n</settings>\n`)
+  return parts.length === 0 ? '' : addressesOnly(`<settings>\n${parts.join('\n')}\n</settings>\n`)
 }
 
 export async function maven(context: PresetContext): Promise<Found> {

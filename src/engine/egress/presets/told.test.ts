@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { PresetContext } from './asking.ts'
 import { expandPreset } from './index.ts'
 import { mavenTold } from './maven.ts'
+import { toldInWords } from './told.ts'
 
 let home: string
 beforeAll(async () => {
@@ -119,6 +120,55 @@ test('of Maven settings mirrors and active profiles are told, and no server, pro
     'https://repo.test/r',
   ])
   expect(told).not.toMatch(/s3cret|pw|proxy|properties/)
+})
+
+test('no question, mark, name or password of a url is told, however it is written; its path is, and every url is said in full beforehand', async () => {
+  const url = (host: string) => `https://ada:s3cret@${host}/path/?tok=s3cret#s3cret`
+  await fakeTool('npm', `echo '${JSON.stringify({ registry: url('n.test'), '@c:registry': url('c.test') })}'`)
+  await fakeTool(
+    'pip',
+    `echo "global.index-url='${url('i.test')}'"; echo "global.find-links='${url('l.test')}'"`,
+  )
+  const registries = {
+    company: { index: `sparse+${url('k.test')}` },
+    odd: { index: 'https://u:s3cret/x@o.test' },
+  }
+  await fakeTool('cargo', `case "$*" in *config*) echo '${JSON.stringify({ registries })}' ;; esac`)
+  await fakeTool(
+    'go',
+    `echo '${JSON.stringify({ GOPROXY: url('g.test'), GOSUMDB: `s.test ${url('s.test')}` })}'`,
+  )
+  await fakeTool('mvn', 'true')
+  const mirror = (text: string) => `<mirror><url>${text}</url></mirror>`
+  const written = [
+    url('m.test').replaceAll('&', '&amp;'),
+    'https://ada:s3cret&#64;a.test/path/&#63;tok=s3cret',
+    'https://p.test/${part}/?tok=${tok}',
+  ]
+  const properties = '<properties><part>path</part><tok>s3cret</tok></properties>'
+  await mkdir(join(home, '.m2'))
+  await writeFile(
+    join(home, '.m2/settings.xml'),
+    `<settings><mirrors>${written.map(mirror).join('')}</mirrors><profiles><profile>${properties}</profile></profiles></settings>`,
+  )
+  const said: string[] = []
+  for (const preset of ['npm', 'pip', 'cargo', 'go', 'maven'] as const) {
+    const { told } = await expandPreset(preset, context())
+    expect(JSON.stringify(told), preset).not.toContain('s3cret')
+    said.push(...toldInWords(told ?? { env: {}, files: [] }))
+  }
+  await rm(join(home, '.m2'), { recursive: true })
+  expect(said).toEqual([
+    'npm_config_globalconfig=/run/orangery/npmrc',
+    '/run/orangery/npmrc: https://n.test/path/ https://c.test/path/',
+    'PIP_INDEX_URL=https://i.test/path/',
+    'PIP_FIND_LINKS=https://l.test/path/',
+    '/.cargo/config.toml: sparse+https://k.test/path/',
+    'GOPROXY=https://g.test/path/',
+    'GOSUMDB=s.test https://s.test/path/',
+    'MAVEN_ARGS=-s /run/orangery/settings.xml',
+    '/run/orangery/settings.xml: https://m.test/path/ https://a.test/path/ https://p.test/path/',
+  ])
 })
 
 test('a tool that is asked reaches nobody but our listening proxy, whatever its own files name', async () => {

@@ -1,6 +1,8 @@
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
+  addressesOnly,
+  addressOf,
   hostsOf,
   outputApart,
   parseJson,
@@ -8,8 +10,6 @@ import {
   toolEnv,
   urlOf,
   urlsIn,
-  withoutUser,
-  withoutUsers,
   type PresetContext,
 } from './asking.ts'
 import { overhear, type Question } from './overhear.ts'
@@ -44,7 +44,7 @@ export async function npm(context: PresetContext): Promise<Found> {
       if (lines.length === 0) return { env: {}, files: [] }
       // The weakest of npm's files: what the project or the agent says goes before it, as before the user's own.
       const target = `${insideFolder}/npmrc`
-      const text = [...kept.map(withoutUsers), ...lines, ''].join('\n')
+      const text = [...kept.map(addressesOnly), ...lines, ''].join('\n')
       return { env: { npm_config_globalconfig: target }, files: [{ name: 'npmrc', target, text }] }
     },
   }
@@ -115,8 +115,8 @@ export async function go(context: PresetContext): Promise<Found> {
   const isSaid = (part: string) => /^(direct|off|[,|])$/.test(part) || hostsOf([part]).length > 0
   const env = {
     ...Object.fromEntries(names.map((each) => [each, value(each)])),
-    GOSUMDB: value('GOSUMDB').split(' ').map(withoutUser).join(' '),
-    GOPROXY: proxies.every(isSaid) ? proxies.map(withoutUser).join('') : '',
+    GOSUMDB: value('GOSUMDB').split(' ').map(addressOf).join(' '),
+    GOPROXY: proxies.every(isSaid) ? proxies.map(addressOf).join('') : '',
   }
   return {
     hosts: hostsOf([...proxies, checksums]),
@@ -138,9 +138,13 @@ async function cargoConfig(context: PresetContext): Promise<{ source: Tables; re
 /** A table of cargo's with the keys that lead somewhere, and none that could be a secret. */
 function cargoTable(kind: string, name: string, values: Readonly<Record<string, unknown>>): string[] {
   const keys = kind === 'source' ? ['registry', 'replace-with'] : ['index']
-  const lines = keys.flatMap((key) =>
-    typeof values[key] === 'string' ? [`${key} = ${JSON.stringify(withoutUser(values[key]))}`] : [],
-  )
+  const lines = keys.flatMap((key) => {
+    const value = values[key]
+    if (typeof value !== 'string') return []
+    // A url that leads to no host we could read may have its password where we do not look for it.
+    if (key !== 'replace-with' && hostsOf([value]).length === 0) return []
+    return [`${key} = ${JSON.stringify(addressOf(value))}`]
+  })
   return lines.length === 0 ? [] : [`[${kind}.${JSON.stringify(name)}]`, ...lines]
 }
 
@@ -175,10 +179,10 @@ export async function cargo(context: PresetContext): Promise<Found> {
     ...Object.values(source).map((each) => each['registry']),
   ].filter((url) => typeof url === 'string')
   const sparse = urls.flatMap((url) => /^sparse\+(.*)$/.exec(url)?.[1] ?? [])
-  const indexes = [...sparse.map((url) => url.replace(/\/?$/, '/')), ...heard.map(urlOf)]
+  const indexes = [...sparse.map((url) => addressOf(url).replace(/\/?$/, '/')), ...heard.map(urlOf)]
   const files = await Promise.all(
     indexes.map(async (url) => {
-      const { dl } = parseJson((await read(context, `${withoutUser(url)}config.json`)) ?? '')
+      const { dl } = parseJson((await read(context, `${url}config.json`)) ?? '')
       return typeof dl === 'string' ? hostsOf([dl]) : []
     }),
   )
@@ -187,7 +191,7 @@ export async function cargo(context: PresetContext): Promise<Found> {
     const { registry, 'replace-with': next } = source[String(name)] ?? {}
     if (left === 0) return false
     return next === undefined
-      ? typeof registry === 'string' || String(name) in registries
+      ? hostsOf([String(registry ?? '')]).length > 0 || String(name) in registries
       : isTold(next, left - 1)
   }
   const told = ({ 'replace-with': next, ...values }: Readonly<Record<string, unknown>>) =>
