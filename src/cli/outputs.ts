@@ -2,6 +2,7 @@ import type { Client, SpawnInput } from '../shared/api.ts'
 import type { DispatchDetail } from '../shared/dispatch.ts'
 import { sandboxEffectiveSchema } from '../shared/effective.ts'
 import { parseHostPattern, presetOf } from '../shared/hosts.ts'
+import { PerMinute } from '../shared/perMinute.ts'
 import { parseSandboxSpec } from '../shared/spec.ts'
 import { showAll } from '../shared/visible.ts'
 import { plural } from './terminal/words.ts'
@@ -30,7 +31,10 @@ export async function tellPresets(client: Client, input: SpawnInput): Promise<vo
   }
 }
 
+/** At the end; while it runs each is named as it is refused. */
 const mostNamed = 5
+/** As of every other program that is told: who is refused a thousand times a minute must not fill a log. */
+const mostLines = 60
 
 /**
  * Many programs show only a number where a host was denied (curl and git over https, cargo, whatever uses SOCKS): who
@@ -38,10 +42,14 @@ const mostNamed = 5
  */
 export class Denials {
   readonly #told = new Set<string>()
+  readonly #lines = new PerMinute(mostLines)
 
-  /** On a terminal nothing is said before the end: the screen is the command's. */
+  /**
+   * Each time, since the program that tries a host again may be another, and is told by nobody else. On a terminal nothing
+   * is said before the end: the screen is the command's.
+   */
   tell(id: string, { host, why }: { readonly host: string; readonly why: string }): void {
-    if (this.#told.has(host) || this.#told.size >= mostNamed) return
+    if (!this.#lines.take()) return
     this.#told.add(host)
     process.stderr.write(`orangery: ${id}: ${showAll(host)} was not reached: ${showAll(why)}\n`)
   }
@@ -49,7 +57,8 @@ export class Denials {
   sumUp({ id, sandbox_effective: effective }: DispatchDetail): void {
     const parsed = sandboxEffectiveSchema.safeParse(effective)
     const { denied, allowed } = parsed.success ? parsed.data.network : { denied: [], allowed: [] }
-    for (const { host, why } of denied) this.tell(id, { host, why })
+    const untold = denied.filter(({ host }) => !this.#told.has(host))
+    for (const { host, why } of untold.slice(0, mostNamed)) this.tell(id, { host, why })
     const more = denied.filter(({ host }) => !this.#told.has(host)).length
     if (more > 0) process.stderr.write(`orangery: ${id}: nor were ${plural(more, 'other host')}\n`)
     const reached = new Set(allowed.map(({ host }) => host))

@@ -3,7 +3,7 @@ import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import type { BoundaryRequest } from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
 import type { NetworkPolicy, WritableScopes } from '../base/contract.ts'
-import { PerMinute } from '../base/perMinute.ts'
+import { PerMinute } from '../../shared/perMinute.ts'
 import { proxyPort, type RunningSandbox } from '../base/sandbox.ts'
 import type { EscalationState, Need } from '../base/escalation.ts'
 import {

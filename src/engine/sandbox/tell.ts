@@ -1,6 +1,6 @@
 import { constants, fstatSync, type Stats } from 'node:fs'
 import { open, readlink, statfs, type FileHandle } from 'node:fs/promises'
-import { PerMinute } from '../base/perMinute.ts'
+import { PerMinute } from '../../shared/perMinute.ts'
 import { run } from '../base/process.ts'
 import type { Peer } from '../base/sandbox.ts'
 import type { Borrow, Identity } from './borrow.ts'
