@@ -6,6 +6,7 @@ import type { SpawnRequest } from '../../shared/api.ts'
 import type { CheckResult, PreflightReport } from '../../shared/doctor.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { makeDispatchId, type DispatchId } from '../../shared/ids.ts'
+import { misspeltFields } from '../../shared/misspelt.ts'
 import { parseSandboxSpec } from '../../shared/spec.ts'
 import { commandLine, findCard } from '../agents/index.ts'
 import type { Contract } from '../base/contract.ts'
@@ -75,6 +76,7 @@ type Worked = {
   readonly identified: { readonly roots: readonly string[]; readonly project: Promise<Project> }
   readonly outputChecks: readonly CheckResult[]
   readonly configNotes: readonly string[]
+  readonly specNotes: readonly string[]
   readonly parentId: DispatchId | null
   readonly invocation: InvocationMeta | null
 }
@@ -134,6 +136,7 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
     config.sandboxProxyResolves,
   )
   const aboutConfig = configNotes(config)
+  const aboutSpec = misspeltFields(written)
   const missesGit = contract.level > 0 && contract.strategy !== 'worktree'
   const aboutGit = missesGit
     ? await identified.project.then((found) => borrowedNotes(found, contract.level)).catch(() => [])
@@ -154,6 +157,7 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
     continues: turn?.invocation_id ?? null,
     trusted,
     notes: [
+      ...aboutSpec,
       ...place.notes,
       ...aboutGit,
       ...landingNotes(parts, contract),
@@ -164,7 +168,8 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
   }
   const outputChecks = [...presetChecks(expansions), ...checks, ...proxyChecks]
   const { invocation } = place
-  return { request, job, contract, identified, outputChecks, configNotes: aboutConfig, parentId, invocation }
+  const notes = { configNotes: aboutConfig, specNotes: aboutSpec }
+  return { request, job, contract, identified, outputChecks, ...notes, parentId, invocation }
 }
 
 type Examined = {
@@ -196,7 +201,8 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
     outputs: async () => outputChecks,
     notes: async () =>
       job.notes.map((detail) => {
-        const name = worked.configNotes.includes(detail) ? 'config' : 'left out'
+        const isOfSpec = worked.specNotes.includes(detail)
+        const name = isOfSpec ? 'spec' : worked.configNotes.includes(detail) ? 'config' : 'left out'
         return { name, ok: true, detail, fix: null }
       }),
     roots: async () => {
