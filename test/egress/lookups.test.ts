@@ -62,6 +62,14 @@ describe.each([
   })
 })
 
+test('of very many allowed hosts each is reached by programs that know no proxy, the last as the first', async () => {
+  const names = Array.from({ length: 300 }, (_, n) => `h${n}.example`)
+  const pins = Object.fromEntries(names.map((name) => [`${name}:80`, `127.0.0.1:${port}`]))
+  await using cell = await makeCell({ pins })
+  for (const name of ['h0.example', 'h150.example', 'h299.example'])
+    expect((await plain(cell, `curl -sS http://${name}/`)).stdout, name).toBe('from outside\n')
+})
+
 test('a name below a wildcard, or any name where outputs are open, is reached by programs that know no proxy', async () => {
   const lookup = { resolver: async () => ['203.0.113.9'] }
   await using cell = await makeCell(

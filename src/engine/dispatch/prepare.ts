@@ -64,6 +64,7 @@ import { placeIn, placeOf, refuseOtherRoots } from './place.ts'
 import { presetChecks, toldBy, withPresets } from './presets.ts'
 import { readProxies } from './proxies.ts'
 import { ownStartTicks } from './processes.ts'
+import { checkOpenFiles } from './openFiles.ts'
 import { resolveAgent } from './provider.ts'
 import { sandboxRequest } from './request.ts'
 import { checkPlaces, writableNotes } from './writable.ts'
@@ -198,7 +199,7 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
   identifying?.catch(() => {})
   const report = await runChecks({
     platform: async () => checkPlatform(contract, process.platform),
-    outputs: async () => outputChecks,
+    outputs: async () => [...outputChecks, ...(await checkOpenFiles(contract.outputs))],
     notes: async () =>
       job.notes.map((detail) => {
         const isOfSpec = worked.specNotes.includes(detail)

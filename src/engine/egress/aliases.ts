@@ -43,24 +43,38 @@ export const aliasOf = (
   laterPorts: [...usualPorts, ...further].filter((port) => !ports.includes(port)),
 })
 
+/** Each costs a listener for every port, and those are descriptors. */
+const mostHosts = 60
+
 /**
- * Every allowed exact host gets a loopback address of its own, on which the relay listens. The address comes
+ * The first allowed exact hosts, each with an address; one beyond them gets its own when a program asks for its name, as
+ * hosts below a wildcard do.
+ *
+ * Every one gets a loopback address of its own, on which the relay listens. The address comes
  * from the name, so it stays the same while rules come and go: a program that cached it is never led elsewhere.
  */
 export function aliasesFor(policy: EgressPolicy): HostAlias[] {
   const exact = namedRules(policy).filter(({ wildcard, host }) => !wildcard && isIP(host) === 0)
-  const hosts = new Map(
-    [...new Set(exact.map(({ host }) => host))].sort().map((host) => [host, portsOf(policy, host)]),
-  )
+  const named: { host: string; ports: readonly number[] }[] = []
+  // In the order they were named: one that is added later takes the place of none.
+  for (const host of new Set(exact.map((rule) => rule.host))) {
+    const ports = portsOf(policy, host)
+    if (ports.length > 0) named.push({ host, ports })
+    if (named.length === mostHosts) break
+  }
   const taken = new Set<string>()
-  return [...hosts]
-    .filter(([, ports]) => ports.length > 0)
-    .map(([host, ports]) => {
+  return named
+    .sort((a, b) => (a.host < b.host ? -1 : 1))
+    .map(({ host, ports }) => {
       const address = addressOf(host, taken)
       taken.add(address)
       return aliasOf(host, address, ports, furtherPorts)
     })
 }
+
+/** Sockets that listen for the hosts of a policy. */
+export const listenersFor = (policy: EgressPolicy): number =>
+  aliasesFor(policy).reduce((sum, { ports, laterPorts = [] }) => sum + ports.length + laterPorts.length, 0)
 
 /** In 127.64.0.0/10, away from 127.0.0.1 and what resolvers use (127.0.0.53). */
 export function addressOf(host: string, taken: ReadonlySet<string>): string {

@@ -1,4 +1,4 @@
-export { aliasesFor, hostsFile } from './aliases.ts'
+export { aliasesFor, hostsFile, listenersFor } from './aliases.ts'
 export { makeAuthority, type Authority } from './authority.ts'
 export { startBroker, type Broker, type BrokerOptions } from './broker.ts'
 export { interceptedNames, type CredentialGrant } from './credentials.ts'

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { aliasesFor, hostsFile } from './aliases.ts'
+import { aliasesFor, hostsFile, listenersFor } from './aliases.ts'
 import { normaliseHost, parseAuthority } from './names.ts'
 import { decide, decideName, deniedAddress, parseAllowHost, parseOutputs, refuseOwnPlaces } from './policy.ts'
 import { anyText } from './testing/anyText.ts'
@@ -245,6 +245,14 @@ describe('aliases', () => {
   test('an address stays with its host while other rules come and go', () => {
     const more = aliasesFor(parseOutputs({ allow: ['aa.example', 'a.example', 'zz.example'] }))
     expect(more.find(({ host }) => host === 'a.example')?.address).toBe(aliases[0]?.address)
+  })
+
+  test('of very many hosts the first have listeners, and later ones take the place of none', () => {
+    const allow = Array.from({ length: 300 }, (_, n) => `h${n}.example`)
+    const hosts = (list: string[]) => aliasesFor(parseOutputs({ allow: list })).map(({ host }) => host)
+    expect(hosts(allow)).toHaveLength(60)
+    expect(hosts(allow)).toEqual(hosts(allow.slice(0, 60)))
+    expect(listenersFor(parseOutputs({ allow }))).toBe(60 * 25)
   })
 
   test('the hosts file names them and localhost', () => {
