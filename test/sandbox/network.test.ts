@@ -60,6 +60,31 @@ test('a running sandbox reaches nothing, then an allowed host, then nothing agai
   expect(asked[0]).toContain('example.test')
 })
 
+test('a change of the network that meets the end of the sandbox fails, if at all, because it has ended, and not for a relay', async () => {
+  await using ground = await makeGround()
+  const host = await detectHost(ground.dataDir)
+  const socket = join(ground.folder, 'broker.sock')
+  await using _broker = await listenAsBroker(socket)
+  const { sandbox, finish } = await startOn(
+    ground,
+    ground.request(['sleep', '60'], { network: 'broker' }),
+    host,
+  )
+  await using _ = sandbox
+  sandbox.release()
+  await sandbox.startRelay(socket, [])
+  const changed = sandbox.startRelay(socket, [{ host: 'a.test', address: '127.64.1.2', ports: [443] }])
+  // The first of its namespace: the kernel takes the relay along, before anybody hears of it.
+  for (const holder of childrenOf(sandbox.pid)) process.kill(holder, 'SIGKILL')
+  // Where we have stopped the relay by then, there is nobody left to be told.
+  const told = await changed.then(
+    () => 'nobody left',
+    (error: { readonly code?: string }) => error.code,
+  )
+  expect(['nobody left', 'sandbox.ended']).toContain(told)
+  await finish()
+})
+
 test('the kernel counts connections to bare addresses and questions nobody answers, also when the agent is gone', async () => {
   await using ground = await makeGround()
   const host = await detectHost(ground.dataDir)

@@ -31,6 +31,8 @@ import { NetworkCounters } from './turnedAway.ts'
 const graceMs = 2000
 const cutAfterMs = 1000
 const startPatienceMs = 30_000
+/** Until the end of a sandbox is heard of, whose relay has gone. */
+const endPatienceMs = 500
 
 const signalNames = new Map(
   Object.entries(osConstants.signals).map(([name, number]) => [number, name as NodeJS.Signals]),
@@ -40,6 +42,8 @@ const signalNames = new Map(
 export function signalOfCode(code: number): NodeJS.Signals | null {
   return code > 128 ? (signalNames.get(code - 128) ?? null) : null
 }
+
+const hasEnded = () => new OrangeryError('sandbox.ended', 'network: the sandbox has ended', { kind: 'busy' })
 
 /** Where the workspace is a copy, its folders. */
 const copiesOf = ({ workspace }: SandboxPlan['request']): readonly string[] =>
@@ -309,12 +313,14 @@ export class LinuxSandbox implements RunningSandbox {
   ): Promise<void> {
     const { holder } = this.#chain
     const agent = this.#agentPid
-    if (holder === null || agent === null || !this.#chain.isAlive) {
-      throw new OrangeryError('sandbox.ended', 'the relay did not start: the sandbox has ended', {
-        kind: 'busy',
-      })
+    if (holder === null || agent === null || !this.#chain.isAlive) throw hasEnded()
+    try {
+      await this.#relay.start(holder, agent, brokerSocket, hosts, onStarted, isLazy)
+    } catch (error) {
+      // The kernel takes the relay along with the sandbox, and it may be heard of first.
+      const isOver = this.#chain.ended.then(() => true)
+      throw (await Promise.race([isOver, sleep(endPatienceMs, false, { ref: false })])) ? hasEnded() : error
     }
-    await this.#relay.start(holder, agent, brokerSocket, hosts, onStarted, isLazy)
   }
 
   async stopRelay(): Promise<void> {
