@@ -123,7 +123,7 @@ async function approve(id: string, options: ApproveOptions) {
 
 /** Said aloud, since it may be among several that were answered at once. */
 const whatFullGives = ({ id }: BoundaryRequest): string =>
-  `request ${id} was for full: from now on it reaches any public host, unless its contract names its outputs`
+  `request ${id} was for full: from now on it reaches any public host that nothing denies (a child what its contract names)`
 
 const whyLeft = ({ id, to, hosts }: BoundaryRequest): string =>
   `request ${id} (${[to, ...hosts].join(' ')}) stays open: nobody can grant it now; --request ${id} says why`

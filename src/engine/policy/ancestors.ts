@@ -18,7 +18,11 @@ export type Bounds = ReadonlyMap<DispatchId, Bound>
 
 type Wish = Pick<BoundaryRequest, 'to' | 'hosts'>
 
-function lackedBy(ancestor: Ancestor, { to, hosts }: Wish, bounds: Bounds): string | null {
+function lackedBy(
+  ancestor: Ancestor & Pick<EscalationState, 'ancestors'>,
+  { to, hosts }: Wish,
+  bounds: Bounds,
+): string | null {
   const now = current(ancestor)
   if (boundaryRank(to) > boundaryRank(now.level)) return `boundary ${to}: its parent has ${now.level}`
   if (hosts.length === 0) return null
@@ -38,8 +42,8 @@ export function beyondAncestors(
   wish: Wish,
   bounds: Bounds,
 ): OrangeryError | null {
-  for (const ancestor of ancestors) {
-    const lack = lackedBy(ancestor, wish, bounds)
+  for (const [index, ancestor] of ancestors.entries()) {
+    const lack = lackedBy({ ...ancestor, ancestors: ancestors.slice(index + 1) }, wish, bounds)
     if (lack === null) continue
     return new OrangeryError('boundary.beyond_parent', lack, {
       kind: 'refused',

@@ -1,7 +1,12 @@
 import { boundaryLevels, boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import type { SavedApproval } from '../../shared/config.ts'
 import { OrangeryError } from '../../shared/errors.ts'
-import type { AnswerWay, BoundaryGrant, BoundaryRequest } from '../../shared/escalation.ts'
+import {
+  approvalScopes,
+  type AnswerWay,
+  type BoundaryGrant,
+  type BoundaryRequest,
+} from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
 import type { EscalationState } from '../base/escalation.ts'
 import { unique } from './config/narrow.ts'
@@ -66,6 +71,24 @@ export function opensGrantedOnly({
   }
   return now
 }
+
+/** Whether a person said yes to `full` while it ran, and it has not been narrowed since. */
+export function opensEverything({ grants, requests }: Pick<EscalationState, 'grants' | 'requests'>): boolean {
+  const known = new Map(requests.map((request) => [request.id, request]))
+  let [before, now] = [false, false]
+  for (const { to, way, request } of grants) {
+    const last = now
+    const wishes = (request ?? '').split(',').map((id) => known.get(id))
+    if (way === 'undone') now = now && before
+    else if (to !== 'full') now = false
+    else if (isOfPerson(way) && wishes.some((wish) => wish?.to === 'full')) now = true
+    before = last
+  }
+  return now
+}
+
+const isOfPerson = (way: BoundaryGrant['way']): boolean =>
+  (approvalScopes as readonly BoundaryGrant['way'][]).includes(way)
 
 const widest = (levels: readonly BoundaryLevel[]): BoundaryLevel =>
   boundaryLevels[Math.max(...levels.map(boundaryRank))] as BoundaryLevel
