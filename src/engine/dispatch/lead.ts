@@ -5,7 +5,7 @@ import type { Contract } from '../base/contract.ts'
 import type { RunningSandbox, SandboxEnd } from '../base/sandbox.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { capabilitiesOf, guardRules, Guards, type EffectiveConfig, type Finding } from '../policy/index.ts'
-import { describePlan } from '../sandbox/index.ts'
+import { describePlan, lesserView } from '../sandbox/index.ts'
 import { createEventLog, type EventLog } from '../store/index.ts'
 import {
   claimWorkspace,
@@ -225,6 +225,8 @@ async function runAgent(
   await using sandbox = await starting
   seen.driver = sandbox.driver
   note({ type: 'SandboxReady', driver: sandbox.driver, plan: description })
+  // What the host mounted since the checks.
+  for (const text of lesserView(plan)) if (!job.notes.includes(text)) note({ type: 'Note', text })
   note({ type: 'SelfProbe', result: sandbox.probe })
   if (!sandbox.probe.ok) {
     const wrong = sandbox.probe.checks.filter((check) => !check.ok).map((check) => check.name)

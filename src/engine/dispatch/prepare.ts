@@ -179,6 +179,8 @@ type Examined = {
   readonly driver: WorkspaceDriver | null
   /** The sandbox in words, for whoever asks; null where it cannot be made. */
   readonly describe: (() => string) | null
+  /** What of the protection is less on this host. */
+  readonly lesser: readonly string[]
 }
 
 /** Every check before anything starts. What the checks found out on the way is handed on. */
@@ -187,6 +189,7 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
   let project: Project | null = null
   let driver: WorkspaceDriver | null = null
   let describe: Examined['describe'] = null
+  let lesser: Examined['lesser'] = []
   const [reachable] = await Promise.all([
     Promise.all(contract.roots.map((root) => checkReachable(root))),
     ensurePrivateDir(parts.layout.dataDir),
@@ -254,17 +257,22 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
       })
       const agent = resolveAgent(job.card, contract, host)
       const available = agent.isAvailable(trial)
-      if (!available.ok) return available
+      if (!available.check.ok) return available.check
+      lesser = available.lesser
       describe = () => describePlan(agent.plan(trial))
       return [
-        { ...available, detail: `${available.detail}; ${describeDriver(driver, contract.strategy)}` },
+        {
+          ...available.check,
+          detail: `${available.check.detail}; ${describeDriver(driver, contract.strategy)}`,
+        },
+        ...lesser.map((detail) => ({ name: 'sandbox', ok: true, detail, fix: null })),
         ...(await checkGrants(trial)),
         ...(await checkUnseen(trial, host, credentialFiles(job.config.sandboxCredentials))),
         ...(await checkWritableFiles(trial)),
       ]
     },
   })
-  return { report, project, driver, describe }
+  return { report, project, driver, describe, lesser }
 }
 
 /** What can carry these roots. Whether they can be cloned is tried only where that matters. */
@@ -325,7 +333,7 @@ export async function prepare(
   turn: InvocationMeta | null = null,
 ): Promise<Job> {
   const worked = await workOut(parts, request, turn)
-  const { report, project, driver } = await examine(parts, worked)
+  const { report, project, driver, lesser } = await examine(parts, worked)
   const passed = report.ok && project !== null && driver !== null
   const error = passed ? null : failure(report)
   const id = await record(parts, worked, project, error)
@@ -337,7 +345,7 @@ export async function prepare(
     })
   }
   const rung = lowerRung(driver, worked.contract.strategy)
-  return { ...worked.job, id, project, driver, notes: [...worked.job.notes, ...rung] }
+  return { ...worked.job, id, project, driver, notes: [...worked.job.notes, ...rung, ...lesser] }
 }
 
 /** Two dispatches of one second may draw the same four digits: the later one draws again. */

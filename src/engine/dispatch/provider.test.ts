@@ -62,9 +62,12 @@ test('sandboxing on gives the wrapped agent, off the bare one, for the same card
 
 test('an agent is available where the host has what its level needs, and says what helps where not', () => {
   const bare = { ...host, tools: { ...host.tools, bwrap: null }, bubblewrap: null }
-  expect(resolveAgent(card, { level: 1 }, host).isAvailable(request)).toMatchObject({ ok: true })
-  const missing = resolveAgent(card, { level: 1 }, bare).isAvailable(request)
+  expect(resolveAgent(card, { level: 1 }, host).isAvailable(request)).toMatchObject({
+    check: { ok: true },
+    lesser: [],
+  })
+  const missing = resolveAgent(card, { level: 1 }, bare).isAvailable(request).check
   expect(missing).toMatchObject({ ok: false, fix: expect.stringContaining('bubblewrap') })
   const free = { ...request, network: 'host' as const }
-  expect(resolveAgent(card, { level: 0 }, bare).isAvailable(free)).toMatchObject({ ok: true })
+  expect(resolveAgent(card, { level: 0 }, bare).isAvailable(free)).toMatchObject({ check: { ok: true } })
 })

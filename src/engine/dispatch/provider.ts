@@ -5,6 +5,7 @@ import { levelNames, type SandboxLevel } from '../../shared/level.ts'
 import type { Contract } from '../base/contract.ts'
 import type { RunningSandbox, SandboxIo, SandboxRequest } from '../base/sandbox.ts'
 import {
+  lesserView,
   planSandbox,
   startSandbox,
   type HostFacts,
@@ -17,8 +18,8 @@ export interface AgentProvider {
   readonly id: string
   readonly level: SandboxLevel
   readonly isWrapped: boolean
-  /** Whether this host has what the level needs for this request. */
-  isAvailable(request: SandboxRequest): CheckResult
+  /** Whether this host has what the level needs for this request, and what of the protection is less than elsewhere. */
+  isAvailable(request: SandboxRequest): { readonly check: CheckResult; readonly lesser: readonly string[] }
   plan(request: SandboxRequest): SandboxPlan
   /** Up to the agent's first instruction. Disposing of what it gives ends everything inside, on every path. */
   invoke(plan: SandboxPlan, io: SandboxIo, options?: StartOptions): Promise<RunningSandbox>
@@ -34,11 +35,12 @@ function providerAt(card: AgentCard, level: SandboxLevel, host: HostFacts): Agen
     isAvailable(request) {
       const name = 'sandbox'
       try {
-        const { driver } = plan(request)
-        return { name, ok: true, detail: `level ${level} (${levelNames[level]}), ${driver}`, fix: null }
+        const planned = plan(request)
+        const detail = `level ${level} (${levelNames[level]}), ${planned.driver}`
+        return { check: { name, ok: true, detail, fix: null }, lesser: lesserView(planned) }
       } catch (error) {
         if (!(error instanceof OrangeryError)) throw error
-        return { name, ok: false, detail: error.message, fix: error.hint ?? null }
+        return { check: { name, ok: false, detail: error.message, fix: error.hint ?? null }, lesser: [] }
       }
     },
     invoke: startSandbox,

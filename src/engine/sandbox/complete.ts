@@ -1,8 +1,9 @@
-import { lstatSync } from 'node:fs'
-import { stat } from 'node:fs/promises'
+import { existsSync, lstatSync } from 'node:fs'
+import { mkdir, stat } from 'node:fs/promises'
 import { pathBytes } from './bytes.ts'
 import { ensureLayer } from './etc.ts'
 import { withHidden } from './hide.ts'
+import { commonMounts, layerFolders } from './holder.ts'
 import type { SandboxPlan } from './plan.ts'
 import { setGidRules } from './seccomp/rules.ts'
 import { withoutSockets } from './sockets.ts'
@@ -23,8 +24,10 @@ function isGone(path: string): boolean {
   }
 }
 
-/** The plan with the layer over /etc surely there. */
-async function withLayer(plan: SandboxPlan): Promise<SandboxPlan> {
+/** The plan with the layers over /etc and the system surely there, though the data folder was emptied since. */
+async function withLayers(plan: SandboxPlan): Promise<SandboxPlan> {
+  const [, system] = layerFolders(commonMounts(plan))
+  if (system !== '' && !existsSync(system)) await mkdir(system, { recursive: true, mode: 0o755 })
   const step = plan.view.find((candidate) => candidate.kind === 'covered')
   if (step === undefined) return plan
   const folder = await ensureLayer(step.layer, plan.request.workspace.dir)
@@ -47,5 +50,5 @@ async function withSetGid(plan: SandboxPlan): Promise<SandboxPlan> {
 /** The plan with what only a look at the files can tell. */
 export async function completePlan(plan: SandboxPlan): Promise<SandboxPlan> {
   const present = withoutVanished(await withWritableFiles(plan))
-  return withSetGid(await withLayer(await withHidden(withoutSockets(present))))
+  return withSetGid(await withLayers(await withHidden(withoutSockets(present))))
 }

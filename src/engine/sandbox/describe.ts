@@ -1,4 +1,5 @@
 import { ownEtc } from './etc.ts'
+import { lesserView } from './lesserView.ts'
 import type { SandboxPlan } from './plan.ts'
 import { hiddenRoot, type ViewStep } from './view.ts'
 
@@ -72,6 +73,7 @@ export function describePlan(plan: SandboxPlan): string {
         : [],
     ),
     ...plan.view.map(describeStep),
+    ...lesserView(plan).map((text) => `lesser     ${text}`),
     ...(plan.sealsDevices ? ['sealed     nodes in /dev'] : []),
     ...(seccomp === null ? [] : [`seccomp    ${seccomp.architecture}, refuses ${refused.join(' ')}`]),
     `environment ${plan.inheritsEnvironment ? "the user's own and " : ''}${Object.keys(plan.environment).sort().join(' ')}`,

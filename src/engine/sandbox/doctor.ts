@@ -1,6 +1,7 @@
 import type { CheckResult, DoctorReport, LevelReport } from '../../shared/doctor.ts'
 import { levelNames } from '../../shared/level.ts'
 import { detectHost, type Ability, type HostFacts, type ToolName } from './host.ts'
+import { lesserOn } from './lesserView.ts'
 import { noProcessLimit } from './limits.ts'
 
 function check(name: string, ability: Ability, detail: string): CheckResult {
@@ -81,6 +82,13 @@ function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
     detail: seesDenied ? 'seen, by a listener in perl' : 'not seen: who needs to write asks',
     fix: seesDenied ? null : 'sudo apt install perl-base util-linux',
   }
+  const lesser = level === 0 || !host.userNamespaces.ok ? [] : lesserOn(host)
+  const layers = lesser.map((detail): CheckResult => ({
+    name: 'layers over the system',
+    ok: false,
+    detail,
+    fix: 'Unmount what is mounted inside (`findmnt` lists it), or use Linux 5.11 or newer.',
+  }))
   const required = [...common, ...confined]
   return {
     level,
@@ -89,7 +97,7 @@ function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
     driver:
       level === 0 ? 'bare-cli' : host.bubblewrap === null ? null : `bubblewrap ${host.bubblewrap.version}`,
     workspace: workspaceOf(host),
-    checks: [...required, ...workspace, denied],
+    checks: [...required, ...workspace, denied, ...layers],
   }
 }
 

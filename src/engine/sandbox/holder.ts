@@ -30,7 +30,7 @@ export const descriptor = {
  * foreground (a background job of a shell would ignore Ctrl-C for good) and takes orders beside it. When it
  * ends, the kernel kills whatever is left in its process namespace and drops its mounts.
  *
- * Arguments: mount fuse table terminal seal scope join-file… -- (slot lower layers upper work where touched… --)… -- payload…
+ * Arguments: mount fuse table etc system terminal seal scope join-file… -- (slot lower layers upper work where touched… --)… -- payload…
  * A root whose `lower` is empty is mounted by the table.
  */
 const holderScript = String.raw`
@@ -98,12 +98,14 @@ bring() (
   else set -C; : >"./$rest"
   fi
 )
+# Our layer over /etc and the folder of those over the system are 4 and 5 to the table, whatever their paths hold.
+mountAll() { "$1" -i -a -T "$2" 4<"${'$'}{3:-/}" 5<"${'$'}{4:-/}"; }
 hold() {
-mount=$1 fuse=$2 table=$3 terminal=$4 seal=$5 scope=$6 joins= mounting=; shift 6
+mount=$1 fuse=$2 table=$3 etc=$4 system=$5 terminal=$6 seal=$7 scope=$8 joins= mounting=; shift 8
 while [ "$1" != -- ]; do joins="$joins $1"; shift; done
 shift
 # All at once: starting a program for each of them costs more than mounting does. And beside what follows.
-if [ -n "$table" ]; then "$mount" -i -a -T "$table" & mounting=$!; fi
+if [ -n "$table" ]; then mountAll "$mount" "$table" "$etc" "$system" & mounting=$!; fi
 while [ "$1" != -- ]; do
   slot=$1 lower=$2 layers=$3 upper=$4 work=$5 where=$6; shift 6
   # Options of a mount cannot carry every character a path may hold: such folders are named by descriptor.
@@ -159,6 +161,7 @@ exit 0
 }
 `
 
+/** What a path may hold that stands in a table of mounts, or among the options of one. */
 const plainPath = /^[\w@%+=./-]+$/
 
 export const isPlainPath = (path: string) => plainPath.test(path)
@@ -198,13 +201,20 @@ export const fstab = (lines: readonly string[]) => lines.map((line) => `${line}\
  */
 export function commonTable({ etcLayer, layers, sealsDevices }: CommonMounts, owner: string): string {
   return fstab([
-    ...layers.map(({ path, place }) =>
-      overlayLine(owner, basename(path), place, `lowerdir=${place}:${path},X-mount.mkdir`),
-    ),
-    ...(etcLayer === null ? [] : [overlayLine(owner, 'etc', '/etc', `lowerdir=${etcLayer}:/etc`)]),
+    ...layers.map(({ path, place }) => {
+      const named = `/proc/self/fd/5/${basename(place)}`
+      return overlayLine(owner, basename(path), named, `lowerdir=${named}:${path},X-mount.mkdir`)
+    }),
+    ...(etcLayer === null ? [] : [overlayLine(owner, 'etc', '/etc', 'lowerdir=/proc/self/fd/4:/etc')]),
     ...(sealsDevices ? deviceNodes.map((name) => `/dev/${name} /dev/${name} none bind,ro 0 0`) : []),
   ])
 }
+
+/** What `mountAll` hands to such a table. */
+export const layerFolders = ({ etcLayer, layers: [first] }: CommonMounts): readonly [string, string] => [
+  etcLayer ?? '',
+  first === undefined ? '' : dirname(first.place),
+]
 
 /** The rest of it: the workspace. */
 export function workspaceTable(plan: SandboxPlan): string {
@@ -316,7 +326,7 @@ function scopeAround(
 export function holderCommand(
   { shell, tools, scope }: Pick<SandboxPlan, 'shell' | 'tools'> & Pick<SandboxPlan['limits'], 'scope'>,
   label: string,
-  mountsFirst = false,
+  common: CommonMounts | null = null,
 ): readonly string[] {
   return [
     ...scopeAround(scope, tools),
@@ -334,14 +344,14 @@ export function holderCommand(
     `${holderScript}${waiting}`,
     'orangery-holder',
     label,
-    mountsFirst ? shell.mount : '',
+    ...(common === null ? ['', '', ''] : [shell.mount, ...layerFolders(common)]),
   ]
 }
 
 /** Mounts what every sandbox has, where that was handed to it, and says so; then waits. */
 const waiting = String.raw`
 set -f
-if [ -n "$2" ]; then "$2" -i -a -T /proc/self/fd/9 && echo ready || echo bare; fi
+if [ -n "$2" ]; then mountAll "$2" /proc/self/fd/9 "$3" "$4" && echo ready || echo bare; fi
 while [ "$go" != go ]; do read -r go <&3 || exit 0; done
 . /proc/self/fd/8
 `
@@ -357,13 +367,15 @@ export function holderOrders(
   joinFiles: readonly string[],
   terminal: string | null,
   closesDescriptors: boolean,
-  table: string,
+  /** What is in the table of mounts. */
+  mounted: 'nothing' | 'workspace' | 'all',
 ): string {
   const { shell, tools } = plan
   const args = [
     shell.mount,
     plan.workspaceBy === 'fuse-overlayfs' ? (tools['fuse-overlayfs'] ?? '') : '',
-    table === '' ? '' : tablePath(plan.request),
+    mounted === 'nothing' ? '' : tablePath(plan.request),
+    ...(mounted === 'all' ? layerFolders(commonMounts(plan)) : ['', '']),
     terminal ?? '',
     plan.sealsDevices ? 'seal' : '',
     plan.limits.scope === null ? '' : 'scope',

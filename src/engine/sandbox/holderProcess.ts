@@ -128,7 +128,8 @@ export class HolderProcess {
   ): void {
     const table = this.isReady ? workspaceTable(plan) : mountTable(plan)
     writeFileSync(tablePath(plan.request), table, { mode: 0o600 })
-    this.#begin(plan, terminal, holderOrders(plan, joinFiles, terminal, closesDescriptors, table))
+    const mounted = table === '' ? 'nothing' : this.isReady ? 'workspace' : 'all'
+    this.#begin(plan, terminal, holderOrders(plan, joinFiles, terminal, closesDescriptors, mounted))
     this.#taken()
   }
 
@@ -232,14 +233,14 @@ export class SpareHolder implements Disposable {
     const table = commonTable(this.#common, `spare-${randomBytes(6).toString('hex')}`)
     this.#isPlain = table === ''
     const tools = { shell: requireShell(host), tools: host.tools, scope: null }
-    const command = holderCommand(tools, label, !this.#isPlain)
+    const command = holderCommand(tools, label, this.#isPlain ? null : this.#common)
     this.#holder = new HolderProcess(command, {}, null, [], table)
   }
 
   /** Has it start bubblewrap too, for an agent on this terminal; the folder is ours until the sandbox has ended. */
   async stage(host: HostFacts, dataDir: string, folder: string, io: SandboxIo): Promise<void> {
     const terminal = io.stdin === 'ignore' ? null : pathOf(io.stdin)
-    if (this.#isPlain || terminal === null || ![folder, terminal].every(isPlainPath)) return
+    if (this.#isPlain || terminal === null || ![folder, terminal, dataDir].every(isPlainPath)) return
     const plan = await completePlan(planSandbox(usualRequest(dataDir), host))
     const stage = planStage(plan, folder, terminal)
     mkdirSync(folder, { mode: 0o700 })

@@ -334,7 +334,8 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     : userNamespaces.ok
       ? await detectFuseOverlay(tools, dataDir)
       : userNamespaces
-  const [etcLayer, systemLayers] = overlay.ok
+  // Neither has a writable layer: they can be where the workspace's cannot.
+  const [etcLayer, systemLayers] = userNamespaces.ok
     ? await Promise.all([
         detectEtcLayer(dataDir, secretPaths, tools),
         detectSystemLayers(dataDir, system, tools),
@@ -384,7 +385,6 @@ export async function currentHost(facts: HostFacts, dataDir: string, isChanged =
   ])
   const secretPaths = [...secrets.secretPaths, ...home]
   const isSame = isDeepStrictEqual(secretPaths, facts.secretPaths)
-  const etcLayer =
-    isSame || !facts.overlay.ok ? facts.etcLayer : await detectEtcLayer(dataDir, secretPaths, facts.tools)
+  const etcLayer = isSame ? facts.etcLayer : await detectEtcLayer(dataDir, secretPaths, facts.tools)
   return { ...facts, ...secrets, secretPaths, etcFiles, etcLayer, systemLayers }
 }

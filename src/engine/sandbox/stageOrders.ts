@@ -17,7 +17,7 @@ export function stageOrders(stage: Stage): string {
   const { shell } = plan
   const inside = [shell.setsid, '--', shell.sh, '-c', stagedScript]
   const seal = plan.sealsDevices ? 'seal' : ''
-  const args = [shell.mount, '', table, '', seal, '', '--', '--', ...bubblewrap(plan), ...inside]
+  const args = [shell.mount, '', table, '', '', '', seal, '', '--', '--', ...bubblewrap(plan), ...inside]
   // Held open: a terminal that nobody has open has come to its end.
   return `exec 5<>${quote(terminal)} 6<>${quote(bell)}\nhold ${args.map(quote).join(' ')}\n`
 }

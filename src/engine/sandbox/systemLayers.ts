@@ -13,8 +13,10 @@ import type { SystemEntry } from './systemView.ts'
  */
 export type SystemLayer = { readonly path: string; readonly place: string }
 
-// The lowest layer but one must be there: an empty folder, which is also where it is mounted.
-const tryLayer = '"$1" -i -t overlay -o "lowerdir=$2:$3,userxattr" overlay "$2" && [ -d "$2" ]'
+// The lowest layer but one must be there: an empty folder, which is also where it is mounted. By descriptor, as the
+// holder does it: options of a mount cannot carry every character a path may hold.
+const tryLayer =
+  '"$1" -i -t overlay -o "lowerdir=/proc/self/fd/5:$3,userxattr" overlay "$2" 5<"$2" && [ -d "$2" ]'
 
 type Tools = { readonly unshare: string | null; readonly mount: string | null }
 
@@ -25,7 +27,7 @@ export async function detectSystemLayers(
   { unshare, mount }: Tools,
 ): Promise<readonly SystemLayer[]> {
   const folder = join(dataDir, 'layers', 'system')
-  if (!/^[\w@%+=./-]+$/.test(folder) || unshare === null || mount === null) return []
+  if (unshare === null || mount === null) return []
   // /etc has a layer with files of our own.
   const paths = system.flatMap(({ kind, path }) => (kind === 'folder' && path !== '/etc' ? [path] : []))
   const layers = await Promise.all(

@@ -1,0 +1,64 @@
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { describePlan } from './describe.ts'
+import { makeGround, startOn } from './fixture.ts'
+import { detectHost } from './host.ts'
+import { lesserOn, lesserView } from './lesserView.ts'
+import { planSandbox } from './plan.ts'
+
+const oddNames = ['Ann Lee', 'jürgen', 'a:b,c', String.raw`back\slash\040`, `quo"te's`, 'new\nline', '#$(x)']
+
+test.each(oddNames)(
+  'system folders and /etc are shown through layers where the path of the data folder has %j',
+  async (name) => {
+    const parent = await mkdtemp(join(tmpdir(), 'orangery-layers-'))
+    await using _ = { [Symbol.asyncDispose]: () => rm(parent, { recursive: true, force: true }) }
+    await mkdir(join(parent, name))
+    await using plain = await makeGround()
+    await using odd = await makeGround('project', join(parent, name))
+    const [usual, host] = await Promise.all([detectHost(plain.dataDir), detectHost(odd.dataDir)])
+    expect(host.systemLayers.map(({ path }) => path)).toEqual(usual.systemLayers.map(({ path }) => path))
+    expect(host.etcLayer === null).toBe(usual.etcLayer === null)
+    const request = odd.request(['sh', '-c', 'cat README.md'])
+    const { sandbox, finish } = await startOn(odd, request, host)
+    await using _running = sandbox
+    sandbox.release()
+    expect((await finish()).stdout).toBe('original\n')
+    const layers = sandbox.probe.checks.filter((check) => check.name.startsWith('layer over '))
+    expect(layers).toHaveLength(usual.systemLayers.length + (usual.etcLayer === null ? 0 : 1))
+    expect(layers.every(({ ok, actual }) => ok && actual === 'overlay')).toBe(true)
+  },
+)
+
+test('a data folder that was emptied since the host was looked at is no reason not to start', async () => {
+  await using ground = await makeGround()
+  const host = await detectHost(ground.dataDir)
+  await rm(join(ground.dataDir, 'layers'), { recursive: true })
+  const { sandbox, finish } = await startOn(ground, ground.request(['cat', 'README.md']), host)
+  await using _ = sandbox
+  sandbox.release()
+  expect((await finish()).stdout).toBe('original\n')
+})
+
+test('where no layer can be laid over a folder, the host, the plan and its description say what is less for it', async () => {
+  await using ground = await makeGround()
+  const host = await detectHost(ground.dataDir)
+  const request = ground.request(['true'])
+  const usr = { kind: 'folder', path: '/usr' } as const
+  const etc = { kind: 'folder', path: '/etc' } as const
+  const layered = { ...host, system: [usr, etc], systemLayers: [{ path: '/usr', place: '/data/usr' }] }
+  const whole = { ...layered, etcLayer: { folder: '/data/etc', hidden: [] } }
+  expect([lesserOn(whole), lesserView(planSandbox(request, whole))]).toEqual([[], []])
+  const bare = { ...whole, systemLayers: [], etcLayer: null }
+  const plan = planSandbox(request, bare)
+  const said = [
+    expect.stringMatching(/^\/usr: .*pipes are not$/),
+    expect.stringMatching(/^\/etc: .*replaced$/),
+  ]
+  expect(lesserOn(bare)).toEqual(said)
+  expect(lesserView(plan)).toEqual(said)
+  for (const text of lesserView(plan)) expect(describePlan(plan)).toContain(text)
+  expect(lesserView(planSandbox({ ...request, grants: ['/usr', '/etc'] }, bare))).toEqual([])
+})
