@@ -7,6 +7,7 @@ import { withHidden } from './hide.ts'
 import { currentHost, detectHost, type HostFacts } from './host.ts'
 import { planSandbox } from './plan.ts'
 import { mostFolders, SecretWatch } from './secretWatch.ts'
+import { detectSecrets } from './systemView.ts'
 
 let host: HostFacts
 beforeAll(async () => {
@@ -90,6 +91,25 @@ test('nothing starts where what is to be hidden cannot be looked for', async () 
   await expect(hiddenBy(ground, await withFind(ground, 'kill -9 $$'), ['.env'])).rejects.toThrow('SIGKILL')
   const without = { ...host, tools: { ...host.tools, find: null } }
   expect(() => planSandbox(ground.request(['true']), without)).toThrow('find: not installed')
+})
+
+test("nothing starts where the search through software for root's secrets fails or does not finish", async () => {
+  await using ground = await makeGround()
+  const searched = async (script: string, uid = 0) => {
+    const { tools } = await withFind(ground, `[ "$1" = /etc ] || ${script}`)
+    const secrets = await detectSecrets(tools.find, { uid, timeoutMs: 300 })
+    return () => planSandbox(ground.request(['true']), { ...host, ...secrets })
+  }
+  const refusal = { code: 'sandbox.secrets_unknown', kind: 'preflight' }
+  const slow = await searched('exec sleep 20')
+  expect(slow).toThrow('secrets: find did not finish looking through /opt and /usr/local')
+  expect(slow).toThrow(expect.objectContaining(refusal))
+  expect(await searched('{ echo "find: out of memory" >&2; exit 1; }')).toThrow(
+    expect.objectContaining(refusal),
+  )
+  const usual = `{ echo "find: ‘/opt’: No such file or directory" >&2; exit 1; }`
+  expect(await searched(usual)).not.toThrow()
+  expect(await searched('exec sleep 20', 1000)).not.toThrow()
 })
 
 test('a file that goes while it is looked for is no failure', async () => {

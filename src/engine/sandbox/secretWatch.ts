@@ -61,7 +61,8 @@ export class SecretWatch implements Disposable {
     const newer = await run(find, [...folders, ...bounds, '-newerct', `@${since}`, '-print', '-quit'], {
       timeoutMs,
     })
-    if (newer.stdout.length > 0) this.#tell()
+    // One that did not finish says nothing either way.
+    if (newer.stdout.length > 0 || newer.signal !== null) this.#tell()
   }
 
   /** False where it cannot be: the kernel has a bound on how many, and folders go. */

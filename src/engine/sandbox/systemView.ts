@@ -77,20 +77,28 @@ export async function homeAmongSystem(
   )
 }
 
-// Software may be there in any amount: what lies deeper, or is not found in time, is not hidden.
+// Software may be there in any amount: what lies deeper is not hidden. Looking through it takes milliseconds, on a busy
+// machine with much of it seconds.
 export const softwareFolders: readonly string[] = ['/opt', '/usr/local']
-export const softwareBounds = { depth: '6', timeoutMs: 3000 }
+export const softwareBounds = { depth: '6', timeoutMs: 30_000 }
 
 // What an ordinary user may not read of it, and what goes meanwhile.
 const usualComplaint = /^.*find: [‘'"].*[’'"]: (?:Permission denied|No such file or directory)$/gm
 
-/** A search that failed has found nothing, or not all. */
-function judgeSearch({ code, signal, stderr }: RunResult): Ability {
+/** A search that failed, or was ended since it took too long, has found nothing, or not all. */
+function judgeSearch({ code, signal, stderr }: RunResult, folders: string): Ability {
+  if (signal === 'SIGKILL') {
+    return {
+      ok: false,
+      why: `find did not finish looking through ${folders} for what other users may not read`,
+      fix: 'Try again when the machine is less busy, or run Orangery as an ordinary user.',
+    }
+  }
   const said = stderr.toString().replaceAll(usualComplaint, '').trim()
   if (code === 0 || (code === 1 && stderr.length > 0 && said === '')) return { ok: true }
   return {
     ok: false,
-    why: `find cannot look through /etc (${said.split('\n')[0] || `it ended with ${code ?? signal}`})`,
+    why: `find cannot look through ${folders} (${said.split('\n')[0] || `it ended with ${code ?? signal}`})`,
     fix: 'sudo apt install --reinstall findutils',
   }
 }
@@ -115,7 +123,10 @@ export function isEtcChanged({ etcFolders }: Pick<Secrets, 'etcFolders'>): boole
   })
 }
 
-export async function detectSecrets(find: string | null): Promise<Secrets> {
+export async function detectSecrets(
+  find: string | null,
+  { uid = process.getuid?.(), timeoutMs = softwareBounds.timeoutMs } = {},
+): Promise<Secrets> {
   const searchedAtMs = Date.now()
   if (find === null) {
     const fix = 'sudo apt install findutils'
@@ -146,7 +157,7 @@ export async function detectSecrets(find: string | null): Promise<Secrets> {
   // A folder that cannot be listed but entered holds programs for everyone.
   const closed = ['(', '-type', 'd', '!', '-perm', '-o=x', '-o', '!', '-type', 'd', '!', '-perm', '-o=r', ')']
   const software =
-    process.getuid?.() === 0
+    uid === 0
       ? run(
           find,
           [
@@ -160,7 +171,7 @@ export async function detectSecrets(find: string | null): Promise<Secrets> {
             ...closed,
             ...action,
           ],
-          { timeoutMs: softwareBounds.timeoutMs },
+          { timeoutMs },
         )
       : null
   const listings = await Promise.all([etc, software])
@@ -180,7 +191,11 @@ export async function detectSecrets(find: string | null): Promise<Secrets> {
       kind: line.startsWith('d') ? ('folder' as const) : ('file' as const),
       path: read(line.slice(1)),
     }))
-  return { secretPaths, secretSearch: judgeSearch(await etc), etcFolders, searchedAtMs }
+  const [ofEtc, ofSoftware] = listings
+  const etcSearch = judgeSearch(ofEtc, '/etc')
+  const isJudged = !etcSearch.ok || ofSoftware === null
+  const secretSearch = isJudged ? etcSearch : judgeSearch(ofSoftware, softwareFolders.join(' and '))
+  return { secretPaths, secretSearch, etcFolders, searchedAtMs }
 }
 
 const keyLists = ['/proc/keys', '/proc/key-users']
