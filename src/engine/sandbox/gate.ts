@@ -116,7 +116,8 @@ export function gateQuestions(plan: SandboxPlan): readonly GateQuestion[] {
       .filter((folder) => !visible.some((path) => isInside(path, folder) || isInside(folder, path)))
       .map((folder): GateQuestion => ({
         name: `see ${folder}`,
-        ask: 'exist',
+        // One below a folder of the system is there, and covered.
+        ask: plan.view.some((step) => step.kind === 'hidden' && step.target === folder) ? 'read' : 'exist',
         path: folder,
         expected: false,
       })),

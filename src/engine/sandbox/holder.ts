@@ -4,7 +4,7 @@ import { ownName } from '../base/sandbox.ts'
 import { givenFiles } from './etc.ts'
 import { gateArguments } from './gate.ts'
 import type { HeldRoot, SandboxPlan } from './plan.ts'
-import type { SystemLayer } from './systemLayers.ts'
+import { emptyBelow, type SystemLayer } from './systemLayers.ts'
 import { viewOptions } from './view.ts'
 
 /** Descriptors every process of the chain is born with; a shell reaches no others than 0 to 9. */
@@ -201,9 +201,16 @@ export const fstab = (lines: readonly string[]) => lines.map((line) => `${line}\
  */
 export function commonTable({ etcLayer, layers, sealsDevices }: CommonMounts, owner: string): string {
   return fstab([
-    ...layers.map(({ path, place }) => {
-      const named = `/proc/self/fd/5/${basename(place)}`
-      return overlayLine(owner, basename(path), named, `lowerdir=${named}:${path},X-mount.mkdir`)
+    ...layers.flatMap((layer) => {
+      const name = basename(layer.place)
+      const named = `/proc/self/fd/5/${name}`
+      const empty = emptyBelow(layer)
+      return [
+        ...(empty === ''
+          ? []
+          : [`orangery-${owner}-${name}-empty ${named} tmpfs ${empty},X-mount.mkdir 0 0`]),
+        overlayLine(owner, name, named, `lowerdir=${named}:${layer.path},X-mount.mkdir`),
+      ]
     }),
     ...(etcLayer === null ? [] : [overlayLine(owner, 'etc', '/etc', 'lowerdir=/proc/self/fd/4:/etc')]),
     ...(sealsDevices ? deviceNodes.map((name) => `/dev/${name} /dev/${name} none bind,ro 0 0`) : []),

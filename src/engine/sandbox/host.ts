@@ -17,8 +17,9 @@ import {
   detectKernelLists,
   detectSecrets,
   detectSystem,
-  homeAmongSystem,
   isEtcChanged,
+  privateAmongSystem,
+  privateFolders,
   type Secrets,
   type SystemEntry,
 } from './systemView.ts'
@@ -311,6 +312,12 @@ export function explainNoFuse(stderr: Buffer): Ability {
   return { ok: false, why: `fuse-overlayfs does not work here (${said})`, fix }
 }
 
+async function withPrivate({ secretPaths }: Secrets, system: readonly SystemEntry[], dataDir: string) {
+  const own = await privateAmongSystem(system, privateFolders(dataDir), secretPaths)
+  const others = secretPaths.filter(({ path }) => !own.some((folder) => path.startsWith(`${folder.path}/`)))
+  return [...others, ...own]
+}
+
 /** Looks at the host once. It tries things rather than reading signs, so an answer holds for the real run. */
 export async function detectHost(dataDir: string): Promise<HostFacts> {
   const found = await Promise.all(toolNames.map(async (name) => [name, await findTool(name)] as const))
@@ -328,7 +335,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     detectSecrets(tools.find),
   ])
   const { secretSearch, etcFolders, searchedAtMs } = secrets
-  const secretPaths = [...secrets.secretPaths, ...(await homeAmongSystem(system))]
+  const secretPaths = await withPrivate(secrets, system, dataDir)
   const fuseOverlay: Ability = overlay.ok
     ? { ok: false, why: 'not needed: the kernel overlay works', fix: '' }
     : userNamespaces.ok
@@ -378,12 +385,8 @@ export async function currentHost(facts: HostFacts, dataDir: string, isChanged =
   if (!isChanged && !isEtcChanged(facts)) {
     return systemLayers === facts.systemLayers ? facts : { ...facts, systemLayers }
   }
-  const [secrets, home, etcFiles] = await Promise.all([
-    detectSecrets(facts.tools.find),
-    homeAmongSystem(facts.system),
-    detectEtcFiles(),
-  ])
-  const secretPaths = [...secrets.secretPaths, ...home]
+  const [secrets, etcFiles] = await Promise.all([detectSecrets(facts.tools.find), detectEtcFiles()])
+  const secretPaths = await withPrivate(secrets, facts.system, dataDir)
   const isSame = isDeepStrictEqual(secretPaths, facts.secretPaths)
   const etcLayer = isSame ? facts.etcLayer : await detectEtcLayer(dataDir, secretPaths, facts.tools)
   return { ...facts, ...secrets, secretPaths, etcFiles, etcLayer, systemLayers }

@@ -8,7 +8,7 @@ import { detectHost, type HostFacts } from './host.ts'
 import { run } from '../base/process.ts'
 import { boundPaths } from './sockets.ts'
 import { presentLayers } from './systemLayers.ts'
-import { homeAmongSystem } from './systemView.ts'
+import { privateAmongSystem } from './systemView.ts'
 
 let host: HostFacts
 beforeAll(async () => {
@@ -33,7 +33,7 @@ test.runIf(isRoot)('a socket below /opt answers nobody inside, nor is a home the
     const ask = `perl -e 'use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0); connect(S, pack_sockaddr_un("${folder}/socket")) or die "refused\\n"; print <S>'`
     const script = `${ask} 2>&1; cat ${folder}/home/key 2>/dev/null`
     expect((await runIn(ground, host, script, { grants: [folder] })).stdout).toBe('answered\nsecret\n')
-    const home = await homeAmongSystem(host.system, [join(folder, 'home')])
+    const home = await privateAmongSystem(host.system, [join(folder, 'home')])
     const facts = { ...host, secretPaths: [...host.secretPaths, ...home] }
     expect((await runIn(ground, facts, script)).stdout).toBe('refused\n')
     // Where no overlay can be laid over the folder, by the kernel's list.
@@ -96,7 +96,7 @@ test('a folder in which something was mounted since it was looked at is shown as
 
 test('a home is hidden below a folder of the system, and no folder of programs for one', async () => {
   const system = [{ kind: 'folder', path: '/usr' } as const]
-  expect(await homeAmongSystem(system, ['/', '/usr', '/usr/bin', '/usr/sbin', '/tmp'])).toEqual([])
+  expect(await privateAmongSystem(system, ['/', '/usr', '/usr/bin', '/usr/sbin', '/tmp'])).toEqual([])
 })
 
 test('bound paths are read from the list of the kernel, blanks included', () => {

@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
+import { mkdir, realpath } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { run } from '../base/process.ts'
 import { unescapeMount } from './bytes.ts'
 import type { SystemEntry } from './systemView.ts'
+import { isInside } from './view.ts'
 
 /**
  * A folder of the system that is shown through an overlay without a writable layer, which the holder mounts at
@@ -16,7 +17,11 @@ export type SystemLayer = { readonly path: string; readonly place: string }
 // The lowest layer but one must be there: an empty folder, which is also where it is mounted. By descriptor, as the
 // holder does it: options of a mount cannot carry every character a path may hold.
 const tryLayer =
-  '"$1" -i -t overlay -o "lowerdir=/proc/self/fd/5:$3,userxattr" overlay "$2" 5<"$2" && [ -d "$2" ]'
+  '{ [ -z "$4" ] || "$1" -i -t tmpfs -o "$4" empty "$2"; } && "$1" -i -t overlay -o "lowerdir=/proc/self/fd/5:$3,userxattr" overlay "$2" 5<"$2" && [ -d "$2" ]'
+
+/** Layers may not lie in one another: where the data folder is in the folder of the system, an empty one in memory. */
+export const emptyBelow = ({ path, place }: SystemLayer): string =>
+  isInside(place, path) ? 'mode=755,size=4k,nosuid,nodev' : ''
 
 type Tools = { readonly unshare: string | null; readonly mount: string | null }
 
@@ -26,7 +31,7 @@ export async function detectSystemLayers(
   system: readonly SystemEntry[],
   { unshare, mount }: Tools,
 ): Promise<readonly SystemLayer[]> {
-  const folder = join(dataDir, 'layers', 'system')
+  const folder = join(await realpath(dataDir), 'layers', 'system')
   if (unshare === null || mount === null) return []
   // /etc has a layer with files of our own.
   const paths = system.flatMap(({ kind, path }) => (kind === 'folder' && path !== '/etc' ? [path] : []))
@@ -38,10 +43,12 @@ export async function detectSystemLayers(
         () => false,
       )
       if (!made) return []
-      const tried = await run(unshare, ['-Urm', 'sh', '-c', tryLayer, 'sh', mount, place, path], {
-        timeoutMs: 5000,
-      }).catch(() => null)
-      return tried?.code === 0 ? [{ path, place }] : []
+      const layer = { path, place }
+      const args = ['sh', mount, place, path, emptyBelow(layer)]
+      const tried = await run(unshare, ['-Urm', 'sh', '-c', tryLayer, ...args], { timeoutMs: 5000 }).catch(
+        () => null,
+      )
+      return tried?.code === 0 ? [layer] : []
     }),
   )
   return layers.flat()

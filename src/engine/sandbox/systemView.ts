@@ -58,20 +58,30 @@ function ownHomes(): readonly string[] {
   })
 }
 
-/** A home below a folder that is shown (HOME=/opt/ann) is as private as any. */
-export async function homeAmongSystem(
+/** The user's own folders, and ours. */
+export const privateFolders = (dataDir: string): readonly string[] => [...ownHomes(), dataDir]
+
+/** A home or a data folder below a folder that is shown (HOME=/opt/ann) is as private as any. */
+export async function privateAmongSystem(
   system: readonly SystemEntry[],
-  homes: readonly string[] = ownHomes(),
+  folders: readonly string[],
+  hidden: readonly SecretPath[] = [],
 ): Promise<readonly SecretPath[]> {
-  const real = await Promise.all(homes.map((home) => realpath(home).catch(() => null)))
-  const inside = [...new Set(real)].filter(
-    (home): home is string =>
-      home !== null &&
-      !programFolders.has(home) &&
-      system.some(({ kind, path }) => kind === 'folder' && home.startsWith(`${path}/`)),
+  const real = await Promise.all(folders.map((folder) => realpath(folder).catch(() => null)))
+  const found = [...new Set(real)].filter(
+    (folder): folder is string =>
+      folder !== null &&
+      !programFolders.has(folder) &&
+      system.some(({ kind, path }) => kind === 'folder' && folder.startsWith(`${path}/`)),
   )
+  // In what is hidden there is nothing left to cover.
+  const covers = new Set([...found, ...hidden.map(({ path }) => path)])
+  const inside = found.filter((folder) => {
+    const isHidden = hidden.some(({ path }) => path === folder)
+    return !isHidden && ![...covers].some((cover) => folder.startsWith(`${cover}/`))
+  })
   // A user of the system has a folder of root's for a home.
-  const owners = await Promise.all(inside.map(async (home) => (await stat(home)).uid))
+  const owners = await Promise.all(inside.map(async (folder) => (await stat(folder)).uid))
   return inside.flatMap((path, index) =>
     owners[index] !== 0 || process.getuid?.() === 0 ? [{ kind: 'folder', path }] : [],
   )

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { doorPath, ownName, type SandboxRequest } from '../base/sandbox.ts'
 import type { WorkspaceRoot } from '../base/workspace.ts'
-import { agentHome, ownEtc, type EtcLayer, type GivenFile } from './etc.ts'
+import { agentHome, ownEtc, type EtcLayer, type GivenFile, type SecretPath } from './etc.ts'
 import type { HostFacts } from './host.ts'
 
 /** One step of building what the agent sees. Steps are done in order. */
@@ -82,9 +82,8 @@ function etcSteps(request: SandboxRequest, host: HostFacts, layer: EtcLayer | nu
   const why = 'other users of the host may not read it'
   const shown = shownPlaces(request)
   const covered = (path: string) => shown.some((place) => isInside(path, place))
-  const secrets = host.secretPaths.filter(
-    ({ path }) => !covered(path) && (layer === null || !isInside(path, '/etc')),
-  )
+  const left = host.secretPaths.filter(({ path }) => layer === null || !isInside(path, '/etc'))
+  const secrets = [...left, ...ownFolders(request, host)].filter(({ path }) => !covered(path))
   const masks = secrets.map(({ path, kind }): ViewStep =>
     // Something in it is mounted later: then it is empty but for that.
     shown.some((place) => isInside(place, path))
@@ -96,6 +95,22 @@ function etcSteps(request: SandboxRequest, host: HostFacts, layer: EtcLayer | nu
   const isPlain = (target: string) => host.etcFiles.includes(target)
   const given = ownEtc.map(([name, why]): ViewStep => ({ kind: 'given', name, target: `/etc/${name}`, why }))
   return [...[...given, hosts].filter(({ target }) => isPlain(target)), ...masks]
+}
+
+/** Folders of Orangery that a folder of the system would show. Elsewhere they do not exist inside. */
+function ownFolders(
+  { secretDirs }: SandboxRequest,
+  { system, secretPaths }: HostFacts,
+): readonly SecretPath[] {
+  const isShown = (path: string) =>
+    system.some((entry) => entry.kind === 'folder' && isInside(path, entry.path))
+  const others = (path: string) => [
+    ...secretPaths.map((secret) => secret.path),
+    ...secretDirs.filter((dir) => dir !== path),
+  ]
+  return secretDirs
+    .filter((path) => isShown(path) && !others(path).some((place) => isInside(path, place)))
+    .map((path) => ({ kind: 'folder', path }))
 }
 
 /** A hidden root that something else would show. Elsewhere it does not exist inside. */
