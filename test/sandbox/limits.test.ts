@@ -1,3 +1,4 @@
+import { closeSync, openSync } from 'node:fs'
 import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -6,6 +7,7 @@ import { makeGround, runIn, startOn } from '../../src/engine/sandbox/fixture.ts'
 import { cgroupName } from '../../src/engine/sandbox/cgroups.ts'
 import { detectHost, type HostFacts } from '../../src/engine/sandbox/host.ts'
 import { planSandbox } from '../../src/engine/sandbox/plan.ts'
+import { startSandbox } from '../../src/engine/sandbox/start.ts'
 
 let host: HostFacts
 beforeAll(async () => {
@@ -92,6 +94,38 @@ describe('a limit that is run into', () => {
     if (host.uid === 0) await expect(limited).rejects.toThrow('limit pids: none for this test')
     else expect((await limited).stderr).toMatch(/fork/i)
   })
+})
+
+test.for(['rw', 'ro'] as const)(
+  'the smallest limits that preflight lets through are enough to start in: %s',
+  async (files, { skip }) => {
+    skip(!hasCgroup('pids') || !hasCgroup('memory'), 'no control groups here')
+    await using ground = await makeGround()
+    for (const limits of [{ pids: 3 }, { memory_mb: 4 }]) {
+      expect(await runIn(ground, host, 'exit 3', { limits, files })).toMatchObject({
+        exitCode: 3,
+        limits: [],
+      })
+    }
+  },
+)
+
+test('a limit that keeps the probe from its work is told as the cause, and not a guard that is missing', async ({
+  skip,
+}) => {
+  skip(host.cgroups.kind !== 'v1' && host.cgroups.kind !== 'v2', 'no control groups of our own here')
+  await using ground = await makeGround()
+  // Bash tries again for 15 seconds.
+  const facts = { ...host, tools: { ...host.tools, bash: null } }
+  const plan = planSandbox(ground.request(['true'], { limits: { pids: 9 } }), facts)
+  const { cgroup } = plan.limits
+  if (cgroup === null) return skip('no control group for processes here')
+  const settings = cgroup.settings.map(({ file }) => ({ file, value: '4' }))
+  const limits = { ...plan.limits, cgroup: { ...cgroup, settings } }
+  const output = openSync('/dev/null', 'w')
+  const io = { stdin: 'ignore', stdout: output, stderr: output } as const
+  await expect(startSandbox({ ...plan, limits }, io)).rejects.toThrow('the pids limit: too small')
+  closeSync(output)
 })
 
 test('a CPU limit that is an affinity mask cannot be widened from inside', async () => {

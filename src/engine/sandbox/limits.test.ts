@@ -63,6 +63,24 @@ describe('every limit is planned', () => {
   })
 })
 
+test('a limit too small for a sandbox to start in fails preflight, with the smallest that is enough', () => {
+  const groups = { memory: '/g', cpu: '/g', pids: '/g' }
+  for (const cgroups of [{ kind: 'systemd' }, { kind: 'v2', parents: groups }] as const) {
+    const small = () => planOn(cgroups, { pids: 2, memory_mb: 1 })
+    expect(small).toThrow(
+      expect.objectContaining({ kind: 'preflight', code: 'sandbox.limit_not_enforceable' }),
+    )
+    expect(small).toThrow('limit pids: 2 is too small for a sandbox to start in on this host')
+    expect(small).toThrow(
+      expect.objectContaining({ hint: expect.stringContaining('Give at least 3') as string }),
+    )
+    expect(() => planOn(cgroups, { pids: 3, memory_mb: 4 })).not.toThrow()
+  }
+  // Set when all that comes before the agent is done.
+  const ordinary = { ...host, uid: 1000, cgroups: { kind: 'none', why: 'there is none' } as const }
+  expect(planLimits({ pids: 1 }, ordinary, id).processes).toBe(1)
+})
+
 test('processors are read and written as the kernel writes them', () => {
   expect(parseProcessors('0-2,5\n')).toEqual([0, 1, 2, 5])
   expect(writeProcessors([0, 1, 2, 5])).toBe('0-2,5')

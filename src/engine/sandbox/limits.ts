@@ -24,6 +24,9 @@ export type LimitsPlan = {
 
 // Bubblewrap's own two processes and our gate live in the same group as the agent.
 const ownProcesses = 3
+// Under less a sandbox does not come to the agent's first instruction: what is probed before runs in the group too, and
+// forks. RLIMIT_NPROC is set after that.
+const fewest = { pids: 3, memory_mb: 4 }
 const period = 100_000
 
 function cannot(limit: string, why: string, hint: string): OrangeryError {
@@ -31,6 +34,13 @@ function cannot(limit: string, why: string, hint: string): OrangeryError {
     kind: 'preflight',
     hint,
   })
+}
+
+function tooSmall(limits: Limits, name: keyof typeof fewest): readonly OrangeryError[] {
+  const asked = limits[name]
+  if (asked === undefined || asked >= fewest[name]) return []
+  const why = `${asked} is too small for a sandbox to start in on this host`
+  return [cannot(name, why, `Give at least ${fewest[name]}, or leave it out.`)]
 }
 
 type Wanted = { readonly controller: Controller; readonly settings: Readonly<Record<string, string>> }
@@ -93,6 +103,7 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
     const properties = scopeProperties(limits)
     if (properties.length > 0) {
       scope = properties
+      failures.push(...tooSmall(limits, 'memory_mb'), ...tooSmall(limits, 'pids'))
       means.push(`systemd user scope: ${properties.join(' ')}`)
     }
   } else {
@@ -102,6 +113,8 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
     for (const { controller, settings: values } of wantedSettings(limits, kind)) {
       const parent = parents[controller]
       if (parent !== undefined) {
+        if (controller === 'memory') failures.push(...tooSmall(limits, 'memory_mb'))
+        if (controller === 'pids') failures.push(...tooSmall(limits, 'pids'))
         const folder = join(parent, cgroupName(id))
         folders.add(folder)
         for (const [name, value] of Object.entries(values)) {

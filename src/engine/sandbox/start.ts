@@ -33,7 +33,11 @@ export async function startSandbox(
   onBegun?.()
   try {
     await sandbox.enter()
-    return sandbox
+    if (sandbox.probe.ok || cgroup === null) return sandbox
+    // What could not even be tried looks like a guard that is missing.
+    const { memory, pids } = await cgroup.readEvents()
+    if (memory + pids === 0) return sandbox
+    throw new OrangeryError('sandbox.probe_limited', 'the self-probe: a limit was reached while it ran')
   } catch (error) {
     await sandbox[Symbol.asyncDispose]()
     const { limits } = await sandbox.ended
@@ -44,12 +48,8 @@ export async function startSandbox(
     const named = limits.join(' and ')
     throw new OrangeryError(
       'sandbox.limit_too_small',
-      `the ${named} limit: too small for a sandbox to start in`,
-      {
-        kind: 'input',
-        hint: 'Give it more.',
-        cause: error,
-      },
+      `the ${named} limit: too small for a sandbox to start in, give it more`,
+      { kind: 'input', cause: error },
     )
   }
 }
