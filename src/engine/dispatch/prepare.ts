@@ -7,10 +7,12 @@ import type { CheckResult, PreflightReport } from '../../shared/doctor.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { makeDispatchId, type DispatchId } from '../../shared/ids.ts'
 import { misspeltFields } from '../../shared/misspelt.ts'
+import { joinHints } from '../../shared/joinHints.ts'
 import { parseSandboxSpec } from '../../shared/spec.ts'
 import { commandLine, findCard } from '../agents/index.ts'
 import type { Contract } from '../base/contract.ts'
 import { ensurePrivateDir } from '../base/files.ts'
+import { realHomes } from '../base/homes.ts'
 import {
   capabilitiesOf,
   configNotes,
@@ -212,15 +214,16 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
     roots: async () => {
       if (identifying === null) return reachable
       project = await identifying
-      const [mounts, dataDir] = await Promise.all([
+      const [mounts, dataDir, homes] = await Promise.all([
         readFile('/proc/self/mountinfo', 'utf8').catch(() => ''),
         realpath(parts.layout.dataDir),
+        realHomes(),
       ])
       const workingDir = contract.level === 0 ? null : contract.workingDir
       return [
         ...reachable,
         ...project.roots.map(({ path }) => checkNotGitFolder(path)),
-        ...checkRoots(project, dataDir, mounts, { strategy: contract.strategy }),
+        ...checkRoots(project, dataDir, mounts, { strategy: contract.strategy, homes }),
         ...(contract.strategy === 'worktree' && contract.level > 0
           ? [await checkBorrowed(project, contract.level)]
           : []),
@@ -312,7 +315,7 @@ function failure(report: PreflightReport): OrangeryError {
   const fixes = failed.map((check) => check.fix).filter((fix) => fix !== null)
   return new OrangeryError('preflight.failed', `preflight: ${reasons}`, {
     kind: 'preflight',
-    hint: fixes.length > 0 ? fixes.join(' ') : 'Run `orangery doctor` to see what this host can do.',
+    hint: fixes.length > 0 ? joinHints(fixes) : 'Run `orangery doctor` to see what this host can do.',
     details: report,
   })
 }

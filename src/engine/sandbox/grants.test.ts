@@ -13,7 +13,7 @@ test('a grant that is not there, shows our folders or the whole home, or covers 
   await writeFile(join(home, 'token'), '')
   await symlink(ground.dataDir, link)
   const faultOf = async (grant: string, level: 0 | 1 = 1) => {
-    const found = await checkGrants(ground.request(['true'], { grants: [tools, grant], level }), home)
+    const found = await checkGrants(ground.request(['true'], { grants: [tools, grant], level }), [home])
     expect(found.every(({ ok, fix }) => !ok && fix !== null)).toBe(true)
     return found.map(({ detail }) => detail.slice(grant.length + 1)).join()
   }

@@ -1,8 +1,8 @@
 import { constants } from 'node:fs'
 import { access, realpath } from 'node:fs/promises'
-import { homedir } from 'node:os'
 import { isAbsolute } from 'node:path'
 import type { CheckResult } from '../../shared/doctor.ts'
+import { ownHomes, realHomes } from '../base/homes.ts'
 import { doorPath, type SandboxRequest } from '../base/sandbox.ts'
 import { agentHome } from './etc.ts'
 import { systemCandidates } from './systemView.ts'
@@ -19,11 +19,11 @@ const real = (path: string): Promise<string | null> => realpath(path).catch(() =
 /** What is wrong with what the agent's card grants to read: each is found before anything is made. */
 export async function checkGrants(
   { grants, secretDirs, level }: SandboxRequest,
-  home = homedir(),
+  homes = ownHomes(),
 ): Promise<readonly CheckResult[]> {
   // There the agent reads what the user reads.
   if (level === 0 || grants.length === 0) return []
-  const [secrets, realHome] = await Promise.all([Promise.all(secretDirs.map(real)), real(home)])
+  const [secrets, own] = await Promise.all([Promise.all(secretDirs.map(real)), realHomes(homes)])
   const findFault = async (grant: string): Promise<string | null> => {
     if (!isAbsolute(grant)) return 'is no absolute path'
     const path = await real(grant)
@@ -39,9 +39,9 @@ export async function checkGrants(
       (folder) => folder !== null && (isInside(folder, path) || isInside(path, folder)),
     )
     if (secret != null) return `would show ${secret}, which is Orangery's own`
-    if (realHome !== null && isInside(realHome, path)) return 'holds your whole home, secrets and all'
-    const own = ownPlaces.find((place) => places.some((each) => isInside(place, each)))
-    if (own !== undefined) return `would cover ${own} of the sandbox`
+    if (own.some((home) => isInside(home, path))) return 'holds your whole home, secrets and all'
+    const covered = ownPlaces.find((place) => places.some((each) => isInside(place, each)))
+    if (covered !== undefined) return `would cover ${covered} of the sandbox`
     const kernel = kernelPlaces.find((place) => places.some((each) => isInside(each, place)))
     if (kernel !== undefined) return `lies in ${kernel}, which is the host's kernel, devices and processes`
     const isSystem = systemCandidates.some((place) => places.includes(place))

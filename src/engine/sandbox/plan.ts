@@ -107,7 +107,8 @@ function requireBubblewrap(host: HostFacts): string {
     )
   }
   const { starts } = host.bubblewrap
-  if (!starts.ok) {
+  // Without user namespaces it cannot, and what is told of those is the cause.
+  if (!starts.ok && host.userNamespaces.ok) {
     throw cannot('sandbox.bubblewrap_broken', `bubblewrap: ${starts.why}`, starts.fix)
   }
   return `bubblewrap ${host.bubblewrap.version}`

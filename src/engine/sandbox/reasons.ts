@@ -1,4 +1,5 @@
 import { OrangeryError } from '../../shared/errors.ts'
+import { joinHints } from '../../shared/joinHints.ts'
 
 /** One error for all that is in the way: who mends one reason should not meet the next only then. */
 export function together(errors: readonly OrangeryError[]): OrangeryError {
@@ -8,10 +9,9 @@ export function together(errors: readonly OrangeryError[]): OrangeryError {
   if (first === undefined) return new OrangeryError('sandbox.unknown', 'the sandbox: no reason was given')
   if (others.length === 0) return first
   const all = [first, ...others]
-  const hints = new Set(all.flatMap(({ hint }) => (hint === undefined ? [] : [hint])))
   return new OrangeryError(first.code, all.map(({ message }) => message).join('; '), {
     kind: first.kind,
-    hint: [...hints].join(' '),
+    hint: joinHints(all.flatMap(({ hint }) => (hint === undefined ? [] : [hint]))),
   })
 }
 

@@ -1,6 +1,6 @@
 import { existsSync, lstatSync, readdirSync } from 'node:fs'
 import { lstat, readlink, realpath, stat } from 'node:fs/promises'
-import { homedir, userInfo } from 'node:os'
+import { ownHomes } from '../base/homes.ts'
 import { run, systemFolders, type RunResult } from '../base/process.ts'
 import type { Ability } from './ability.ts'
 import { pathBytes, pathText } from './bytes.ts'
@@ -46,17 +46,6 @@ const programFolders = new Set<string>([
   '/usr/lib',
   '/usr/share',
 ])
-
-/** By the environment and by the system, which need not know a user of ours. */
-function ownHomes(): readonly string[] {
-  return [homedir, () => userInfo().homedir].flatMap((ask) => {
-    try {
-      return [ask()]
-    } catch {
-      return []
-    }
-  })
-}
 
 /** The user's own folders, and ours. */
 export const privateFolders = (dataDir: string): readonly string[] => [...ownHomes(), dataDir]

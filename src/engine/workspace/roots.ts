@@ -1,6 +1,6 @@
-import { homedir } from 'node:os'
 import type { CheckResult } from '../../shared/doctor.ts'
 import type { WorkspaceStrategy } from '../../shared/spec.ts'
+import { ownHomes } from '../base/homes.ts'
 import { parseMounts } from './mounts.ts'
 import { isInside, overlaps } from './pathSafety.ts'
 import type { Project } from './project.ts'
@@ -45,7 +45,11 @@ const sealedDirs = [
   '/System',
 ]
 
-export type CheckRootsOptions = { readonly strategy?: WorkspaceStrategy; readonly home?: string }
+export type CheckRootsOptions = {
+  readonly strategy?: WorkspaceStrategy
+  /** The user's, with links followed. */
+  readonly homes?: readonly string[]
+}
 
 /** Whether the roots can carry a workspace at all. Pure: the caller reads mountinfo (empty where there is none). */
 export function checkRoots(
@@ -54,7 +58,7 @@ export function checkRoots(
   mountinfoText: string,
   options: CheckRootsOptions = {},
 ): CheckResult[] {
-  const home = options.home ?? homedir()
+  const homes = options.homes ?? ownHomes()
   const mounts = parseMounts(mountinfoText).map(({ point }) => point)
   const results: CheckResult[] = []
   for (const { path, target } of project.roots) {
@@ -86,7 +90,7 @@ export function checkRoots(
           ? 'Use the overlay or worktree strategy.'
           : 'Name a folder of your own.',
     })
-    const system = systemReason(path, home)
+    const system = systemReason(path, homes)
     results.push({
       name: 'system folder',
       ok: system === null,
@@ -108,9 +112,10 @@ export function checkRoots(
   return results
 }
 
-function systemReason(path: string, home: string): string | null {
+function systemReason(path: string, homes: readonly string[]): string | null {
   if (path === '/') return 'is the whole system'
-  if (isInside(home, path)) return path === home ? 'is your home folder' : 'contains your home folder'
+  if (homes.includes(path)) return 'is your home folder'
+  if (homes.some((home) => isInside(home, path))) return 'contains your home folder'
   if (systemDirs.some((dir) => isInside(dir, path))) return 'is a folder of the system'
   // Shared memory is a place for files like any other.
   const isSealed = sealedDirs.some((dir) => isInside(path, dir)) && !path.startsWith('/dev/shm/')

@@ -273,7 +273,7 @@ test('system folders, the home folder, the data folder and mounts inside a root 
   const project = await identifyProject([root])
   const at = (path: string) => ({ ...project, roots: [{ ...project.roots[0], path, target: path }] as const })
   const failures = (path: string, mountinfo = '') =>
-    checkRoots(at(path), '/home/ann/.local/share/orangery', mountinfo, { home: '/home/ann' })
+    checkRoots(at(path), '/home/ann/.local/share/orangery', mountinfo, { homes: ['/nowhere', '/home/ann'] })
       .filter((check) => !check.ok)
       .map((check) => check.name)
   expect(failures('/home/ann/work')).toEqual([])
