@@ -50,6 +50,11 @@ test('a root must exist and be a folder', async () => {
   expect(await checkReachable(dir)).toMatchObject({ ok: true })
   expect(await checkReachable(join(dir, 'file'))).toMatchObject({ ok: false, detail: 'it is not a folder' })
   expect(await checkReachable(join(dir, 'gone'))).toMatchObject({ ok: false, detail: 'it does not exist' })
+  const noText = await checkReachable(join(dir, 'caf\u{FFFD}'))
+  expect(noText).toMatchObject({
+    ok: false,
+    detail: expect.stringContaining('not written in UTF-8') as string,
+  })
 })
 
 test('a tree with an integration marker is never written directly, nor a folder in it or around it', async () => {

@@ -4,6 +4,13 @@ import type { CheckResult } from '../../../shared/doctor.ts'
 import { configInReach, configLinkedBelow } from '../../base/obeyed.ts'
 import { run } from '../../base/process.ts'
 
+// What Node makes of bytes that are no UTF-8.
+const replacement = '\u{FFFD}'
+const notText = {
+  detail: 'its path is not written in UTF-8, and no folder can be found by it',
+  fix: 'Rename it, or the folder above it that is not.',
+}
+
 /** The roots are there, are folders and can be read. */
 export async function checkReachable(root: string): Promise<CheckResult> {
   const name = `root ${root}`
@@ -16,6 +23,7 @@ export async function checkReachable(root: string): Promise<CheckResult> {
     return { name, ok: true, detail: 'reachable', fix: null }
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code
+    if (code === 'ENOENT' && root.includes(replacement)) return { name, ok: false, ...notText }
     if (code === 'ENOENT') return { name, ok: false, detail: 'it does not exist', fix: 'Check its spelling.' }
     if (code === 'EACCES')
       return { name, ok: false, detail: 'you may not read it', fix: await waysToRead(root) }
