@@ -36,7 +36,9 @@ test('a build that needs a host fails, the request appears, a person saves the a
   expect(reached).toEqual([])
   const asking = page.getByRole('button', { name: /Asking for more/ })
   await asking.first().click()
-  const request = page.getByRole('article').filter({ hasText: 'registry.test:8080' })
+  // The command that the card shows names the host too: what counts is what the card says a yes opens.
+  const opening = page.getByRole('listitem').filter({ hasText: 'Reach registry.test:8080' })
+  const request = page.getByRole('article').filter({ has: opening })
   await request.getByRole('button', { name: 'Save the answer' }).click()
   await page.getByRole('menuitem', { name: 'Allow and save to the project' }).click()
   await expect(asking).toHaveCount(0)

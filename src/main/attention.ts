@@ -1,6 +1,7 @@
 import type { Client } from '../shared/api.ts'
 import { isTerminal, type DispatchRow } from '../shared/dispatch.ts'
 import type { BoundaryRequest } from '../shared/escalation.ts'
+import { opens } from '../shared/opens.ts'
 import { showAll, showLines } from '../shared/visible.ts'
 
 export type Notice = {
@@ -8,8 +9,9 @@ export type Notice = {
   readonly id: string | null
   readonly title: string
   readonly body: string
-  /** Where the desktop lets a notification carry buttons, it can be answered there. */
   readonly request?: string
+  /** Where the desktop lets a notification carry buttons, the request can be answered there. */
+  readonly isAnswerable?: boolean
 }
 
 const nameOf = (row: DispatchRow) => row.name ?? row.prompt?.split('\n')[0] ?? row.command.join(' ')
@@ -39,15 +41,28 @@ export function noticeOf(before: DispatchRow | undefined, after: DispatchRow): N
 const longestWords = 200
 const cut = (text: string) => (text.length > longestWords ? `${text.slice(0, longestWords)}…` : text)
 
+/** Desktops cut what is longer themselves. */
+const longestOpening = 160
+
+/**
+ * Level and hosts come before what the agent wrote, and a button stands only under all of them: who reads a host
+ * alone must not give `full` with it. (escape: unnamed-level)
+ */
 export function noticeOfRequest(request: BoundaryRequest, row: DispatchRow | undefined): Notice {
-  const asked = request.hosts.length > 0 ? request.hosts.join(', ') : request.to
+  const now = row?.boundary ?? null
+  const opening = showAll(opens(now, request).join('; '))
   return {
     id: request.dispatch,
     request: request.id,
-    title: `Asks for ${cut(showAll(asked))}`,
-    body: [row === undefined ? '' : nameOf(row), request.why]
+    isAnswerable: opening.length <= longestOpening,
+    title: `Asks for ${now === request.to ? `hosts at ${now}` : request.to}`,
+    body: [
+      opening.length > longestOpening
+        ? `${opening.slice(0, longestOpening)}… Open to see all of it.`
+        : opening,
+      ...[row === undefined ? '' : nameOf(row), request.why].map((text) => cut(showLines(text))),
+    ]
       .filter(Boolean)
-      .map((text) => cut(showLines(text)))
       .join('\n'),
   }
 }

@@ -4,9 +4,10 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { ipcNames } from '../preload/bridge.ts'
 import type { Handlers } from '../shared/api.ts'
+import type { BoundaryLevel } from '../shared/boundary.ts'
 import type { DispatchRow } from '../shared/dispatch.ts'
 import { OrangeryError } from '../shared/errors.ts'
-import { noticeOf } from './attention.ts'
+import { noticeOf, noticeOfRequest } from './attention.ts'
 import { startDesktop } from './desktop.ts'
 import { fakeElectron, fakeEngine, FakeNotification, type FakeContents } from './fixture.ts'
 import { windowOrigin } from './parts.ts'
@@ -297,7 +298,8 @@ test('a request is notified once, can be answered from the notification, and goe
   await vi.waitFor(() => expect(FakeNotification.shown).toHaveLength(1))
   expect(app.badge).toBe(1)
   const [shown] = FakeNotification.shown
-  expect(shown?.options.title).toBe('Asks for registry.test:443')
+  expect(shown?.options).toMatchObject({ title: 'Asks for network', actions: [{}, {}] })
+  expect(shown?.options.body).toContain('Reach registry.test:443')
   shown?.emit('action', {}, 0)
   await vi.waitFor(() => expect(answered).toMatchObject([{ request: 'r1', scope: 'once' }]))
   await change([])
@@ -326,10 +328,29 @@ test('what an agent wrote into a request is shown for what it is, and cut', asyn
   await ready()
   await change([request('r1', { hosts: ['a\u202ebc'], why: `\u001b[2J<b>x</b>${'y'.repeat(5000)}` })])
   await vi.waitFor(() => expect(FakeNotification.shown).toHaveLength(1))
-  const { title, body } = FakeNotification.shown[0]!.options
-  expect(title).toBe('Asks for a‹U+202E›bc')
+  const { body } = FakeNotification.shown[0]!.options
+  expect(body).toContain('Reach a‹U+202E›bc')
   expect(body).toContain('‹ESC›[2J<b>x</b>')
   expect(body.length).toBeLessThan(500)
+})
+
+test('a notification with buttons names the level and every host, and one with no room for them has no buttons (escape: unnamed-level)', () => {
+  const ask = (boundary: BoundaryLevel, more: object) =>
+    noticeOfRequest(request('r1', more) as never, row({ boundary }))
+  const full = ask('readonly', { to: 'full', hosts: ['registry.test:443'], why: 'npm install' })
+  expect(full).toMatchObject({ title: 'Asks for full', isAnswerable: true })
+  expect(full.body.split('\n')[0]).toBe(
+    'Write in its folders, into the changeset; Reach registry.test:443; ' +
+      'Everything its sandbox level permits, any host included',
+  )
+  const network = ask('readonly', { to: 'network' })
+  expect(network.body).toContain('Write in its folders')
+  const more = ask('readonly', { to: 'readonly' })
+  expect(more).toMatchObject({ title: 'Asks for hosts at readonly', isAnswerable: true })
+  expect(more.body).toContain('Reach registry.test:443')
+  const many = ask('network', { hosts: Array.from({ length: 20 }, (_, at) => `host-${at}.test:443`) })
+  expect(many).toMatchObject({ isAnswerable: false, request: 'r1' })
+  expect(many.body).toContain('Open to see all of it')
 })
 
 test('a request that nobody answers leaves the badge when it expires, and an answer that came too late is said', async () => {

@@ -190,14 +190,14 @@ class Desktop {
     this.#electron.app.setBadgeCount(waiting)
   }
 
-  #tell({ id, title, body, request }: Notice): void {
+  #tell({ id, title, body, request, isAnswerable = false }: Notice): void {
     const { Notification } = this.#electron
     if (!Notification.isSupported()) return
     const notification = new Notification({
       title,
       body,
       icon: resource('icons', 'app-256.png'),
-      ...(request === undefined
+      ...(!isAnswerable
         ? {}
         : {
             actions: [
@@ -209,7 +209,7 @@ class Desktop {
     const place = id === null ? '#/inbox' : `#/dispatch/${encodeURIComponent(id)}`
     notification.on('click', () => this.#show(place))
     notification.on('action', (_event, index) => {
-      if (request !== undefined && id !== null) void this.#answer(id, request, index === 0)
+      if (isAnswerable && request !== undefined && id !== null) void this.#answer(id, request, index === 0)
     })
     if (request !== undefined) this.#asking.set(request, notification)
     notification.show()

@@ -63,6 +63,18 @@ export const policy = [
     'below a maximum of network no host is opened',
   ),
   proof(
+    'unnamed-host',
+    'is given a host that the window does not name',
+    'src/shared',
+    'a request names every host that a yes would open',
+  ),
+  proof(
+    'unnamed-level',
+    'has a notification name a host and give a level',
+    'src/main',
+    'a notification with buttons names the level and every host',
+  ),
+  proof(
     'printed-denial',
     'prints what looks like a denial, to be widened for it',
     'test/boundary',

@@ -2,6 +2,7 @@ import { ArrowRight, CalendarClock, Check, ChevronDown, FolderCog, Repeat2, User
 import { useState } from 'react'
 import type { DispatchRow } from '../../shared/dispatch.ts'
 import type { ApprovalScope, BoundaryRequest } from '../../shared/escalation.ts'
+import { opens } from '../../shared/opens.ts'
 import { useAct } from '../client/queries.ts'
 import { Badge } from '../design/Badge.tsx'
 import { Button } from '../design/Button.tsx'
@@ -13,7 +14,7 @@ import { Plain } from '../text/Plain.tsx'
 import { duration } from '../text/time.ts'
 import { useNow } from '../text/useNow.ts'
 import { SaveDialog } from './SaveDialog.tsx'
-import { opens, sourceWords } from './words.ts'
+import { sourceWords } from './words.ts'
 
 type RequestCardProps = {
   request: BoundaryRequest

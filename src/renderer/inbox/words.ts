@@ -1,4 +1,4 @@
-import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
+import { boundaryRank } from '../../shared/boundary.ts'
 import type { BoundaryRequest, BoundaryState, RequestSource } from '../../shared/escalation.ts'
 import { presetOf, someHostCovers } from '../../shared/hosts.ts'
 import { sandboxSpecSchema } from '../../shared/spec.ts'
@@ -31,26 +31,6 @@ export const spans = [
   { value: 'open', label: 'No end', days: null },
 ] as const
 export type Span = (typeof spans)[number]['value']
-
-/** What a yes would open that is closed now, in words. */
-export function opens(
-  from: BoundaryLevel | null,
-  request: Pick<BoundaryRequest, 'to' | 'hosts'>,
-): readonly string[] {
-  const rank = from === null ? -1 : boundaryRank(from)
-  const to = boundaryRank(request.to)
-  const list: string[] = []
-  if (rank < boundaryRank('readwrite') && to >= boundaryRank('readwrite'))
-    list.push('Write in its folders, into the changeset')
-  if (to >= boundaryRank('network')) {
-    if (request.hosts.length > 0) list.push(`Reach ${request.hosts.join(', ')}`)
-    else if (rank < boundaryRank('network') && to === boundaryRank('network'))
-      list.push('Reach the hosts this level allows')
-  }
-  if (rank < boundaryRank('full') && to === boundaryRank('full'))
-    list.push('Everything its sandbox level permits, any host included')
-  return list
-}
 
 /** More would make a menu that nobody reads; the command line takes any. */
 const mostTakable = 8

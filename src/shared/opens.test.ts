@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest'
+import { boundaryLevels } from './boundary.ts'
+import { opens } from './opens.ts'
+
+test('a request says what a yes would open, and only what is closed now', () => {
+  expect(opens('readwrite', { to: 'network', hosts: ['registry.test:443'] })).toEqual([
+    'Reach registry.test:443',
+  ])
+  expect(opens('readonly', { to: 'network', hosts: [] })).toEqual([
+    'Write in its folders, into the changeset',
+    'Reach the hosts this level allows',
+  ])
+  expect(opens('network', { to: 'network', hosts: ['other.test'] })).toEqual(['Reach other.test'])
+  expect(opens('network', { to: 'full', hosts: [] })).toEqual([
+    'Everything its sandbox level permits, any host included',
+  ])
+})
+
+test('a request names every host that a yes would open, whatever its level (escape: unnamed-host)', () => {
+  for (const from of [null, ...boundaryLevels]) {
+    for (const to of boundaryLevels) {
+      const words = opens(from, { to, hosts: ['evil.test:443', 'worse.test'] }).join('\n')
+      expect(words).toContain('Reach evil.test:443, worse.test')
+    }
+  }
+})
