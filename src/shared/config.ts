@@ -238,7 +238,7 @@ export const trustQuestionSchema = z.object({
 export type TrustQuestion = z.infer<typeof trustQuestionSchema>
 
 export const effectiveApprovalSchema = savedApprovalSchema.extend({
-  /** Names the approval for `revoke`; changes when its meaning changes. */
+  /** SHA-256 of its meaning: editing it makes another approval. */
   id: z.string(),
   source: z.enum(['user', 'project']),
   file: z.string(),
@@ -248,6 +248,9 @@ export const effectiveApprovalSchema = savedApprovalSchema.extend({
   expired: z.boolean(),
 })
 export type EffectiveApproval = z.infer<typeof effectiveApprovalSchema>
+
+/** As much of an approval's id as people read and type. Whoever trusts by it compares the whole. */
+export const shortApprovalId = (id: string): string => id.slice(0, 12)
 
 const resolvedTools = z.object({ allow: z.array(z.string()).nullable(), deny: z.array(z.string()) })
 export const resolvedLevelSchema = z.object({

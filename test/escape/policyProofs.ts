@@ -75,6 +75,12 @@ export const policy = [
     'a notification with buttons names the level and every host',
   ),
   proof(
+    'approval-collision',
+    'asks for a host whose digest begins like that of a wider approval in its own repository',
+    'src/engine/policy/config',
+    'own approval does not count by a digest that begins like that of a saved one',
+  ),
+  proof(
     'printed-denial',
     'prints what looks like a denial, to be widened for it',
     'test/boundary',

@@ -1,4 +1,4 @@
-import type { EffectiveApproval } from '../../shared/config.ts'
+import { shortApprovalId, type EffectiveApproval } from '../../shared/config.ts'
 import type { BoundaryRequest, BoundaryState, TaskApproval } from '../../shared/escalation.ts'
 import { showAll } from '../../shared/visible.ts'
 import { paint } from '../terminal/style.ts'
@@ -64,7 +64,7 @@ export function renderApprovals(approvals: {
   readonly tasks: readonly TaskApproval[]
 }): string {
   const saved = approvals.saved.map((approval) => [
-    approval.id,
+    shortApprovalId(approval.id),
     approval.agent,
     wishOf({ to: approval.level, hosts: approval.hosts }),
     approval.covers === null ? 'everywhere' : approval.covers.map(showAll).join(' '),

@@ -299,7 +299,9 @@ export function registerBoundary(program: Command): void {
   approvals
     .command('revoke <approval>')
     .summary('take one back')
-    .description('Takes an approval out of every file that holds it. A running agent keeps what it has.')
+    .description(
+      'Takes an approval, named by the beginning of its id, out of every file that holds it. A running agent keeps what it has.',
+    )
     .option('--dir <folder>', 'project it was saved to; repeatable (default: this folder)', gather)
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  orangery boundary approvals revoke 3f9c2a7710bd')

@@ -1,5 +1,5 @@
 import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
-import type { EffectiveApproval, EffectiveConfig } from '../../shared/config.ts'
+import { shortApprovalId, type EffectiveApproval, type EffectiveConfig } from '../../shared/config.ts'
 import type { AnswerWay, BoundaryRequest } from '../../shared/escalation.ts'
 import { someHostCovers } from '../../shared/hosts.ts'
 import type { EscalationState } from '../base/escalation.ts'
@@ -123,7 +123,10 @@ function answerFor(
   const { level } = current(state)
   const saved = savedApprovalsFor(state, wish, context)
   if (saved !== null) {
-    return { way: 'saved', by: saved.map(({ source, id }) => `saved approval ${id} (${source})`).join(', ') }
+    return {
+      way: 'saved',
+      by: saved.map(({ source, id }) => `saved approval ${shortApprovalId(id)} (${source})`).join(', '),
+    }
   }
   const task = state.taskApprovals.find(
     (approval) =>

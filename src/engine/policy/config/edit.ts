@@ -159,24 +159,36 @@ export type RevokedApproval = {
   readonly approval: SavedApproval
 }
 
+/** A person types the beginning of an id; what begins alike was perhaps made to. */
+function wholeId(typed: string, layers: readonly ConfigLayer[]): string {
+  const known = layers.flatMap(({ values }) => values[approvalsKey] ?? []).map(approvalDigest)
+  const matches = [...new Set(known)].filter((id) => typed !== '' && id.startsWith(typed))
+  if (matches.length <= 1) return matches[0] ?? typed
+  throw new OrangeryError('boundary.approval_ambiguous', `approval ${typed}: ${matches.length} begin so`, {
+    kind: 'input',
+    hint: `Name one in full: ${matches.slice(0, 4).join(', ')}.`,
+  })
+}
+
 /** Takes a saved approval out of every file that holds it. Gives back what was taken out. */
 export async function revokeApproval(
   userConfigDir: string,
   roots: readonly string[],
-  id: string,
+  typed: string,
 ): Promise<readonly RevokedApproval[]> {
   await using _lock = await lockConfigs(userConfigDir)
-  const revoked: RevokedApproval[] = []
   const userFile = join(userConfigDir, userConfigName)
   const source = await readConfigText(userFile, { follow: true })
-  if (source !== null) revoked.push(...(await removeFrom(parseConfig(source), id)).revoked)
-  const homes = new Set<string>()
-  for (const { home, layer } of await filesOf(userConfigDir, roots)) {
-    homes.add(home)
-    if (layer !== null) revoked.push(...(await removeFrom(layer, id)).revoked)
-  }
+  const files = await filesOf(userConfigDir, roots)
+  const layers = [source === null ? null : parseConfig(source), ...files.map(({ layer }) => layer)].filter(
+    (layer) => layer !== null,
+  )
+  const id = wholeId(typed, layers)
+  const revoked: RevokedApproval[] = []
+  for (const layer of layers) revoked.push(...(await removeFrom(layer, id)).revoked)
   // Also where the same text was trusted in another worktree: what is revoked must not count there.
-  for (const home of homes) await changeTrusts(userConfigDir, home, (known) => withoutRevoked(known, id))
+  for (const home of new Set(files.map(({ home }) => home)))
+    await changeTrusts(userConfigDir, home, (known) => withoutRevoked(known, id))
   return revoked
 }
 

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
@@ -6,7 +5,15 @@ import type { SavedApproval, TrustState } from '../../../shared/config.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
 import { ensurePrivateDir, writeFileAtomically } from '../../base/files.ts'
 import { createRepoLock } from '../../base/lock.ts'
-import { readConfigText, type ConfigText } from './read.ts'
+import { readConfigText, sha256Of, type ConfigText } from './read.ts'
+
+/**
+ * Earlier records held the first 48 bits, of which an agent finds two alike in minutes: a host that a person saves, and
+ * `full` in the repository's own file. They tell not which was meant, so what they stood for is asked about again.
+ * (escape: approval-collision)
+ */
+const wholeDigests = (digests: readonly string[]): string[] =>
+  digests.filter((digest) => /^[0-9a-f]{64}$/.test(digest))
 
 /**
  * Which repositories' own config the user has trusted. Trust is in a text, not in a path: a file that has
@@ -23,7 +30,7 @@ const trustFileSchema = z.object({
       at: z.string(),
       by: z.string(),
       /** Digests of approvals the user saved into the file from here. */
-      approvals: z.array(z.string()).default([]),
+      approvals: z.array(z.string()).default([]).transform(wholeDigests),
       /** Of which repository, in whichever worktree. */
       repository: z.string().nullable().default(null),
       /** Hashes of texts that held here until an approval was taken out: no trust from elsewhere brings them back. */
@@ -115,5 +122,5 @@ export function approvalDigest(approval: SavedApproval): string {
     approval.phase ?? null,
     approval.expires ?? null,
   ]
-  return createHash('sha256').update(JSON.stringify(meaning)).digest('hex').slice(0, 12)
+  return sha256Of(JSON.stringify(meaning))
 }
