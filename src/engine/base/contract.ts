@@ -11,8 +11,10 @@ export type ContractOutputs = {
   readonly deny: readonly string[]
   /** `host[:port]` → `address:port` the user chose; the one way to reach loopback or the LAN. */
   readonly pins: Readonly<Record<string, string>>
-  /** Hosts that hold at every boundary: what the agent's card needs to think at all. */
+  /** Hosts that hold at every boundary: what the agent's card needs to think at all, and what a read-only phase names. */
   readonly always: readonly string[]
+  /** Those of `always` that the card needs; left out: all of them. No maximum of the config closes these. */
+  readonly ofCard?: readonly string[]
   /** Plain HTTP is held to reading. */
   readonly readOnly: boolean
   /** False where nobody said anything about outputs: then `full` may open them. */

@@ -133,7 +133,10 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
             { userConfigDir: set.userConfigDir, roots: [set.project] },
             set.now(),
           )
-          const { allow } = networkNow(contract, theatre.store.boundaries.read(set.id), config)
+          const { allow, mode } = networkNow(contract, theatre.store.boundaries.read(set.id), config)
+          // Whatever the records say by now, and whatever failed.
+          if (boundaryRank(config.sandboxMaximumBoundary) < boundaryRank('network'))
+            expect([mode, ...allow], 'below the maximum').toEqual(['none'])
           if (allow.includes('repository.test'))
             expect(oracle.repositoryTrusted, 'the hosts of a repository').toBe(true)
           if (allow.includes('own.test:1')) expect(oracle.opened, 'the hosts of the contract').toBe(true)

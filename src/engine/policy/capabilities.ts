@@ -3,6 +3,7 @@ import type { EffectiveConfig, ResolvedLevel } from '../../shared/config.ts'
 import { someHostCovers } from '../../shared/hosts.ts'
 import type { Contract, NetworkPolicy } from '../base/contract.ts'
 import { narrowerBoundary, unique } from './config/narrow.ts'
+import { opensHosts } from './maximum.ts'
 import { writableOf } from './scope.ts'
 import { nothingTaken, type Taken } from './taken.ts'
 
@@ -55,38 +56,36 @@ export function capabilitiesOf(level: BoundaryLevel, config: EffectiveConfig): C
 }
 
 /** The boundary a phase starts with; no phase is a build without the name. */
-export function phaseBoundary(phase: Phase | null, config: EffectiveConfig): BoundaryLevel {
-  const level = phase === null ? 'readwrite' : config.sandboxBoundaries[phase]
-  return narrowerBoundary(level, config.sandboxMaximumBoundary)
-}
+export const usualBoundary = (phase: Phase | null, config: EffectiveConfig): BoundaryLevel =>
+  phase === null ? 'readwrite' : config.sandboxBoundaries[phase]
 
 /**
  * What the broker lets through at a boundary. `granted` are hosts someone approved for this dispatch: they
  * hold at the boundary they were approved for, which the caller knows. `grantedOnly`: of the level's and the
- * contract's own hosts nobody said a word. What was taken back goes in spite of all that.
+ * contract's own hosts nobody said a word. What was taken back goes in spite of all that, and so does what the config's
+ * maximum leaves no room for, whatever is on record: below `network` only the card's hosts stay. (escape: host-below-maximum)
  */
 export function networkAt(
   contract: Contract,
-  level: BoundaryLevel,
+  recorded: BoundaryLevel,
   granted: readonly string[],
   config: EffectiveConfig,
   grantedOnly = false,
   { taken, returned }: Taken = nothingTaken,
 ): NetworkPolicy {
-  const { network } = capabilitiesOf(level, config)
   const { outputs } = contract
+  const level = narrowerBoundary(recorded, config.sandboxMaximumBoundary)
+  const { network } = capabilitiesOf(level, config)
   const reaches = boundaryRank(level) >= boundaryRank('network') && !grantedOnly
   const own = grantedOnly ? capabilitiesOf('readwrite', config).network : network
-  const deny = unique([...outputs.deny, ...network.deniedHosts])
+  const deny = unique([...outputs.deny, ...capabilitiesOf(recorded, config).network.deniedHosts])
   const { readOnly } = outputs
   const closed = outputs.declared && outputs.mode === 'none'
   const open = reaches && !closed && (outputs.declared ? outputs.mode === 'open' : network.reach === 'open')
-  const allow = unique([
-    ...outputs.always,
-    ...granted,
-    ...(reaches ? outputs.allow : []),
-    ...(closed ? [] : own.hosts),
-  ])
+  const { always, ofCard = always } = outputs
+  const allow = opensHosts(config.sandboxMaximumBoundary)
+    ? unique([...always, ...granted, ...(reaches ? outputs.allow : []), ...(closed ? [] : own.hosts)])
+    : always.filter((host) => someHostCovers(ofCard, host))
   const pins = Object.fromEntries(
     Object.entries(outputs.pins).filter(([host]) => reaches || someHostCovers(allow, host)),
   )

@@ -3,7 +3,7 @@ import { agentCardSchema, type AgentCard } from '../../shared/card.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { SandboxSpec } from '../../shared/spec.ts'
 import type { Contract } from '../base/contract.ts'
-import { networkAt, phaseBoundary } from './capabilities.ts'
+import { networkAt, usualBoundary } from './capabilities.ts'
 import { nothingTaken } from './taken.ts'
 import { defaultConfig } from './config/merge.ts'
 import { resolveContract, type ContractInput } from './contract.ts'
@@ -63,7 +63,7 @@ describe('defaults', () => {
     ['build', 'readwrite', []],
     ['learn', 'readonly', ['/projects/a/AGENTS.md']],
   ] as const)('the phase %s starts at %s and may write %j in place', (phase, boundary, files) => {
-    expect(phaseBoundary(phase, defaultConfig())).toBe(boundary)
+    expect(usualBoundary(phase, defaultConfig())).toBe(boundary)
     expect(resolve(null, { phase })).toMatchObject({ boundary, writableFiles: files, phase })
     expect(resolve({ phase })).toMatchObject({ boundary, writableFiles: files, phase })
   })

@@ -13,7 +13,7 @@ import { notAHost, parseHostPattern, parsePinAddress } from '../../shared/hosts.
 import { isolationOfLevel, levelNames, levelOfIsolation, type SandboxLevel } from '../../shared/level.ts'
 import { requestedBoundary, type RootModes, type SandboxSpec } from '../../shared/spec.ts'
 import type { Contract, ContractOutputs } from '../base/contract.ts'
-import { capabilitiesOf, phaseBoundary } from './capabilities.ts'
+import { capabilitiesOf, usualBoundary } from './capabilities.ts'
 import { narrowerBoundary, unique } from './config/narrow.ts'
 import { underParent } from './parent.ts'
 import { isInside, writableOf } from './scope.ts'
@@ -158,7 +158,8 @@ function outputsOf(input: ContractInput): ContractOutputs {
 function boundaryOf(input: ContractInput, phase: Phase | null, outputs: ContractOutputs) {
   const asked = requestedBoundary(input.spec) ?? legacyBoundary(input.legacySandbox)
   if (asked !== undefined) return { asked, level: asked, outputs }
-  const usual = phaseBoundary(phase, input.config)
+  // Not as the maximum has it: one that cuts a build down to readonly makes no read-only phase of it.
+  const usual = usualBoundary(phase, input.config)
   const reaches = outputs.declared && outputs.mode !== 'none'
   if (!reaches) return { asked, level: usual, outputs }
   if (usual === 'readwrite') return { asked, level: 'network' as const, outputs }
@@ -166,7 +167,11 @@ function boundaryOf(input: ContractInput, phase: Phase | null, outputs: Contract
   return {
     asked,
     level: usual,
-    outputs: { ...outputs, always: unique([...outputs.always, ...outputs.allow]) },
+    outputs: {
+      ...outputs,
+      always: unique([...outputs.always, ...outputs.allow]),
+      ofCard: outputs.always,
+    },
   }
 }
 

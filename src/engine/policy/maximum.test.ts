@@ -1,4 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { agentCardSchema } from '../../shared/card.ts'
+import type { BoundaryLevel, Phase } from '../../shared/boundary.ts'
+import { networkAt } from './capabilities.ts'
+import { defaultConfig } from './config/merge.ts'
+import { resolveContract } from './contract.ts'
 import { Theatre } from './testing.ts'
 
 let theatre: Theatre
@@ -29,6 +34,30 @@ test('below a maximum of network no host is opened, at whichever level it is wis
     await user({ sandboxMaximumBoundary: 'network', sandboxApprovedEscalations })
     await boundaries.request(id, { ...asked, to: level, hosts: [host] })
     expect(live).toMatchObject({ level, hosts: [host] })
+  }
+})
+
+test('below a maximum of network neither a contract nor a level of the config opens a host, but what the card needs stays', () => {
+  const sandboxRequirements = { hosts: ['model.test:443'] }
+  const card = agentCardSchema.parse({ id: 'claude', name: 'Claude', sandboxRequirements })
+  const outputs = { pins: { 'h.test:8080': '127.0.0.1:1' }, allow: ['other.test'] }
+  const reached = (maximum: BoundaryLevel, phase: Phase | null, later = maximum) => {
+    const config = { ...defaultConfig(), sandboxMaximumBoundary: maximum }
+    config.sandboxLevels.readonly.hosts = config.sandboxLevels.readwrite.hosts = ['level.test']
+    const input = { legacySandbox: null, card, phase, role: null, roots: ['/projects/a'], parent: null }
+    const contract = resolveContract({ spec: { outputs }, ...input, config })
+    const now = { ...config, sandboxMaximumBoundary: later }
+    const { allow, pins } = networkAt(contract, contract.boundary, ['granted.test'], now)
+    return [...allow, ...Object.values(pins)].sort()
+  }
+  for (const phase of ['plan', 'build', null] as const) {
+    for (const maximum of ['readonly', 'readwrite'] as const) {
+      expect(reached(maximum, phase)).toEqual(['model.test:443'])
+      // Lowered while it runs.
+      expect(reached('full', phase, maximum)).toEqual(['model.test:443'])
+    }
+    // The control.
+    expect(reached('network', phase)).toEqual(expect.arrayContaining(['127.0.0.1:1', 'h.test:8080']))
   }
 })
 

@@ -1,11 +1,12 @@
 import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import { narrowerBoundary } from './config/narrow.ts'
 
-const opensHosts = (maximum: BoundaryLevel): boolean => boundaryRank(maximum) >= boundaryRank('network')
+/** A host is network, whatever the level it is opened at. */
+export const opensHosts = (maximum: BoundaryLevel): boolean =>
+  boundaryRank(maximum) >= boundaryRank('network')
 
 /**
- * Whether the config's maximum leaves no room for a wish. A host is network, whatever the level it is wished at: below
- * `network` nobody opens one. (escape: host-below-maximum)
+ * Whether the config's maximum leaves no room for a wish. Below `network` nobody opens a host. (escape: host-below-maximum)
  */
 export const isBeyondMaximum = (
   { to, hosts }: { readonly to: BoundaryLevel; readonly hosts: readonly string[] },
