@@ -54,8 +54,11 @@ export function noticeOfRequest(request: BoundaryRequest, row: DispatchRow | und
   return {
     id: request.dispatch,
     request: request.id,
-    isAnswerable: opening.length <= longestOpening,
-    title: `Asks for ${now === request.to ? `hosts at ${now}` : request.to}`,
+    isAnswerable: request.source !== 'config' && opening.length <= longestOpening,
+    title:
+      request.source === 'config'
+        ? `Still ${request.to}, beyond your maximum`
+        : `Asks for ${now === request.to ? `hosts at ${now}` : request.to}`,
     body: [
       opening.length > longestOpening
         ? `${opening.slice(0, longestOpening)}… Open to see all of it.`

@@ -5,8 +5,9 @@ import { dispatchIdSchema } from './ids.ts'
 /**
  * Where a request came from. `broker` and `driver` are denials they reported, never a text an agent printed.
  * `output` is such a text: no request is made of one any more, and those of old records only a person grants.
+ * `config` asks for nothing: it says that an agent could not be brought down to a maximum that was lowered.
  */
-export const requestSources = ['agent', 'broker', 'driver', 'user', 'output'] as const
+export const requestSources = ['agent', 'broker', 'driver', 'user', 'output', 'config'] as const
 export type RequestSource = (typeof requestSources)[number]
 
 export const requestStatuses = ['open', 'approved', 'denied', 'expired', 'closed'] as const

@@ -363,6 +363,29 @@ test('narrowing that a writer holds up says who, changes nothing, and leaves the
   )
 })
 
+test('a lowered maximum closes the network of an agent that holds a file open, tells a person, and narrows its files once it lets go', async () => {
+  const script =
+    'exec 3>held.txt; n=0; while [ $n -lt 60 ]; do curl -sf --max-time 5 http://registry.test:8080/z >/dev/null && echo reached || { echo cut; n=$((n + 1)); }; sleep 0.1; done; ' +
+    'exec 3>&-; while echo x > x.txt 2>/dev/null; do sleep 0.1; done; echo stopped'
+  const id = await spawn(script, { ...gated(), boundary: 'network' })
+  await says(id, 'reached')
+  await user({ sandboxMaximumBoundary: 'readonly' })
+  await says(id, 'cut')
+  const inbox = () => call().call('boundary.inbox', {})
+  await waitUntil('a person is told', async () => (await inbox()).length > 0)
+  expect(await inbox()).toMatchObject([
+    { dispatch: id, source: 'config', to: 'readwrite', why: expect.stringContaining('held.txt') },
+  ])
+  const shown = await call().call('boundary.show', { id })
+  expect(shown).toMatchObject({ level: 'readwrite', hosts: [] })
+  await expect(call().call('boundary.approve', { id })).rejects.toThrow(/readonly at most/)
+  const reached = requests.length
+  await says(id, 'stopped')
+  expect(requests.length).toBe(reached)
+  expect(await inbox()).toEqual([])
+  expect(await ended(id)).toMatchObject({ boundary: 'readonly' })
+})
+
 test('a host that the config denies is cut off from a running agent at once', async () => {
   const script =
     'while curl -sf --max-time 5 http://registry.test:8080/y >/dev/null; do echo reached; sleep 0.1; done; echo cut'

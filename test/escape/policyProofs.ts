@@ -81,6 +81,12 @@ export const policy = [
     'own approval does not count by a digest that begins like that of a saved one',
   ),
   proof(
+    'held-file-keeps-network',
+    'holds a file open, to keep its hosts when the maximum is lowered',
+    'test/boundary',
+    'a lowered maximum closes the network of an agent that holds a file open',
+  ),
+  proof(
     'printed-denial',
     'prints what looks like a denial, to be widened for it',
     'test/boundary',

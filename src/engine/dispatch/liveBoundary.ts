@@ -4,7 +4,7 @@ import type { BoundaryRequest } from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
 import type { NetworkPolicy, WritableScopes } from '../base/contract.ts'
 import { PerMinute } from '../../shared/perMinute.ts'
-import { proxyPort, type RunningSandbox } from '../base/sandbox.ts'
+import type { RunningSandbox } from '../base/sandbox.ts'
 import type { EscalationState, Need } from '../base/escalation.ts'
 import {
   plainReason,
@@ -14,7 +14,7 @@ import {
   type Shown,
   type Waiting,
 } from '../door/index.ts'
-import { proxyEnvironment, refuseOwnPlaces, type Authority } from '../egress/index.ts'
+import { refuseOwnPlaces, type Authority } from '../egress/index.ts'
 import {
   Boundaries,
   currentBoundary,
@@ -26,6 +26,7 @@ import {
   scopeAt,
   stillTaken,
   wishOfNeed,
+  withMaximum,
   type EffectiveConfig,
 } from '../policy/index.ts'
 import { readContract } from './contractFile.ts'
@@ -34,23 +35,9 @@ import { configPlaces, type FollowedConfig } from './followedConfig.ts'
 import type { Job } from './job.ts'
 import { LapsedRequests } from './lapsedRequests.ts'
 import { Network } from './network.ts'
+import { listensForHosts } from './outwards.ts'
 import type { Parts } from './parts.ts'
-
-/**
- * Whether a relay stands from the start: wherever hosts are named, and for agents and phases. Elsewhere, for a plain
- * command that nothing is let out for, it starts when somebody comes to it.
- */
-export function listensForHosts({ contract, card }: Pick<Job, 'contract' | 'card'>): boolean {
-  const { outputs } = contract
-  if (contract.level === 0) return false
-  const isSaid = outputs.declared && outputs.cut !== true
-  if (isSaid && outputs.mode === 'none') return false
-  return isSaid || outputs.always.length > 0 || contract.phase !== null || card.id !== 'command'
-}
-
-/** The variables that lead the agent's programs to the relay; also where it lets nothing out, and says so. */
-export const networkEnvironment = ({ contract }: Pick<Job, 'contract'>): Record<string, string> =>
-  contract.level === 0 ? {} : proxyEnvironment(proxyPort)
+import { UntilNarrowed } from './untilNarrowed.ts'
 
 /** All that the records say of hosts, to tell whether it changed. */
 function reachOf(state: Pick<EscalationState, 'start' | 'grants' | 'requests'>): string {
@@ -98,6 +85,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   readonly #asking = new Map<string, Promise<void>>()
   #following: Promise<unknown> = Promise.resolve()
   readonly #lapsed: LapsedRequests
+  readonly #narrowing = new UntilNarrowed(() => this.#narrowFiles())
 
   constructor(
     parts: Parts,
@@ -181,12 +169,35 @@ export class LiveBoundary implements AsyncDisposable, Listener {
 
   /** The config has changed: what it approves, what it forbids, and the hosts of the level as it is. */
   async #reload(): Promise<void> {
-    await this.#boundaries.reconsider(this.#job.id)
+    try {
+      await this.#boundaries.reconsider(this.#job.id)
+    } catch (error) {
+      this.#narrowing.begin()
+      throw error
+    } finally {
+      // Also where files could not be narrowed: hosts wait for nobody who holds one open.
+      await this.#inTurn(async () => {
+        const state = this.#state()
+        await this.#setNetwork(await this.#policyOf(state))
+        if (this.#config !== undefined) this.#changed(currentBoundary(state).level, this.#config)
+      })
+    }
+  }
+
+  /** Tries the files alone, so that the record gets no line for each time it was in vain. */
+  async #narrowFiles(): Promise<boolean> {
+    const level = await this.#boundaries.beyondMaximum(this.#job.id)
+    if (level === null || this.#ending.signal.aborted) return true
     await this.#inTurn(async () => {
-      const state = this.#state()
-      await this.#setNetwork(await this.#policyOf(state))
-      if (this.#config !== undefined) this.#changed(currentBoundary(state).level, this.#config)
+      const { note } = await this.#setFiles(scopeAt(this.#scopes, level))
+      if (note !== null) this.#note({ type: 'Note', text: note })
     })
+    await this.#reload()
+    return true
+  }
+
+  async #setFiles(scope: readonly string[] | null): Promise<{ readonly note: string | null }> {
+    return (await this.#sandbox).setFiles(scope === null ? 'rw' : 'ro', scope ?? [])
   }
 
   #state(): EscalationState {
@@ -197,7 +208,9 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   get waitsForPerson(): boolean {
     try {
       const { requests } = this.#boundaries.show(this.#job.id)
-      return requests.some(({ status, source }) => status === 'open' && source !== 'output')
+      return requests.some(
+        ({ status, source }) => status === 'open' && source !== 'output' && source !== 'config',
+      )
     } catch {
       // Records that cannot be read now are no reason to end anybody.
       return true
@@ -305,8 +318,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     // What is taken away goes first, what is given comes last.
     if (!isWider) await this.#setNetwork(policy)
     if (!isDeepStrictEqual(scope, before)) {
-      const files = scope === null ? 'rw' : 'ro'
-      const { note } = await (await this.#sandbox).setFiles(files, scope ?? []).catch((error: unknown) => {
+      const { note } = await this.#setFiles(scope).catch((error: unknown) => {
         const what = error instanceof Error ? error.message : String(error)
         this.#note({ type: 'BoundaryKept', level: from, wished: level, by, why: what })
         throw error
@@ -331,11 +343,12 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   async #policyOf(state: EscalationState): Promise<NetworkPolicy> {
     const { contract } = this.#job
     const places = configPlaces(this.#parts.configDir, contract)
-    const config = await loadConfig(places).catch((error: unknown) => {
+    const config = await loadConfig(places).catch(async (error: unknown) => {
       // An agent that writes real files could spoil one, and so keep what is to be taken from it: the last that
-      // could be read goes on holding. (escape: unreadable-config)
+      // could be read goes on holding, below the user's own maximum as it is now. (escape: unreadable-config)
       if (this.#config === undefined) throw error
-      return this.#config
+      const own = await loadConfig({ ...places, roots: [] }).catch(() => this.#config)
+      return withMaximum(this.#config, own?.sandboxMaximumBoundary ?? 'full')
     })
     this.#config = config
     return networkNow(contract, state, config)
@@ -385,6 +398,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#ending.abort()
     this.#lapsed[Symbol.dispose]()
+    this.#narrowing[Symbol.dispose]()
     await this.#following.catch(() => {})
     this.#seen.network = this.#network.usage()
     await this.#network[Symbol.asyncDispose]()

@@ -308,7 +308,11 @@ describe('the pipeline', () => {
     await user({ sandboxMaximumBoundary: 'readonly' })
     await boundaries.reconsiderAll()
     expect(live.level).toBe('readonly')
-    expect(boundaries.show(id).history).toMatchObject([{ from: 'network', to: 'readonly', by: 'config' }])
+    // Hosts first: who holds a file open keeps that and no more.
+    expect(boundaries.show(id).history).toMatchObject([
+      { from: 'network', to: 'readwrite', by: 'config' },
+      { from: 'readwrite', to: 'readonly', by: 'config' },
+    ])
   })
 
   test('what a denial asks for is the host, or the write, and nothing more', () => {

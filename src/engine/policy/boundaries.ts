@@ -10,6 +10,7 @@ import type { Ancestor, EscalationRecords, EscalationState } from '../base/escal
 import type { Contract } from '../base/contract.ts'
 import type { EscalationContext } from './approvals.ts'
 import type { Bound } from './ancestors.ts'
+import { coveredFolders, refuseEnded } from './approving.ts'
 import { revokeApproval, saveApprovals } from './config/edit.ts'
 import { directRoots, loadConfig } from './config/load.ts'
 import { narrowerBoundary } from './config/narrow.ts'
@@ -23,9 +24,9 @@ import {
   type Approving,
   type Narrowing,
 } from './answers.ts'
+import { keptNoMore, stepsDown, tellKept } from './kept.ts'
 import { atMost, heldByMaximum } from './maximum.ts'
 import { wishOfDenial, type Denial } from './denial.ts'
-import { isInside } from './scope.ts'
 import { normalised } from './normalised.ts'
 import { approveStanding, fileRequest, type Asking } from './escalation.ts'
 import { current, settle, type EscalationEffect, type Held, type Step } from './step.ts'
@@ -50,39 +51,6 @@ export type BoundaryParts = {
   /** Says that something about a dispatch changed, in any process. */
   readonly onChange?: (listener: (ids: readonly string[]) => void) => () => void
   readonly now?: () => Date
-}
-
-/** An end that has passed, or that nothing would remember, is a slip that a person should hear of. */
-function refuseEnded({ scope, expires = null }: Approving, now: Date): void {
-  if (expires === null) return
-  const isSaved = scope === 'project' || scope === 'user'
-  if (isSaved && new Date(expires) > now) return
-  const why = isSaved ? 'it has passed already' : 'only what is saved to the project or the user has an end'
-  throw new OrangeryError('boundary.expires', `expires ${expires}: ${why}`, {
-    kind: 'input',
-    hint: isSaved ? 'Name a time to come.' : 'Save it to the project or the user, or leave the end out.',
-  })
-}
-
-/** The real folders an approval names. One that has nothing to do with the dispatch is a slip, too. */
-async function coveredFolders(
-  { scope, covers = null }: Approving,
-  roots: readonly string[],
-): Promise<readonly string[] | null> {
-  if (covers === null) return null
-  const refuse = (folder: string, why: string, hint: string) =>
-    new OrangeryError('boundary.root', `root ${folder}: ${why}`, { kind: 'input', hint })
-  return Promise.all(
-    covers.map(async (folder) => {
-      if (scope !== 'project' && scope !== 'user')
-        throw refuse(folder, 'only what is saved names folders', 'Save it to the project or the user.')
-      const real = await realpath(folder).catch(() => null)
-      if (real === null) throw refuse(folder, 'there is no such folder', 'Name one that is there.')
-      const isOurs = roots.some((root) => isInside(real, root) || (scope === 'user' && isInside(root, real)))
-      if (!isOurs) throw refuse(folder, 'it is none of this dispatch', 'Name one of its roots, or one in it.')
-      return real
-    }),
-  )
 }
 
 type Decided<T> = Step<T> & { readonly before: Held }
@@ -217,9 +185,27 @@ export class Boundaries {
     const state = this.#parts.records.read(id)
     const now = current(state)
     const to = heldByMaximum(now, maximum)
-    if (!state.running || to === null) return
+    if (!state.running) return
     const why = `the config now ${atMost(maximum, now)}`
-    await this.narrow(id, { to, by: 'config', why, way: 'config' })
+    try {
+      for (const step of to === null ? [] : stepsDown(now, to))
+        await this.narrow(id, { to: step, by: 'config', why, way: 'config' })
+    } catch (error) {
+      const kept = `${why}: ${error instanceof Error ? error.message : String(error)}`
+      const asking = { id: randomBytes(4).toString('hex'), why: kept, at: this.#now() }
+      const told = this.#change(id, (latest) => tellKept(latest, asking))
+      await this.#carryOut(id, told, [])
+      throw error
+    }
+    if (keptNoMore(state) !== state)
+      this.#parts.records.change(id, (latest) => ({ state: keptNoMore(latest), result: null }))
+  }
+
+  /** The level that the config's maximum holds it to and that it has not come down to; null: there is none. */
+  async beyondMaximum(id: DispatchId): Promise<BoundaryLevel | null> {
+    const { config } = await this.#context(id)
+    const state = this.#parts.records.read(id)
+    return state.running ? heldByMaximum(current(state), config.sandboxMaximumBoundary) : null
   }
 
   async reconsiderAll(): Promise<void> {

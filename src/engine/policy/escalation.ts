@@ -71,7 +71,7 @@ function assertNoFlood(state: EscalationState, asking: Asking, at: Date, isAnswe
   })
 }
 
-const eventOfRequest = (request: BoundaryRequest): EscalationEffect => ({
+export const eventOfRequest = (request: BoundaryRequest): EscalationEffect => ({
   kind: 'tell',
   event: {
     type: 'BoundaryRequested',

@@ -123,3 +123,20 @@ test('who approves a dispatch answers all its open requests, also one for full',
   expect(live).toMatchObject({ level: 'full', hosts: [host] })
   expect(boundaries.show(id).requests.map(({ status }) => status)).toEqual(['approved', 'approved'])
 })
+
+test('an agent that cannot be brought down to a lowered maximum is in the inbox, once, until it is', async () => {
+  const { boundaries, id, live, user, failNext } = await theatre.stage('readwrite')
+  await user({ sandboxMaximumBoundary: 'readonly' })
+  for (const _ of [1, 2]) {
+    failNext('before')
+    await expect(boundaries.reconsider(id)).rejects.toThrow('EBUSY')
+  }
+  const told = () => boundaries.inbox().filter(({ dispatch }) => dispatch === id)
+  expect(told()).toMatchObject([{ source: 'config', to: 'readwrite', why: expect.stringContaining('EBUSY') }])
+  await expect(boundaries.approve(id, person)).rejects.toMatchObject({ code: 'policy.boundary_too_wide' })
+  expect(await boundaries.beyondMaximum(id)).toBe('readonly')
+  await boundaries.reconsider(id)
+  expect(live.level).toBe('readonly')
+  expect(told()).toEqual([])
+  expect(await boundaries.beyondMaximum(id)).toBeNull()
+})

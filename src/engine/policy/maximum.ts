@@ -1,4 +1,5 @@
 import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
+import type { EffectiveConfig } from '../../shared/config.ts'
 import { narrowerBoundary } from './config/narrow.ts'
 
 /** A host is network, whatever the level it is opened at. */
@@ -24,3 +25,8 @@ export function heldByMaximum(
 
 export const atMost = (maximum: BoundaryLevel, { hosts }: { readonly hosts: readonly string[] }): string =>
   `allows ${maximum} at most${hosts.length > 0 && !opensHosts(maximum) ? ', and no host' : ''}`
+
+export const withMaximum = (config: EffectiveConfig, maximum: BoundaryLevel): EffectiveConfig => ({
+  ...config,
+  sandboxMaximumBoundary: narrowerBoundary(config.sandboxMaximumBoundary, maximum),
+})

@@ -104,7 +104,7 @@ export function RequestCard({
           </span>
         )}
         <span className="tabular text-small text-ink-faint">
-          <Deadline at={request.expires_at} />
+          {request.source !== 'config' && <Deadline at={request.expires_at} />}
         </span>
       </div>
       <ul className="selectable mt-2.5 space-y-0.5 text-large">

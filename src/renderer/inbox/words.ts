@@ -10,6 +10,7 @@ export const sourceWords: Readonly<Record<RequestSource, string>> = {
   driver: 'A write was refused',
   user: 'You asked',
   output: 'Likely a write was refused',
+  config: 'Still beyond your maximum',
 }
 
 /** How many other dispatches ask for the very same. */
