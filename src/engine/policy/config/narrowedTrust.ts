@@ -49,7 +49,7 @@ async function narrowedRecords(userConfigDir: string, roots: readonly string[]):
 }
 
 /** Every folder whose file may hold for a root, here and in the main worktree: also where it is gone by now. */
-async function foldersOf(root: string): Promise<string[]> {
+export async function foldersOf(root: string): Promise<string[]> {
   const real = await realpath(root).catch(() => root)
   const twin = await twinOf(real)
   return [...(await upToTop(real)), ...(twin === null ? [] : await upToTop(twin.folder))]

@@ -13,6 +13,25 @@ beforeEach(async () => {
 })
 afterEach(() => rm(home, { recursive: true, force: true }))
 
+test('a config that is put into a folder above a root, up to the top of its repository, is told', async () => {
+  const root = join(home, 'project', 'sub', 'deep')
+  await mkdir(join(home, 'project', '.git'))
+  await mkdir(root, { recursive: true })
+  let told = 0
+  const watched = { userConfigDir: join(home, 'config'), roots: [root] }
+  await using _watch = await watchConfig(watched, () => void (told += 1))
+  for (const folder of ['project/sub', 'project']) {
+    const before = told
+    await writeFile(join(home, folder, '.orangery.json'), '{ "sandboxMaximumBoundary": "readonly" }')
+    // Well before the look that would find it without a watcher.
+    await expect.poll(() => told, { timeout: 3_000 }).toBe(before + 1)
+  }
+  // Nobody's project is above.
+  await writeFile(join(home, '.orangery.json'), '{}')
+  await sleep(400)
+  expect(told).toBe(2)
+})
+
 test('a change of either file is told once, a touched neighbour or the same bytes are not', async () => {
   const project = join(home, 'project')
   const config = join(home, 'config', 'config.json')

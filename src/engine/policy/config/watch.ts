@@ -1,7 +1,8 @@
 import { watch, type FSWatcher } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { projectConfigName, userConfigName } from '../../../shared/config.ts'
-import { projectFolderOf, projectHomeOf, type ConfigPlaces } from './load.ts'
+import type { ConfigPlaces } from './load.ts'
+import { foldersOf } from './narrowedTrust.ts'
 import { readConfigText } from './read.ts'
 import { trustFilePath } from './trust.ts'
 
@@ -22,18 +23,22 @@ const fingerprint = async (files: readonly string[]): Promise<string> => {
   return texts.join(' ')
 }
 
+const projectFolders = async ({ roots }: ConfigPlaces): Promise<readonly string[]> => [
+  ...new Set((await Promise.all(roots.map(foldersOf))).flat()),
+]
+
 /** Calls back when a config file that holds for these roots, or the trust in one, has changed. */
 export async function watchConfig(places: ConfigPlaces, onChange: () => void): Promise<AsyncDisposable> {
-  const folders = new Set<string>([places.userConfigDir])
-  const files = [join(places.userConfigDir, userConfigName), trustFilePath(places.userConfigDir)]
-  for (const root of places.roots) {
-    for (const folder of new Set([await projectFolderOf(root), (await projectHomeOf(root)).home])) {
-      folders.add(folder)
-      files.push(join(folder, projectConfigName))
-    }
-  }
-  const names = new Set(files.map((file) => file.slice(file.lastIndexOf('/') + 1)))
-  let known = await fingerprint(files)
+  const own = [join(places.userConfigDir, userConfigName), trustFilePath(places.userConfigDir)]
+  const names = new Set([...own.map((file) => basename(file)), projectConfigName])
+  // Also where there is none as yet: one that is put there holds from then on.
+  const projects = await projectFolders(places)
+  const folders = [places.userConfigDir, ...projects]
+  const filesBelow = (found: readonly string[]) => [
+    ...own,
+    ...found.map((folder) => join(folder, projectConfigName)),
+  ]
+  let known = await fingerprint(filesBelow(projects))
   let pending: NodeJS.Timeout | undefined
   let looking: Promise<void> = Promise.resolve()
   let closed = false
@@ -41,7 +46,7 @@ export async function watchConfig(places: ConfigPlaces, onChange: () => void): P
   const look = () => {
     pending = undefined
     looking = looking.then(async () => {
-      const now = await fingerprint(files)
+      const now = await fingerprint(filesBelow(await projectFolders(places)))
       if (closed || now === known) return
       known = now
       onChange()
@@ -51,7 +56,7 @@ export async function watchConfig(places: ConfigPlaces, onChange: () => void): P
     pending ??= setTimeout(look, settleMs)
     pending.unref()
   }
-  const watchers = [...folders].flatMap((folder): FSWatcher[] => {
+  const watchers = folders.flatMap((folder): FSWatcher[] => {
     try {
       const watcher = watch(folder, { persistent: false }, (_event, name) => {
         if (name === null || names.has(name)) soon()
