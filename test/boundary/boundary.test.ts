@@ -211,6 +211,18 @@ test('with time to answer, a denied connection is held until the person has said
   expect(requests).toEqual(['/held'])
 })
 
+test('a program whose connection was held reads the words of the person who said no', async () => {
+  await user({ sandboxEscalationWait: 120 })
+  const curl = 'curl -s --max-time 100 http://need.test/'
+  // Asked again, it is answered by the same denial.
+  const id = await spawn(`${curl}; sleep 2.5; ${curl}`, null, { phase: 'build' })
+  await openRequest(id)
+  await call().call('boundary.deny', { id, message: 'use the\r\nmirror' })
+  await ended(id)
+  const said = (await output(id)).match(/need\.test:80: .*a person said no: use the {2}mirror/g)
+  expect(said).toHaveLength(2)
+})
+
 test('what an agent prints is never taken for a denial', async () => {
   await user({
     sandboxEscalationPolicy: 'auto',

@@ -35,6 +35,7 @@ import { configPlaces, type FollowedConfig } from './followedConfig.ts'
 import type { Job } from './job.ts'
 import { LapsedRequests } from './lapsedRequests.ts'
 import { Network } from './network.ts'
+import { answerInWords, longestReason, nobodyAnswered, wordsOfDenial } from './answerWords.ts'
 import { listensForHosts } from './outwards.ts'
 import type { Parts } from './parts.ts'
 import { UntilNarrowed } from './untilNarrowed.ts'
@@ -53,8 +54,6 @@ type StartingBoundary = {
 
 /** An agent that sees its last requests sees enough. */
 const mostShown = 20
-const nobodyAnswered = 'nobody answered in time'
-const longestReason = 500
 const mostPermits = 30
 /** Longer than any request lasts: who waits through a protocol waits until it is answered or expires. */
 const longestWaitMs = 3_600_000
@@ -82,7 +81,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   #config: EffectiveConfig | undefined
   readonly #ending = new AbortController()
   readonly #permits = new PerMinute(mostPermits)
-  readonly #asking = new Map<string, Promise<void>>()
+  readonly #asking = new Map<string, Promise<string | null>>()
   #following: Promise<unknown> = Promise.resolve()
   readonly #lapsed: LapsedRequests
   readonly #narrowing = new UntilNarrowed(() => this.#narrowFiles())
@@ -232,12 +231,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   /** A question from inside the sandbox. The answer is for the agent to read. */
   async ask(asked: Asked, waiting: Waiting): Promise<Answered> {
     refuseOwnPlaces(asked.hosts, this.#job.contract.outputs.pins)
-    const { status, answer } = await this.#file(asked, waiting)
-    const said = answer?.message ?? ''
-    if (status === 'approved') return { status, message: said === '' ? `${asked.to} is granted` : said }
-    if (status === 'open') return { status, message: 'a person was asked and has not answered yet' }
-    if (status === 'denied') return { status, message: said === '' ? 'a person said no' : said }
-    return { status: 'expired', message: nobodyAnswered }
+    return answerInWords(asked, await this.#file(asked, waiting))
   }
 
   /**
@@ -359,7 +353,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   }
 
   /** The broker holds the connection meanwhile: a saved approval opens it, a person may, if the config gives time. */
-  #beforeDenial(host: string, port: number | null): Promise<void> {
+  #beforeDenial(host: string, port: number | null): Promise<string | null> {
     const key = `${host}:${port}`
     const known = this.#asking.get(key)
     if (known !== undefined) return known
@@ -368,15 +362,16 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     return asking
   }
 
-  async #ask(host: string, port: number | null): Promise<void> {
+  async #ask(host: string, port: number | null): Promise<string | null> {
     const { id } = this.#job
     try {
       const request = await this.#boundaries.denied(id, { kind: 'host', host, port })
       const seconds = this.#config?.sandboxEscalationWait ?? 0
-      if (request?.status !== 'open' || seconds === 0) return
-      await this.#answerTo(request.id, seconds * 1000)
+      if (request?.status !== 'open' || seconds === 0) return wordsOfDenial(request)
+      return wordsOfDenial(await this.#answerTo(request.id, seconds * 1000))
     } catch (error) {
       this.#cannotAsk(error)
+      return null
     }
   }
 

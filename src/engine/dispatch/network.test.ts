@@ -27,7 +27,7 @@ test('while something goes over, the log says now and then how much, and says no
     credentials: [],
     authority: null,
     proxies: null,
-    beforeDenial: async () => {},
+    beforeDenial: async () => null,
     carriedEveryMs: 20,
   })
   try {

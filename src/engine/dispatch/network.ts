@@ -25,7 +25,7 @@ export type NetworkOptions = {
   readonly authority: Authority | null
   readonly proxies: Proxies | null
   /** A host that is missing, not forbidden: it may become a request, and the connection waits for the answer. */
-  readonly beforeDenial: (host: string, port: number | null) => Promise<unknown>
+  readonly beforeDenial: (host: string, port: number | null) => Promise<string | null>
   /** How often it is told what went over. */
   readonly carriedEveryMs?: number
 }

@@ -10,10 +10,10 @@ import type { Authority } from './authority.ts'
 import { defaultCaps, type Caps } from './caps.ts'
 import { opensTls, parseCredential, type CredentialGrant } from './credentials.ts'
 import { Unreachable } from './failures.ts'
-import { Gate, type Decided } from './gate.ts'
+import { Gate, type BeforeDenial, type Decided } from './gate.ts'
 import { createHttpSide } from './http.ts'
 import { Lookups } from './lookups.ts'
-import { normaliseHost, type Target, type Wanted } from './names.ts'
+import { normaliseHost, type Target } from './names.ts'
 import { answerDatagram, serveDatagrams, serveQuestions } from './nameServer.ts'
 import type { EgressPolicy } from './policy.ts'
 import { readUntil } from './reading.ts'
@@ -32,7 +32,7 @@ export type BrokerOptions = {
   readonly policy: EgressPolicy
   readonly onDecision: (decided: Decided) => void
   /** Called before a missing host is denied; the connection waits for it, and the policy then decides anew. */
-  readonly beforeDenial?: (wanted: Wanted) => Promise<unknown>
+  readonly beforeDenial?: BeforeDenial
   /** Says a line to the program at the other end of a connection, before it is refused. */
   readonly tell?: Tell
   readonly resolver?: Resolver

@@ -63,6 +63,8 @@ type Live = Passage & {
   readonly place: Target | null
   counted: number
 }
+const withWords = (why: string, said: string | null): string => (said === null ? why : `${why}; ${said}`)
+
 type Allowed = Extract<EgressDecision, { allowed: true }>
 
 /** Where a proxy resolves, our own lookup is a check and not worth a long wait. */
@@ -73,12 +75,14 @@ const mostAsked = 4
 const unknownHere =
   'its address is not known here, and your proxy is asked for addresses only (sandboxProxyResolves in your config)'
 
+/** Called before a missing host is denied; the connection waits for it. Gives the words of who said no, if any. */
+export type BeforeDenial = (wanted: Wanted) => Promise<string | null>
+
 export type GateOptions = {
   readonly caps: Caps
   readonly resolver: Resolver
   readonly onDecision: (decided: Decided) => void
-  /** Called before a missing host is denied; the connection waits for it. */
-  readonly beforeDenial?: ((wanted: Wanted) => Promise<unknown>) | undefined
+  readonly beforeDenial?: BeforeDenial | undefined
   /** What the log says of a tunnel besides why it is allowed. */
   readonly remark?: (target: Target) => string
   /** Proxies of the user's own, through which everything goes that is not pinned. */
@@ -183,8 +187,8 @@ export class Gate {
     const isReachable = () => portsOf(this.#policy, host).length > 0
     if (isReachable()) return
     const { why, grantable } = decideName(this.#policy, host)
-    if (grantable) await this.#options.beforeDenial?.({ host, port: null }).catch(() => {})
-    if (!isReachable()) throw this.deny({ host, port: null }, 'name', why, grantable)
+    const said = grantable ? await this.#ask({ host, port: null }) : null
+    if (!isReachable()) throw this.deny({ host, port: null }, 'name', withWords(why, said), grantable)
   }
 
   /** Whether plain requests to a host go to a proxy that takes them whole. */
@@ -251,8 +255,13 @@ export class Gate {
   async #decideOrAsk(asked: Target): Promise<EgressDecision> {
     const decision = decide(this.#policy, asked)
     if (decision.allowed || !decision.grantable || this.#options.beforeDenial === undefined) return decision
-    await this.#options.beforeDenial(decision.target).catch(() => {})
-    return decide(this.#policy, asked)
+    const said = await this.#ask(decision.target)
+    const now = decide(this.#policy, asked)
+    return now.allowed ? now : { ...now, why: withWords(now.why, said) }
+  }
+
+  async #ask(wanted: Wanted): Promise<string | null> {
+    return (await this.#options.beforeDenial?.(wanted).catch(() => null)) ?? null
   }
 
   /** Books a denial and gives the error that the program is told. */

@@ -116,6 +116,7 @@ test('who may grant a missing name is asked once for it, and a yes is answered w
         setup.broker.setPolicy({
           ...policyOf('granted.example'),
         })
+        return null
       },
     },
   )
