@@ -123,16 +123,24 @@ function refusedByMaximum(request: BoundaryRequest, maximum: BoundaryLevel): Ora
 const meaning = ({ agent, level, hosts }: Pick<TaskApproval, 'agent' | 'level' | 'hosts'>): string =>
   JSON.stringify([agent, level, hosts])
 
-/** One approval per level, with all its hosts. */
+/** Per level one approval with all its hosts, and one for who asked for the level itself: neither says the other. */
 function approvalsFor(
   agent: string,
   requests: readonly BoundaryRequest[],
   expires: string | null,
   covers: readonly string[] | null,
 ): SavedApproval[] {
-  return unique(requests.map((request) => request.to)).map((level) => {
-    const alike = requests.filter((request) => request.to === level)
-    return {
+  const levels = unique(requests.map((request) => request.to))
+  const groups = levels.flatMap((level) =>
+    [false, true].map((namesHosts) =>
+      requests.filter(({ to, hosts }) => to === level && hosts.length > 0 === namesHosts),
+    ),
+  )
+  return groups.flatMap((alike) => {
+    const [first] = alike
+    if (first === undefined) return []
+    const { to: level } = first
+    const approval = {
       agent,
       level,
       hosts: unique(alike.flatMap((request) => request.hosts)),
@@ -140,6 +148,7 @@ function approvalsFor(
       ...(expires === null ? {} : { expires }),
       note: unique(alike.map((request) => request.why)).join('; '),
     }
+    return [approval]
   })
 }
 
