@@ -163,6 +163,30 @@ test('trust is in the text that was shown, and a changed file shows the differen
   expect((await load()).projects[0]?.trust).toBe('untrusted')
 })
 
+test('a trusted file of which an approval was taken out is trusted on, and asks again where a comment or a note changed too', async () => {
+  const item = (host: string, note = '') =>
+    `    { "agent": "claude", "level": "network", "hosts": ["${host}"], "note": "${note}" }`
+  const file = (comment: string, items: readonly string[]) =>
+    `{\n  // ${comment}\n  "sandboxApprovedEscalations": [\n${items.join(',\n')}\n  ]\n}\n`
+  const both = file('ours', [item('a.test', 'x'), item('b.test')])
+  const stateAfter = async (text: string) => {
+    await writeFile(projectFile(), both)
+    const { sha256 } = await trustQuestion(userConfigDir, project)
+    await trustProject(userConfigDir, project, { sha256: sha256!, by: 'person', at })
+    await writeFile(projectFile(), text)
+    // Whoever merely looks changes nothing.
+    for (const _ of [1, 2]) await load()
+    return (await trustQuestion(userConfigDir, project)).trust
+  }
+  expect(await stateAfter(file('ours', [item('a.test', 'x')]))).toBe('trusted')
+  expect(await stateAfter(file('theirs', [item('a.test', 'x')]))).toBe('changed')
+  expect(await stateAfter(file('ours', [item('a.test', 'y')]))).toBe('changed')
+  // Nor does the text that was trusted once bring back what was taken out.
+  await writeFile(projectFile(), both)
+  expect((await trustQuestion(userConfigDir, project)).trust).toBe('changed')
+  expect((await load()).sandboxApprovedEscalations).toEqual([])
+})
+
 test('a .worktreeinclude is trusted by its text, with or without a config beside it', async () => {
   const list = join(project, '.worktreeinclude')
   const trust = async () => {

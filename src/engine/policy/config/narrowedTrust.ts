@@ -1,8 +1,10 @@
 import { lstat, realpath } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
+import { createScanner } from 'jsonc-parser'
 import { projectConfigName } from '../../../shared/config.ts'
-import { withoutApprovals } from './approvalText.ts'
+import { approvalsKey, withoutApprovals } from './approvalText.ts'
+import { withoutEmptyList } from './listEdit.ts'
 import { parseConfig, readConfigText, sha256Of, type ConfigLayer } from './read.ts'
 import {
   approvalDigest,
@@ -103,12 +105,33 @@ function leftOf(
   if (known.sha256 === null || known.sha256 === layer?.sha256) return null
   const before = parsed(known.text)
   if (before === null) return null
-  if (layer !== null) return isOnlyWithout(before, layer) ? { sha256: layer.sha256, text: layer.text } : null
-  const text = withoutApprovals(before, () => true)
+  if (layer !== null && !isOnlyWithout(before, layer)) return null
+  const said = saidBy(layer)
+  const text = withoutApprovals(before, (id) => !said.has(id))
+  // Who also changed a comment or a note is asked: that is not the text that was trusted.
+  if (layer !== null && isSameText(text, withoutEmptyList(layer.text, approvalsKey)))
+    return { sha256: layer.sha256, text: layer.text }
   return text === known.text ? null : { sha256: sha256Of(text), text }
 }
 
-/** Whether approvals are gone from a text, and nothing else is different. */
+/** But for white space and commas, which whoever takes out an item takes along as he likes. */
+function isSameText(a: string, b: string): boolean {
+  const [left, right] = [tokensOf(a), tokensOf(b)]
+  return left.length === right.length && left.every((token, index) => token === right[index])
+}
+
+function tokensOf(text: string): string[] {
+  const scanner = createScanner(text)
+  const tokens: string[] = []
+  for (scanner.scan(); scanner.getTokenLength() > 0; scanner.scan()) {
+    const start = scanner.getTokenOffset()
+    const token = text.slice(start, start + scanner.getTokenLength()).trim()
+    if (token !== '' && token !== ',') tokens.push(token)
+  }
+  return tokens
+}
+
+/** Whether approvals are gone from a text, and nothing else means anything different. */
 function isOnlyWithout(before: ConfigLayer, now: ConfigLayer): boolean {
   const rest = ({ values }: ConfigLayer) => ({ ...values, sandboxApprovedEscalations: [] })
   const [known, left] = [saidBy(before), saidBy(now)]
