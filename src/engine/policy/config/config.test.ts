@@ -236,6 +236,24 @@ describe('trust', () => {
     expect(writableOf(alone, 'full')).toBeNull()
   })
 
+  test('every list of what can be written names the file it came from, whether that is trusted or not', async () => {
+    const shown = async () => {
+      const { sandboxLevels, provenance } = await load()
+      return (['readwrite', 'network', 'full'] as const).map((level) => [
+        sandboxLevels[level].writable,
+        ...(provenance[`sandboxLevels.${level}.writable`] ?? []).map(({ source }) => source),
+      ])
+    }
+    const untouched = [null, 'default']
+    await own({ sandboxLevels: { readwrite: { writable: ['src'] } } })
+    expect(await shown()).toEqual([[['src'], 'project'], untouched, untouched])
+    await user({ sandboxLevels: { readwrite: { writable: ['src'] } } })
+    await own({ agentForbiddenTools: [] })
+    expect(await shown()).toEqual([[['src'], 'user'], untouched, untouched])
+    await own({ sandboxLevels: { network: { writable: ['src/a', 'lib'] } } })
+    expect(await shown()).toEqual([[['src'], 'user'], [['src/a'], 'user', 'project'], untouched])
+  })
+
   test('a repository’s file that is not trusted narrows', async () => {
     await user({ agentInactivityTimeout: 600, sandboxLevels: { network: { hosts: ['*.a.test', 'b.test'] } } })
     await own({

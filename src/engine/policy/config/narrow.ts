@@ -53,6 +53,8 @@ function narrowWritable(
   a: EffectiveConfig['sandboxLevels'],
   b: EffectiveConfig['sandboxLevels'],
 ): string[] | null {
+  // Where neither has a list, that of the level below holds, which is narrowed already.
+  if (a[level].writable === null && b[level].writable === null) return null
   const commonAt = (each: BoundaryLevel) => commonPaths(writableOf(a, each), writableOf(b, each))
   const common = commonAt(level)
   if (common !== null) return [...common]
@@ -144,16 +146,24 @@ export function valueAt(config: object, key: string): unknown {
 
 const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b)
 
+/** The key whose value holds under another: a level without a list of its own may have that of the level below. */
+function sourceOf(key: string, { sandboxLevels: levels }: EffectiveConfig): string {
+  const level = boundaryLevels.find((each) => key === `sandboxLevels.${each}.writable`)
+  if (level === undefined || level === 'readonly') return key
+  const below = boundaryLevels.slice(boundaryRank('readwrite'), boundaryRank(level) + 1)
+  return `sandboxLevels.${below.findLast((each) => levels[each].writable !== null) ?? level}.writable`
+}
+
 /** A value that is one side's as it stands came from there; a joined one came from both. */
 function provenanceOf(values: object, a: EffectiveConfig, b: EffectiveConfig): EffectiveConfig['provenance'] {
   const provenance: EffectiveConfig['provenance'] = {}
   for (const key of unique([...Object.keys(a.provenance), ...Object.keys(b.provenance)])) {
-    const fromA = a.provenance[key] ?? []
-    const fromB = b.provenance[key] ?? []
     const value = valueAt(values, key)
-    if (same(value, valueAt(a, key))) provenance[key] = fromA
-    else if (same(value, valueAt(b, key))) provenance[key] = fromB
+    if (same(value, valueAt(a, key))) provenance[key] = a.provenance[key] ?? []
+    else if (same(value, valueAt(b, key))) provenance[key] = b.provenance[key] ?? []
     else {
+      const fromA = a.provenance[sourceOf(key, a)] ?? []
+      const fromB = b.provenance[sourceOf(key, b)] ?? []
       provenance[key] = [
         ...fromA,
         ...fromB.filter(
