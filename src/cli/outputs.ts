@@ -70,6 +70,8 @@ export class Denials {
     // Where only the kernel heard of it, nobody knows which host it was.
     const named = missing.map(({ host }) => (parseHostPattern(host) === undefined ? 'HOST' : showAll(host)))
     const options = [...new Set(named)].slice(0, mostNamed).map((host) => `--allow-host ${host}`)
-    process.stderr.write(`  hint: ${options.join(' ')}\n`)
+    process.stderr.write(
+      `  hint: ${options.join(' ')}, or answer while it runs: orangery boundary inbox --follow\n`,
+    )
   }
 }

@@ -188,6 +188,18 @@ test('an agent asks from inside its sandbox, waits, is denied with the person’
   expect((await status(id)).changeset).toMatchObject({ files: 1 })
 })
 
+test('who runs a command in front of him is told what it waits for, and the words of a no reach the command', async () => {
+  await configure({ sandboxEscalationWait: 120 })
+  const running = place.orangery('run', '--', 'sh', '-c', 'curl -s http://need.test/; sleep 2')
+  const { dispatch, id } = await inbox()
+  await sleep(1_500)
+  await ok('boundary', 'deny', dispatch, '--message', 'use the mirror')
+  const { stdout, stderr } = await running
+  expect(stdout).toContain('a person said no: use the mirror')
+  expect(stderr).toContain(`${dispatch}: asks for network need.test:80`)
+  expect(stderr).toContain(`hint: orangery boundary approve ${dispatch} --request ${id}`)
+})
+
 test('whatever an agent writes into its door, it gets no further than a question', async () => {
   const forged = ['"source":"user"', '"by":"you"', '"status":"approved"'].join(',')
   const script = `

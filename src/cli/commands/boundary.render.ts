@@ -3,7 +3,8 @@ import type { BoundaryRequest, BoundaryState, TaskApproval } from '../../shared/
 import { showAll } from '../../shared/visible.ts'
 import { paint } from '../terminal/style.ts'
 import { renderFields, renderTable } from '../terminal/table.ts'
-import { age } from '../terminal/words.ts'
+import type { Waiting } from '../inbox.ts'
+import { age, duration } from '../terminal/words.ts'
 
 const colours = { open: 'yellow', approved: 'green', denied: 'red', expired: 'dim', closed: 'dim' } as const
 const statusOf = ({ status }: BoundaryRequest) => paint(colours[status], status)
@@ -30,34 +31,57 @@ export function renderState(state: BoundaryState): string {
   if (!state.running) fields.push(['running', 'no'])
   const parts = [renderFields(fields)]
   if (state.history.length > 0) {
-    const rows = state.history.map(({ at, from, to, by, why }) => [
+    const rows = state.history.map(({ at, from, to, hosts, by, why }) => [
       at.slice(11, 19),
       `${from ?? '-'} → ${to}`,
+      hosts.length === 0 ? '-' : hosts.map(showAll).join(' '),
       showAll(by),
       showAll(why),
     ])
-    parts.push(renderTable(['when', 'change', 'by', 'why'], rows))
+    parts.push(renderTable(['when', 'change', 'hosts granted', 'by', 'why'], rows))
   }
   if (state.requests.length > 0) parts.push(state.requests.map(renderRequest).join('\n'))
   return parts.join('\n\n')
 }
 
-/** What an agent wrote can be long; the whole of it is in `boundary show`. */
+/** What an agent wrote can be long; the whole of it is in `boundary show`. What a yes would open is never cut. */
 const longest = 72
 const cut = (text: string) => (text.length > longest ? `${text.slice(0, longest)}…` : text)
 
-export function renderInbox(requests: readonly BoundaryRequest[]): string {
-  if (requests.length === 0) return 'nothing waits for you'
-  const rows = requests.map((request) => [
-    request.dispatch,
-    request.id,
-    cut(wishOf(request)),
-    String(request.count),
-    age(request.created_at),
-    cut(`${showAll(request.by)}: ${showAll(request.why)}`),
-  ])
-  return renderTable(['dispatch', 'request', 'asks for', 'times', 'since', 'who and why'], rows)
+const waitingCells = ({ request, row }: Waiting, now: Date): string[] => [
+  request.dispatch,
+  request.id,
+  row?.boundary ?? '-',
+  wishOf(request),
+  String(request.count),
+  age(request.created_at, now),
+  request.source === 'config' ? '-' : duration(now.toISOString(), request.expires_at),
+  row === null ? '-' : row.roots.map(showAll).join(' '),
+  cut(`${showAll(request.by)}: ${showAll(request.why)}`),
+]
+
+export function renderInbox(inbox: readonly Waiting[], now: Date = new Date()): string {
+  if (inbox.length === 0) return 'nothing waits for you'
+  const heading = [
+    'dispatch',
+    'request',
+    'has',
+    'asks for',
+    'times',
+    'since',
+    'left',
+    'folder',
+    'who and why',
+  ]
+  return renderTable(
+    heading,
+    inbox.map((waiting) => waitingCells(waiting, now)),
+  )
 }
+
+/** One line, for who reads them as they come. */
+export const renderWaiting = (waiting: Waiting, now: Date = new Date()): string =>
+  waitingCells(waiting, now).join('  ')
 
 export function renderApprovals(approvals: {
   readonly saved: readonly EffectiveApproval[]

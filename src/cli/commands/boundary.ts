@@ -4,9 +4,10 @@ import { boundaryLevels, boundaryRank, type BoundaryLevel } from '../../shared/b
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ApprovalScope, BoundaryRequest, BoundaryState } from '../../shared/escalation.ts'
 import { withClient } from '../connect.ts'
-import { print, printJson } from '../terminal/print.ts'
+import { print, printJson, printJsonLine } from '../terminal/print.ts'
 import { printNotes } from './archive.ts'
-import { renderApprovals, renderInbox, renderRequest, renderState } from './boundary.render.ts'
+import { followInbox, readInbox } from '../inbox.ts'
+import { renderApprovals, renderInbox, renderRequest, renderState, renderWaiting } from './boundary.render.ts'
 
 type Json = { readonly json?: boolean }
 const gather = (value: string, before: readonly string[] = []) => [...before, value]
@@ -178,10 +179,16 @@ function takenBack(before: BoundaryState, after: BoundaryState): string {
   return parts.length === 0 ? 'nothing: it had no more than that' : parts.join(', ')
 }
 
-async function inbox(options: Json) {
-  const requests = await withClient((client) => client.call('boundary.inbox', {}))
-  if (options.json) printJson(requests)
-  else print(renderInbox(requests))
+async function inbox({ json = false, follow = false }: Json & { readonly follow?: boolean }) {
+  await withClient(async (client) => {
+    if (follow) {
+      for await (const waiting of followInbox(client)) {
+        if (json) printJsonLine(waiting.request)
+        else print(renderWaiting(waiting))
+      }
+    } else if (json) printJson(await client.call('boundary.inbox', {}))
+    else print(renderInbox(await readInbox(client)))
+  })
 }
 
 type Places = Json & { readonly dir?: readonly string[] }
@@ -279,8 +286,9 @@ export function registerBoundary(program: Command): void {
     .command('inbox')
     .summary('everything that waits for you')
     .description('Lists the open requests of all dispatches, oldest first.')
-    .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  orangery boundary inbox')
+    .option('-f, --follow', 'go on, and print each request as it comes')
+    .option('--json', 'print JSON; with --follow one object a line')
+    .addHelpText('after', '\nExample:\n  orangery boundary inbox --follow')
     .action(inbox)
 
   const approvals = boundary

@@ -33,11 +33,12 @@ export function renderList(rows: readonly DispatchRow[], tree: boolean): string 
     `${'  '.repeat(depth)}${row.id}`,
     stateOf(row),
     levelOf(row),
+    row.boundary ?? '-',
     changesOf(row),
     age(row.created_at),
     of(row, depth) + titleOf(row),
   ])
-  return renderTable(['id', 'status', 'level', 'changeset', 'started', 'what'], cells)
+  return renderTable(['id', 'status', 'level', 'boundary', 'changeset', 'started', 'what'], cells)
 }
 
 export function renderDetail(detail: DispatchDetail): string {

@@ -10,6 +10,7 @@ import { printNotes } from './archive.ts'
 import { openEngine } from '../connect.ts'
 import { detailJson } from '../exactSpec.ts'
 import { Denials, tellPresets } from '../outputs.ts'
+import { Questions } from '../questions.ts'
 import { warnOf } from '../warnings.ts'
 import { addSpawnOptions, spawnInput, type SpawnOptions } from '../spawnOptions.ts'
 
@@ -25,11 +26,17 @@ async function runCommand(command: readonly string[], options: RunOptions): Prom
   // Said to the quiet too: what is granted is seen before it is.
   await tellPresets(engine.client, input)
   const denials = new Denials()
+  using questions = new Questions(engine.client)
   const { id, exitCode, error } = await engine.runForeground(input, {
     terminal,
     onPrepared: warnOf,
     ...(isQuiet ? {} : { onNotes: printNotes }),
-    ...(isQuiet || terminal ? {} : { onRefused: (of, refused) => denials.tell(of, refused) }),
+    ...(isQuiet || terminal
+      ? {}
+      : {
+          onRefused: (of, refused) => denials.tell(of, refused),
+          onAsked: (of, asked) => questions.ask(of, asked),
+        }),
   })
   process.exitCode = exitCode
   const detail = await engine.client.call('dispatch.get', { id })

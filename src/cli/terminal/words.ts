@@ -17,7 +17,7 @@ export function age(then: string, now: Date = new Date()): string {
 
 export function duration(fromIso: string, toIso: string): string {
   const milliseconds = new Date(toIso).getTime() - new Date(fromIso).getTime()
-  return milliseconds < 60_000
-    ? `${(milliseconds / 1000).toFixed(1)} s`
-    : `${Math.floor(milliseconds / 60_000)} min ${Math.round((milliseconds % 60_000) / 1000)} s`
+  if (milliseconds < 60_000) return `${(milliseconds / 1000).toFixed(1)} s`
+  const seconds = Math.round(milliseconds / 1000)
+  return `${Math.floor(seconds / 60)} min ${seconds % 60} s`
 }

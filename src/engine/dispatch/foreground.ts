@@ -1,6 +1,7 @@
 import { constants as osConstants } from 'node:os'
 import type { ReadStream, WriteStream } from 'node:tty'
 import type { SpawnRequest } from '../../shared/api.ts'
+import type { EventBody } from '../../shared/events.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import { findCard } from '../agents/index.ts'
 import { pipeIo, terminalIo, type AgentIo } from './agentIo.ts'
@@ -21,6 +22,8 @@ export type ForegroundOptions = {
   readonly onNotes?: (notes: readonly string[]) => void
   /** Called at once with each host that was refused. */
   readonly onRefused?: (id: DispatchId, refused: Refused) => void
+  /** Called with each request that is left for a person. */
+  readonly onAsked?: (id: DispatchId, asked: Extract<EventBody, { type: 'BoundaryRequested' }>) => void
 }
 
 export type Refused = { readonly host: string; readonly why: string }
@@ -51,7 +54,7 @@ const echoMs = 200
 export async function runForeground(
   parts: Parts,
   request: SpawnRequest,
-  { terminal, onPrepared, onNotes, onRefused }: ForegroundOptions,
+  { terminal, onPrepared, onNotes, onRefused, onAsked }: ForegroundOptions,
 ): Promise<Foreground> {
   const card = await findCard(parts.configDir, request.agent)
   // Messages go both ways over pipes; what is typed here would only come between them.
@@ -112,6 +115,7 @@ export async function runForeground(
       },
       onEvent: (event) => {
         if (event.type === 'EgressDecided' && !event.allowed) onRefused?.(job.id, event)
+        if (event.type === 'BoundaryRequested') onAsked?.(job.id, event)
       },
     })
     const error = outcome.status === 'cancelled' ? null : outcome.error
