@@ -85,12 +85,15 @@ export async function writeFileAtomically(
   data: string | Uint8Array,
   mode = 0o600,
   synced: 'file and folder' | 'file' | 'nothing' = 'file and folder',
+  owner: { readonly uid: number; readonly gid: number } | null = null,
 ): Promise<void> {
   const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}.tmp`)
   if (synced === 'nothing') return replaceAtOnce(path, temporary, data, mode)
   const handle = await open(temporary, 'wx', mode)
   try {
     await handle.writeFile(data)
+    // On the new file, by its descriptor, before it has its name: afterwards it may be another's. Not everybody may.
+    if (owner !== null) await handle.chown(owner.uid, owner.gid).catch(() => {})
     await handle.sync()
     await handle.close()
     await rename(temporary, path)

@@ -1,5 +1,6 @@
 import {
   chmod,
+  chown,
   mkdir,
   mkdtemp,
   readFile,
@@ -105,6 +106,29 @@ test('a user’s file that is a link stays a link', async () => {
   await save('user')
   expect(await readlink(userFile())).toBe(real)
   expect(await readFile(real, 'utf8')).toContain('a.test')
+})
+
+test('saving and revoking keep bytes that are not UTF-8, and the trust in a file that has some', async () => {
+  const before = Buffer.from('{\n  // r\u00e9gistre\n  "sandboxApprovedEscalations": []\n}\n', 'latin1')
+  await writeFile(projectFile(), before)
+  const { sha256 } = await trustQuestion(userConfigDir, project)
+  await trustProject(userConfigDir, project, { sha256: sha256!, by: 'person', at })
+  await save('project')
+  const after = await readFile(projectFile())
+  expect(after.subarray(0, 12)).toEqual(before.subarray(0, 12))
+  const { projects, sandboxApprovedEscalations } = await load()
+  expect(projects).toMatchObject([{ trust: 'trusted' }])
+  await revokeApproval(userConfigDir, [project], sandboxApprovedEscalations[0]!.id)
+  expect((await readFile(projectFile(), 'latin1')).startsWith('{\n  // r\u00e9gistre\n')).toBe(true)
+  expect((await load()).projects).toMatchObject([{ trust: 'trusted' }])
+})
+
+test('saving leaves a file to whom it belongs', async (context) => {
+  if (process.getuid?.() !== 0) return context.skip('only root may give a file to somebody else')
+  await writeFile(projectFile(), '{}')
+  await chown(projectFile(), 1000, 1001)
+  await save('project')
+  expect(await stat(projectFile())).toMatchObject({ uid: 1000, gid: 1001 })
 })
 
 test('saving into an untrusted project’s file trusts that approval and nothing else in the file', async () => {

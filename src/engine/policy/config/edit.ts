@@ -4,6 +4,7 @@ import { userConfigName, type SavedApproval, type TrustQuestion } from '../../..
 import { OrangeryError } from '../../../shared/errors.ts'
 import { ensurePrivateDir, writeFileAtomically } from '../../base/files.ts'
 import { approvalsKey, indexesOf, withoutApprovals } from './approvalText.ts'
+import { bytesOf } from './bytes.ts'
 import { withListItem } from './listEdit.ts'
 import { parseConfig, readConfigText, sha256Of, type ConfigLayer } from './read.ts'
 import { readIncludeList, withInclude } from './include.ts'
@@ -23,12 +24,11 @@ import { repositoryOf } from './twin.ts'
 /** Follows a link to the file itself, so that a dotfiles folder keeps its link. */
 async function writeConfig(file: string, text: string, freshMode: number): Promise<void> {
   const target = await realpath(file).catch(() => file)
-  const mode = await stat(target).then(
-    (found) => found.mode & 0o777,
-    () => freshMode,
-  )
+  const before = await stat(target).catch(() => null)
   await mkdir(dirname(target), { recursive: true })
-  await writeFileAtomically(target, text, mode)
+  const bytes = bytesOf(text)
+  if (before === null) await writeFileAtomically(target, bytes, freshMode)
+  else await writeFileAtomically(target, bytes, before.mode & 0o777, 'file and folder', before)
 }
 
 /** What is written must read back as what was meant; otherwise nothing is written. */

@@ -21,6 +21,7 @@ import {
   type ConfigFile,
   type ConfigNotice,
 } from '../../../shared/config.ts'
+import { bytesOf, textOf } from './bytes.ts'
 
 /** Far above any real config; a repository must not make the host read without end. */
 const largestConfigBytes = 512 * 1024
@@ -38,7 +39,10 @@ export type ConfigLayer = ConfigText & {
   lineOf(path: readonly (string | number)[]): number
 }
 
-export const sha256Of = (bytes: Buffer | string): string => createHash('sha256').update(bytes).digest('hex')
+export const sha256Of = (content: Buffer | string): string =>
+  createHash('sha256')
+    .update(typeof content === 'string' ? bytesOf(content) : content)
+    .digest('hex')
 
 function unreadable(file: string, why: string, hint: string): OrangeryError {
   return new OrangeryError('config.unreadable', `${file}: ${why}`, { kind: 'input', hint })
@@ -74,8 +78,7 @@ export async function readConfigText(
       throw unreadable(file, `is larger than ${largestConfigBytes} bytes`, 'Make it shorter.')
     }
     const bytes = await handle.readFile()
-    const text = bytes.toString('utf8')
-    return { file, text, sha256: sha256Of(bytes) }
+    return { file, text: textOf(bytes), sha256: sha256Of(bytes) }
   } finally {
     await handle.close()
   }
