@@ -123,6 +123,8 @@ export type CredentialConfig = z.infer<typeof credentialSchema>
 const perPhase = <T extends z.ZodType>(value: T) =>
   z.strictObject({ plan: value.optional(), build: value.optional(), learn: value.optional() })
 
+const waitRange = 'must be a number of seconds: 0 (denied at once) to 600'
+
 export const configFileSchema = z
   .strictObject({
     $schema: z.string().optional(),
@@ -155,9 +157,9 @@ export const configFileSchema = z
         'prompt (default): a person or a saved approval decides. auto: a denial may also widen by itself, within sandboxAutoEscalation.',
       ),
     sandboxEscalationWait: z
-      .number()
-      .min(0)
-      .max(600)
+      .number({ error: waitRange })
+      .min(0, { error: waitRange })
+      .max(600, { error: waitRange })
       .optional()
       .describe('Seconds a denied connection is held while you may approve it. Default 0: denied at once.'),
     sandboxAutoEscalation: z

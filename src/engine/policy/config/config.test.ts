@@ -116,6 +116,10 @@ describe('reading', () => {
 
   test.each([
     ['{ "sandboxSelection": [{ "level": 7 }] }', 'expected one of 0, 1, 2, 3'],
+    ['{ "sandboxEnabled": "yes" }', 'allowed is true or false'],
+    ['{ "sandboxEscalationWait": 601 }', '0 (denied at once) to 600'],
+    ['{ "sandboxEscalationWait": "long" }', '0 (denied at once) to 600'],
+    ['{ "sandboxSelection": "os" }', 'allowed is a list'],
     ['{ "sandboxSelection": [{ "minimum": "bogus" }] }', 'expected one of 0, 1, 2, 3'],
     [
       '{ "sandboxApprovedEscalations": [{ "level": "full", "host": [] }] }',
@@ -133,6 +137,20 @@ describe('reading', () => {
   test('a syntax error names its line', async () => {
     await user('{\n  "sandboxEnabled": true,\n  oops\n}')
     expect((await failure(load())).message).toContain(`${join(userConfigDir, 'config.json')}:3: not JSON`)
+  })
+
+  test('a folder that the user’s file names through a link covers nothing, and is warned about with the real one', async () => {
+    await symlink(project, join(home, 'link'))
+    const roots = [join(home, 'link'), project]
+    await user({
+      sandboxApprovedEscalations: [{ agent: '*', level: 'network', hosts: [], roots }],
+      sandboxAutoEscalation: { hosts: [], roots },
+    })
+    const message = `covers nothing: it leads through a link; write ${project}`
+    expect((await load()).warnings).toMatchObject([
+      { key: 'sandboxApprovedEscalations.0.roots.0', message },
+      { key: 'sandboxAutoEscalation.roots.0', message },
+    ])
   })
 
   test('an unknown key is warned about with its line and does not stop anything', async () => {

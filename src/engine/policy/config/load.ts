@@ -4,6 +4,7 @@ import { projectConfigName, userConfigName, type EffectiveConfig } from '../../.
 import { OrangeryError } from '../../../shared/errors.ts'
 import type { Contract, HeldProject } from '../../base/contract.ts'
 import { configInReach, configLinkedBelow } from '../../base/obeyed.ts'
+import { linkedFolders } from './linkedFolders.ts'
 import { mergeConfig, type ProjectLayer } from './merge.ts'
 import { parseConfig, readConfigText } from './read.ts'
 import { narrowTrust } from './narrowedTrust.ts'
@@ -118,6 +119,7 @@ export async function loadConfig(places: ConfigPlaces, now: Date = new Date()): 
   const reading = readAll(places)
   const userText = await readConfigText(join(places.userConfigDir, userConfigName), { follow: true })
   const user = userText === null ? null : parseConfig(userText)
+  const linking = user === null ? [] : linkedFolders(user)
   const isMoved = await narrowTrust(places.userConfigDir, places.roots)
   const projects = new Map<string, ProjectLayer>()
   for (const layer of isMoved ? readAll(places) : reading) {
@@ -128,7 +130,9 @@ export async function loadConfig(places: ConfigPlaces, now: Date = new Date()): 
   const isThereStill = ({ file, sha256 }: HeldProject) =>
     layers.some((known) => known.file === file && known.layer?.sha256 === sha256)
   const gone = (places.held ?? []).filter((held) => !isThereStill(held))
-  return mergeConfig(user, layers, now, gone.map(heldLayer))
+  const config = mergeConfig(user, layers, now, gone.map(heldLayer))
+  const linked = await linking
+  return linked.length === 0 ? config : { ...config, warnings: [...config.warnings, ...linked] }
 }
 
 function readAll({ userConfigDir, roots }: ConfigPlaces): Promise<ProjectLayer>[] {

@@ -71,7 +71,7 @@ export function defaultConfig(): EffectiveConfig {
 }
 
 /** A folder named in the user's file: absolute, or under home. Relative ones would mean whatever the cwd is. */
-function userFolder(path: string): string | null {
+export function userFolder(path: string): string | null {
   const expanded = path === '~' || path.startsWith('~/') ? join(homedir(), path.slice(1)) : path
   return isAbsolute(expanded) ? trimmed(normalize(expanded)) : null
 }

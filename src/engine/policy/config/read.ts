@@ -160,7 +160,20 @@ const names: Readonly<Record<string, readonly string[]>> = {
 
 const isName = (path: readonly PropertyKey[]): boolean => path.length === 1 && String(path[0]) in names
 
-function messageOf({ code, message, path }: z.core.$ZodIssue): string {
+/** What can stand where something of another type does. */
+const ofType: Readonly<Record<string, string>> = {
+  boolean: 'true or false',
+  number: 'a number',
+  string: 'a text in quotes',
+  array: 'a list: [ … ]',
+  object: 'an object: { … }',
+}
+
+function messageOf(issue: z.core.$ZodIssue): string {
+  const { code, message, path } = issue
+  const type = code === 'invalid_type' ? ofType[issue.expected] : undefined
+  // One that the schema words itself says more.
+  if (type !== undefined && message.startsWith('Invalid input')) return `${message}; allowed is ${type}`
   const known = isName(path) ? names : rules
   const allowed = code === 'unrecognized_keys' ? known[String(path[0])] : undefined
   return allowed === undefined ? message : `${message}; allowed are ${allowed.join(', ')}`
