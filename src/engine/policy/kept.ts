@@ -15,8 +15,8 @@ export function stepsDown({ level, hosts }: Held, to: BoundaryLevel): readonly B
 
 const isOfConfig = ({ status, source }: BoundaryRequest): boolean => status === 'open' && source === 'config'
 
-/** Longer than any dispatch: it is closed when it holds no more. */
-const lastsMs = 365 * 86_400_000
+/** Longer than dispatches run, and no longer than a timer can wait: it is closed when it holds no more. */
+const lastsMs = 20 * 86_400_000
 
 /** A person is told that an agent stays beyond the maximum, in the inbox and once. Nobody can grant it. */
 export function tellKept(

@@ -161,31 +161,37 @@ export function RequestCard({
         </form>
       ) : (
         <div className="mt-3 flex flex-wrap items-center gap-2">
-          <Button look="primary" icon={<Check size={14} />} disabled={busy} onClick={() => allow('once')}>
-            Allow once
-          </Button>
-          <Button disabled={busy} onClick={() => allow('task')}>
-            For this task
-          </Button>
-          <Menu
-            align="start"
-            trigger={
-              <Button disabled={busy} aria-label="Save the answer">
-                Save
-                <ChevronDown size={13} className="-mr-0.5 text-ink-faint" />
+          {request.source === 'config' ? (
+            <span className="text-small text-ink-faint">End the dispatch, or lift your maximum.</span>
+          ) : (
+            <>
+              <Button look="primary" icon={<Check size={14} />} disabled={busy} onClick={() => allow('once')}>
+                Allow once
               </Button>
-            }
-          >
-            <MenuItem icon={<FolderCog size={14} />} {...keyed('s')} onSelect={() => allow('project')}>
-              Allow and save to the project
-            </MenuItem>
-            <MenuItem icon={<UserCog size={14} />} {...keyed('u')} onSelect={() => allow('user')}>
-              Allow and save for me, everywhere
-            </MenuItem>
-            <MenuItem icon={<CalendarClock size={14} />} onSelect={() => setSaving(true)}>
-              Save until…
-            </MenuItem>
-          </Menu>
+              <Button disabled={busy} onClick={() => allow('task')}>
+                For this task
+              </Button>
+              <Menu
+                align="start"
+                trigger={
+                  <Button disabled={busy} aria-label="Save the answer">
+                    Save
+                    <ChevronDown size={13} className="-mr-0.5 text-ink-faint" />
+                  </Button>
+                }
+              >
+                <MenuItem icon={<FolderCog size={14} />} {...keyed('s')} onSelect={() => allow('project')}>
+                  Allow and save to the project
+                </MenuItem>
+                <MenuItem icon={<UserCog size={14} />} {...keyed('u')} onSelect={() => allow('user')}>
+                  Allow and save for me, everywhere
+                </MenuItem>
+                <MenuItem icon={<CalendarClock size={14} />} onSelect={() => setSaving(true)}>
+                  Save until…
+                </MenuItem>
+              </Menu>
+            </>
+          )}
           <span className="flex-1" />
           <Button look="dangerQuiet" icon={<X size={14} />} disabled={busy} onClick={() => onDenying(true)}>
             Deny…
