@@ -1,9 +1,10 @@
-import { lstat, realpath } from 'node:fs/promises'
-import { dirname, join, relative } from 'node:path'
+import { realpath } from 'node:fs/promises'
+import { join, relative } from 'node:path'
 import { projectConfigName, userConfigName, type EffectiveConfig } from '../../../shared/config.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
 import type { Contract, HeldProject } from '../../base/contract.ts'
 import { configInReach, configLinkedBelow } from '../../base/obeyed.ts'
+import { foldersUpFrom, isThere, upToTop } from './folders.ts'
 import { linkedFolders } from './linkedFolders.ts'
 import { mergeConfig, type ProjectLayer } from './merge.ts'
 import { parseConfig, readConfigText } from './read.ts'
@@ -36,12 +37,6 @@ async function refuseInReach({ userConfigDir, direct = [] }: ConfigPlaces): Prom
   }
 }
 
-const isThere = (path: string): Promise<boolean> =>
-  lstat(path).then(
-    () => true,
-    () => false,
-  )
-
 /**
  * The folder whose `.orangery.json` holds for a root: the root itself, or, inside a git repository, the nearest
  * folder above it up to the repository's top. Never above that: what lies there is nobody's project.
@@ -49,19 +44,12 @@ const isThere = (path: string): Promise<boolean> =>
 export async function projectFolderOf(root: string): Promise<string> {
   const start = await realpath(root).catch(() => root)
   // All at once: an agent waits for this.
-  const above = await Promise.all(
-    foldersUpFrom(start).map(async (folder) => {
-      const names = [projectConfigName, '.git']
-      const [isProject, isTop] = await Promise.all(names.map((name) => isThere(join(folder, name))))
-      return { folder, isProject, isTop }
-    }),
-  )
-  const top = above.findIndex(({ isTop }) => isTop)
-  return above.slice(0, top + 1).find(({ isProject }) => isProject)?.folder ?? start
+  const [within, isProject] = await Promise.all([
+    upToTop(start),
+    Promise.all(foldersUpFrom(start).map((folder) => isThere(join(folder, projectConfigName)))),
+  ])
+  return within.find((_, index) => isProject[index]) ?? start
 }
-
-const foldersUpFrom = (folder: string): readonly string[] =>
-  dirname(folder) === folder ? [folder] : [folder, ...foldersUpFrom(dirname(folder))]
 
 /** The file that lies in a folder, and what the user has trusted of it. */
 async function readFolder(userConfigDir: string, folder: string) {

@@ -1,9 +1,10 @@
-import { lstat, realpath } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { realpath } from 'node:fs/promises'
+import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { createScanner } from 'jsonc-parser'
 import { projectConfigName } from '../../../shared/config.ts'
 import { approvalsKey, withoutApprovals } from './approvalText.ts'
+import { upToTop } from './folders.ts'
 import { withoutEmptyList } from './listEdit.ts'
 import { parseConfig, readConfigText, sha256Of, type ConfigLayer } from './read.ts'
 import {
@@ -53,17 +54,8 @@ async function narrowedRecords(userConfigDir: string, roots: readonly string[]):
 /** Every folder whose file may hold for a root, here and in the main worktree: also where it is gone by now. */
 export async function foldersOf(root: string): Promise<string[]> {
   const real = await realpath(root).catch(() => root)
-  const twin = await twinOf(real)
-  return [...(await upToTop(real)), ...(twin === null ? [] : await upToTop(twin.folder))]
-}
-
-async function upToTop(start: string): Promise<string[]> {
-  const folders: string[] = []
-  for (let folder = start; ; folder = dirname(folder)) {
-    folders.push(folder)
-    if ((await lstat(join(folder, '.git')).catch(() => null)) !== null) return folders
-    if (dirname(folder) === folder) return [start]
-  }
+  const [own, twin] = await Promise.all([upToTop(real), twinOf(real)])
+  return [...own, ...(twin === null ? [] : await upToTop(twin.folder))]
 }
 
 /** A main worktree's file that is trusted by what was trusted in another is so by a record of its own from now on. */
