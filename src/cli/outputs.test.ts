@@ -39,3 +39,35 @@ test('the end names what was not told yet, the first five of it, and no host twi
   expect(said.filter((line) => line.includes(' was not reached'))).toHaveLength(6)
   expect(said).toContain('orangery: ID: nor were 2 other hosts\n')
 })
+
+const effective = {
+  tools_used: [],
+  access_mode: 'workspace-write',
+  turns_used: 0,
+  commands_used: 0,
+  violations: [],
+  level: 1,
+  driver: 'bubblewrap 0.8.0',
+  workspace: 'kernel-overlay',
+  boundary_history: [],
+  resources: { wall_ms: 1, cpu_ms: 1, max_rss_mb: 1, disk_mb: 1 },
+  declared_equals_actual: { ok: true, checks: [] },
+}
+
+test('the closing hint of a run names the hosts that an option would open, and none that the policy keeps shut', () => {
+  const said = listen()
+  const denied = (host: string, why: string) => ({ host, connections: 1, why })
+  const network = {
+    allowed: [],
+    denied: [
+      denied('missing.test', 'outputs are none'),
+      denied('refused.test', 'outputs are none; a person said no: use the mirror'),
+      denied('shut.test', 'outputs are none; The policy allows readonly at most, and no host.'),
+      denied('forbidden.test', 'denied by the rule forbidden.test'),
+    ],
+  }
+  const detail = { id: '20260101120000-aaaa', sandbox_effective: { ...effective, network } }
+  new Denials().sumUp(detail as unknown as DispatchDetail)
+  expect(said).toHaveLength(5)
+  expect(said.at(-1)).toMatch(/^ {2}hint: --allow-host missing\.test --allow-host refused\.test, or answer/)
+})

@@ -64,7 +64,10 @@ export class Denials {
     const reached = new Set(allowed.map(({ host }) => host))
     const missing = denied.filter(
       ({ host, why }) =>
-        !reached.has(host) && /^(not in the list|the list of allowed|outputs are none)/.test(why),
+        !reached.has(host) &&
+        /^(not in the list|the list of allowed|outputs are none)/.test(why) &&
+        // What the policy leaves no room for no option opens.
+        !why.includes('; The policy allows '),
     )
     if (missing.length === 0) return
     // Where only the kernel heard of it, nobody knows which host it was.
