@@ -6,7 +6,7 @@ import type { Workspace } from '../base/workspace.ts'
 import { treeHead } from './checkout.ts'
 import { ownRefCommits, unfinishedIn } from './gitSide.ts'
 import { changedPaths, ignoredPaths, someOf } from './notes.ts'
-import { openRepository } from './repository.ts'
+import { openRepository, type Repository } from './repository.ts'
 import { isFolder } from './scan.ts'
 import { openStatus } from './wholeStatus.ts'
 
