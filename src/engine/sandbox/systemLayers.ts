@@ -4,7 +4,6 @@ import { basename, join } from 'node:path'
 import { run } from '../base/process.ts'
 import { unescapeMount } from './bytes.ts'
 import type { SystemEntry } from './systemView.ts'
-import { isInside } from './view.ts'
 
 /**
  * A folder of the system that is shown through an overlay without a writable layer, which the holder mounts at
@@ -21,7 +20,7 @@ const tryLayer =
 
 /** Layers may not lie in one another: where the data folder is in the folder of the system, an empty one in memory. */
 export const emptyBelow = ({ path, place }: SystemLayer): string =>
-  isInside(place, path) ? 'mode=755,size=4k,nosuid,nodev' : ''
+  place.startsWith(`${path}/`) ? 'mode=755,size=4k,nosuid,nodev' : ''
 
 type Tools = { readonly unshare: string | null; readonly mount: string | null }
 
