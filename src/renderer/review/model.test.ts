@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import type { ChangedFile, Decision } from '../../shared/changeset.ts'
 import {
+  decidedOn,
   formerDecisions,
   inReviewOrder,
   keyOf,
@@ -122,4 +123,10 @@ test('taking back a decision on a file restores what its hunks had', () => {
     { hunk: 0, verdict: 'approve' },
     { hunk: 2, verdict: 'reject' },
   ])
+})
+
+test('a decision names the version of the file that is shown', () => {
+  const shown = file('a', [null, null], { anchor: 'seen' })
+  expect(decidedOn(shown, null)).toEqual({ root: '/r', path: 'a', anchor: 'seen' })
+  expect(decidedOn(shown, 1)).toEqual({ root: '/r', path: 'a', hunk: 'a1', anchor: 'seen' })
 })

@@ -11,6 +11,16 @@ export const placeOf = ({ root, path, path_b64 }: Pick<ChangedFile, 'root' | 'pa
   ...(path_b64 === undefined ? {} : { path_b64 }),
 })
 
+/** What a decision is about: a file or a hunk of it, and the version that is shown, since its agent may have written it since. */
+export function decidedOn(file: ChangedFile, hunk: number | null) {
+  const name = hunk === null ? undefined : file.hunks[hunk]?.id
+  return {
+    ...placeOf(file),
+    ...(name === undefined ? {} : { hunk: name }),
+    ...(file.anchor === undefined ? {} : { anchor: file.anchor }),
+  }
+}
+
 /** A file's state follows from its hunks; without hunks it is the file's own. */
 export type FileState = 'approved' | 'rejected' | 'rework' | 'partial' | 'open'
 

@@ -3,7 +3,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import type { ChangedFile, Changeset, Verdict } from '../../shared/changeset.ts'
 import { useClient } from '../client/context.tsx'
 import { showError } from '../design/toasts.ts'
-import { formerDecisions, keyOf, placeOf, type FileKey, type FormerDecision } from './model.ts'
+import { decidedOn, formerDecisions, keyOf, type FileKey, type FormerDecision } from './model.ts'
 
 /** One thing the person decided, and what it takes to be as before. */
 type Step = { readonly file: FileKey; readonly hunk: number; readonly before: readonly FormerDecision[] }
@@ -19,16 +19,12 @@ export function useReview(id: string, changeset: Changeset) {
 
   const actions = useMemo(() => {
     const send = (file: ChangedFile, hunk: number | null, verdict: Verdict | null, comment?: string) => {
-      const name = hunk === null ? undefined : file.hunks[hunk]?.id
       queue.current = queue.current
         .then(() =>
           client.call('changeset.decide', {
             id,
-            ...placeOf(file),
-            ...(name === undefined ? {} : { hunk: name }),
+            ...decidedOn(file, hunk),
             verdict,
-            // The agent may have written it since.
-            ...(file.anchor === undefined ? {} : { anchor: file.anchor }),
             ...(comment === undefined ? {} : { comment }),
           }),
         )
