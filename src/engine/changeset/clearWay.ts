@@ -3,7 +3,8 @@ import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import { forgetApplying, listApplying } from './applying.ts'
 import type { ChangesetLocks } from './changesetLocks.ts'
 import { Journals, type Journal } from './journal.ts'
-import { recoverChangeset, type ApplyContext } from './transaction.ts'
+import { recoverChangeset } from './recover.ts'
+import type { ApplyContext } from './transaction.ts'
 
 /**
  * Nothing lands where another landing is half done: its old and new contents would be judged by what came in

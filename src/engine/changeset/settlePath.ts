@@ -7,7 +7,8 @@ import { localIdentity } from './isAt.ts'
 import { Landing } from './land.ts'
 import { PackWriter } from './packWriter.ts'
 import type { Operation } from './steps.ts'
-import { recoverChangeset, type ApplyContext } from './transaction.ts'
+import { recoverChangeset } from './recover.ts'
+import type { ApplyContext } from './transaction.ts'
 import { Tree } from './tree.ts'
 
 /**

@@ -11,7 +11,6 @@ import { Journals, type Journal } from './journal.ts'
 import { Landing } from './land.ts'
 import { NeitherOldNorNew } from './neither.ts'
 import { BlobReader } from './objects.ts'
-import { followAfterCrash } from './missedCommit.ts'
 import { adoptBases } from './rebase.ts'
 import { SavedManifests } from './saved.ts'
 import { stagingPlaces } from './stagingPlaces.ts'
@@ -111,24 +110,28 @@ async function withOwners(journal: Journal, disk: Disk): Promise<Journal> {
 }
 
 /** A person has to look at that file first; nothing else is touched until then. */
-async function stopAt(journals: Journals, journal: Journal, { place }: NeitherOldNorNew): Promise<void> {
+export async function stopAt(
+  journals: Journals,
+  journal: Journal,
+  { place }: NeitherOldNorNew,
+): Promise<void> {
   await journals.write({ ...journal, stopped: place }).catch(() => {})
 }
 
-async function takeBack(landing: Landing, journals: Journals, journal: Journal): Promise<void> {
+export async function takeBack(landing: Landing, journals: Journals, journal: Journal): Promise<void> {
   await landing.back()
   await journals.takenBack(journal.transaction)
   await throwAway(landing, journals, journal)
 }
 
 /** No original is touched, or none any more: what waited to land goes. */
-async function throwAway(landing: Landing, journals: Journals, journal: Journal): Promise<void> {
+export async function throwAway(landing: Landing, journals: Journals, journal: Journal): Promise<void> {
   await landing.clear()
   await journals.remove(journal.transaction)
 }
 
 /** All originals are new: makes the records say so. May be done again after a crash. */
-async function finish(
+export async function finish(
   context: ApplyContext,
   record: ChangesetRecord,
   journal: Journal,
@@ -183,60 +186,6 @@ export async function stoppedAt(
   // One that is just being closed is gone when its turn to be read comes.
   const open = await new Journals(folder, context.disk).open().catch(() => [])
   return open.find(({ stopped }) => stopped !== undefined)?.stopped ?? null
-}
-
-/**
- * Brings what a crash cut off to its end: forward if it can, back if not. The caller holds the project's lock, and is
- * told what did not work out beside the files.
- */
-export async function recoverChangeset(
-  context: ApplyContext,
-  record: ChangesetRecord,
-): Promise<readonly string[]> {
-  const notes: string[] = []
-  const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
-  for (const journal of await journals.open()) {
-    await using landing = new Landing(journal, context.disk)
-    if (journal.state === 'staging') {
-      await throwAway(landing, journals, journal)
-      continue
-    }
-    if (journal.state === 'committing') {
-      const outcome = await resume(context, record, journals, landing, journal).catch(
-        async (error: unknown) => {
-          if (error instanceof NeitherOldNorNew) await stopAt(journals, journal, error)
-          throw error
-        },
-      )
-      if (outcome === 'back') continue
-      await journals.write({ ...journal, state: 'committed' })
-    }
-    await finish(context, record, journal, landing, async () => {
-      const followed = await followAfterCrash(context, record, journal)
-      notes.push(...followed.notes)
-      return followed.commits
-    })
-  }
-  return notes
-}
-
-async function resume(
-  context: ApplyContext,
-  record: ChangesetRecord,
-  journals: Journals,
-  landing: Landing,
-  journal: Journal,
-): Promise<'forward' | 'back'> {
-  await using blobs = new BlobReader(context.layout.objects(record.repoId))
-  try {
-    await landing.restage(blobs)
-    await landing.forward()
-    return 'forward'
-  } catch (error) {
-    if (error instanceof NeitherOldNorNew) throw error
-    await takeBack(landing, journals, journal)
-    return 'back'
-  }
 }
 
 /** A path in an error of the system may be one of ours, below a descriptor, that says nothing to anybody. */
