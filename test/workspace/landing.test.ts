@@ -1,4 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { DispatchId } from '../../src/shared/ids.ts'
@@ -36,6 +36,23 @@ test('an integration tree that left its branch is refused before a file is writt
   expect(await readFile(join(tree_path, 'a.txt'), 'utf8')).toBe('1\n')
   await git(tree_path, 'switch', '-q', '-')
   expect(await land()).toMatchObject({ landed: true })
+})
+
+test('an integration tree whose index another git holds is refused before a file is written', async () => {
+  const { tree_path } = await bench.client.call('worktree.create', { repo: bench.project, name: 'feature' })
+  const id = await bench.spawn('echo 2 > a.txt', { worktree: 'feature' })
+  await bench.ended(id)
+  const lock = (
+    await git(tree_path, 'rev-parse', '--path-format=absolute', '--git-path', 'index.lock')
+  ).trim()
+  await writeFile(lock, '')
+  const land = () => bench.client.call('agent.land', { id, all: true, how: 'squash' })
+  await expect(land()).rejects.toMatchObject({ code: 'git.index_locked' })
+  expect(await readFile(join(tree_path, 'a.txt'), 'utf8')).toBe('1\n')
+  expect(await git(tree_path, 'log', '--format=%s')).toBe('first\n')
+  await rm(lock)
+  expect(await land()).toMatchObject({ landed: true })
+  expect(await git(tree_path, 'status', '--short')).toBe('')
 })
 
 test('a landing in two parts is one commit of both, with names of any bytes', async () => {
