@@ -39,6 +39,12 @@ const sandbox = [
     'keeps nothing writable',
   ),
   proof(
+    'narrow-hopping-writer',
+    'keeps files writable by going on in ever new processes, faster than they are looked at',
+    'test/sandbox',
+    'a writer that goes on in ever new processes is ended and named',
+  ),
+  proof(
     'narrow-moved-root',
     'moves the folders above its roots and swaps them, for another mount to be made read-only in their place',
     'test/sandbox',

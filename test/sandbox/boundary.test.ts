@@ -66,6 +66,53 @@ describe('narrowing while a file is open for writing', () => {
   })
 })
 
+/** Has a file open and goes on in a child of its own, for ever. */
+const hopping = `use POSIX;
+open my $held, ">>", "held" or die;
+exit 0 if fork;
+$SIG{CHLD} = "IGNORE";
+open my $sign, ">", "/home/agent/open";
+for (;;) { my $child = fork; next unless defined $child; POSIX::_exit(0) if $child; }`
+
+test('a writer that goes on in ever new processes is ended and named when files become read-only, and nobody else', async () => {
+  await using ground = await makeGround()
+  await writeFile(join(ground.home, 'hop.pl'), hopping)
+  const script =
+    'sleep 100 & for each in 1 2 3; do perl ~/hop.pl; done; while [ ! -e ~/narrow ]; do sleep 0.01; done; ' +
+    'touch late 2>/dev/null || echo refused; kill $! && echo spared'
+  const start = performance.now()
+  const { note, finish } = await narrowed(ground, script)
+  expect(note).toMatch(/^ended (perl \(\d+\) with \S+held(, )?)+, which did not let go$/)
+  expect(performance.now() - start).toBeLessThan(8000)
+  expect((await finish()).stdout).toBe('refused\nspared\n')
+})
+
+test('files become read-only in time where thousands of processes stand by', async () => {
+  await using ground = await makeGround()
+  const script =
+    'i=0; while [ $i -lt 3000 ]; do sleep 100 & i=$((i + 1)); done; ' +
+    'sh -c "exec 3>held; touch ~/open; while :; do sleep 0.01; done" & writer=$!; ' +
+    'while [ ! -e ~/narrow ]; do sleep 0.01; done; touch late 2>/dev/null || echo refused; wait $writer; echo $?'
+  const { sandbox, finish } = await startOn(ground, ground.request(['sh', '-c', script]), host)
+  await using _ = sandbox
+  sandbox.release()
+  await ground.waitForHome('open')
+  let longestWaitMs = 0
+  let last = performance.now()
+  const beat = setInterval(() => {
+    longestWaitMs = Math.max(longestWaitMs, performance.now() - last)
+    last = performance.now()
+  }, 5)
+  const { note, tookMs } = await sandbox.setFiles('ro')
+  clearInterval(beat)
+  expect(note).toMatch(/^ended .*sh \(\d+\) with .*held.*, which did not let go$/)
+  // Whoever asked waits ten seconds.
+  expect(tookMs).toBeLessThan(10_000)
+  expect(longestWaitMs).toBeLessThan(1000)
+  await ground.writeHome('narrow')
+  expect((await finish()).stdout).toBe('refused\n137\n')
+})
+
 /** A shared mapping and no descriptor; `protection` as mmap takes it. */
 const mapHeld = (protection: number) =>
   `import ctypes, os, platform, threading, time

@@ -325,7 +325,7 @@ export class Boundaries {
     } catch (error) {
       const code = error instanceof OrangeryError ? error.code : null
       // It ended before it could say that the change took: nothing is left to take back, and the yes was one.
-      if (code === 'dispatch.not_running') return
+      if (code === 'dispatch.not_running' || code === 'sandbox.ended') return
       const why = error instanceof Error ? error.message : String(error)
       const { before, state: decidedState } = decided
       this.#parts.records.change(id, (state) => ({

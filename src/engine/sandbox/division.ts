@@ -4,6 +4,7 @@ import type { InnerMounts } from './innerMounts.ts'
 import { isWritable, type InnerMount } from './mountTable.ts'
 import { narrowAgainstWriters } from './narrow.ts'
 import type { HeldRoot, SandboxPlan } from './plan.ts'
+import type { Stillness } from './stillness.ts'
 import type { ProcessTree } from './tree.ts'
 import type { WritablePlace } from './view.ts'
 
@@ -34,6 +35,7 @@ export type DivisionParts = {
   readonly plan: SandboxPlan
   readonly chain: Chain
   readonly tree: ProcessTree
+  readonly stillness: Stillness
   readonly mounts: InnerMounts
   /** Makes a whole root read-only, whoever writes in it. */
   readonly narrowRoot: (root: HeldRoot) => Promise<string | null>
@@ -122,9 +124,10 @@ export class Division {
   }
 
   async #narrow(root: HeldRoot, ids: ReadonlySet<string>): Promise<string | null> {
-    const { chain, tree, mounts } = this.#parts
+    const { chain, tree, stillness, mounts } = this.#parts
     if (await mounts.assign(ids, 'ro')) return null
     const place = mounts.placeOf(root.target)
-    return narrowAgainstWriters(chain, tree, place, mounts, () => mounts.assign(ids, 'ro'), ids)
+    const attempt = () => mounts.assign(ids, 'ro')
+    return narrowAgainstWriters({ chain, tree, stillness, mounts, place, attempt, only: ids })
   }
 }

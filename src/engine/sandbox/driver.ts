@@ -24,6 +24,7 @@ import type { SandboxPlan } from './plan.ts'
 import { judgeAnswers, judgeProcess } from './probe.ts'
 import { Relay } from './relay.ts'
 import { borrowFrom } from './borrow.ts'
+import { Stillness } from './stillness.ts'
 import { givenTo, ProgramVoice, type Given } from './tell.ts'
 import { ProcessTree } from './tree.ts'
 import { NetworkCounters } from './turnedAway.ts'
@@ -76,6 +77,7 @@ export class LinuxSandbox implements RunningSandbox {
   #isEnding = false
   #tree: ProcessTree | null = null
   #mounts: InnerMounts | null = null
+  #stillness: Stillness | null = null
   #agentPid: number | null = null
   #counters: NetworkCounters | null = null
   #voice: ProgramVoice | null = null
@@ -179,7 +181,8 @@ export class LinuxSandbox implements RunningSandbox {
     this.#agentPid = gate
     this.#tree = new ProcessTree(holder, gate)
     this.#mounts = new InnerMounts(this.#plan, holder, gate, this.#tree)
-    await this.#liveFiles.stand(this.#tree, this.#mounts)
+    this.#stillness = new Stillness(this.#chain, this.#tree)
+    await this.#liveFiles.stand(this.#tree, this.#mounts, this.#stillness)
     if (this.#plan.request.network !== 'host') {
       this.#counters = new NetworkCounters(gate)
       this.#voice = new ProgramVoice(this.#tree, this.#given, borrowFrom(this.#plan, holder))

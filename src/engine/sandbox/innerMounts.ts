@@ -93,7 +93,7 @@ export class InnerMounts implements Disposable {
   /** In every mount namespace inside. */
   async #list(target: string): Promise<readonly InnerMount[]> {
     const place = this.placeOf(target)
-    return (await this.#tree.mountinfos()).flatMap((mountinfo) => mountsOf(mountinfo, place))
+    return (await this.#tree.mountinfos()).flatMap((mountinfo) => mountsOf(parseMounts(mountinfo), place))
   }
 
   /** Every mount there is, as it is now. */

@@ -5,9 +5,14 @@ import { Division, isDivided, needsWriting, writableAtStart } from './division.t
 import type { InnerMounts } from './innerMounts.ts'
 import { describeNameless, narrowAgainstWriters } from './narrow.ts'
 import type { HeldRoot, SandboxPlan } from './plan.ts'
+import type { Stillness } from './stillness.ts'
 import type { ProcessTree } from './tree.ts'
 
 export type Flip = { readonly tookMs: number; readonly note: string | null }
+
+/** Nothing took, and nothing is left for it to take: on record as a wish. */
+const endedMeanwhile = () =>
+  new OrangeryError('sandbox.ended', 'files stay as they were: the sandbox ended meanwhile', { kind: 'busy' })
 
 /** What of a running sandbox's workspace can be written, changed while the agent runs. */
 export class LiveFiles {
@@ -17,6 +22,7 @@ export class LiveFiles {
   #writable: ReadonlySet<string> = new Set()
   #tree: ProcessTree | null = null
   #mounts: InnerMounts | null = null
+  #stillness: Stillness | null = null
   #division: Division | null = null
   #lastFlip: Promise<unknown> = Promise.resolve()
 
@@ -41,12 +47,14 @@ export class LiveFiles {
   }
 
   /** From here on the agent's mounts can be told apart, and its processes stopped. */
-  async stand(tree: ProcessTree, mounts: InnerMounts): Promise<void> {
+  async stand(tree: ProcessTree, mounts: InnerMounts, stillness: Stillness): Promise<void> {
     this.#tree = tree
     this.#mounts = mounts
+    this.#stillness = stillness
     if (!isDivided(this.#plan)) return
     const narrowRoot = (root: HeldRoot) => this.#flipRoot(root, 'ro')
-    this.#division = await Division.of({ plan: this.#plan, chain: this.#chain, tree, mounts, narrowRoot })
+    const [plan, chain] = [this.#plan, this.#chain]
+    this.#division = await Division.of({ plan, chain, tree, stillness, mounts, narrowRoot })
   }
 
   set(files: 'ro' | 'rw', writable?: readonly string[]): Promise<Flip> {
@@ -80,8 +88,7 @@ export class LiveFiles {
         this.#writable = wished
         return { tookMs: performance.now() - start, note }
       } catch (error) {
-        if (!this.#chain.isAlive)
-          return { tookMs: performance.now() - start, note: 'the sandbox ended meanwhile' }
+        if (!this.#chain.isAlive) throw endedMeanwhile()
         await division.set(this.#files, this.#writable).catch(() => {})
         throw error
       }
@@ -97,8 +104,7 @@ export class LiveFiles {
         if (note !== null) notes.push(note)
       }
     } catch (error) {
-      if (!this.#chain.isAlive)
-        return { tookMs: performance.now() - start, note: 'the sandbox ended meanwhile' }
+      if (!this.#chain.isAlive) throw endedMeanwhile()
       for (const root of done) await this.remount(root, this.#files).catch(() => {})
       throw error
     }
@@ -114,21 +120,22 @@ export class LiveFiles {
   async #flipRoot(root: HeldRoot, files: 'ro' | 'rw'): Promise<string | null> {
     const tree = this.#tree
     const mounts = this.#mounts
+    const stillness = this.#stillness
     try {
       await this.remount(root, files)
       return null
     } catch (error) {
       const isBusy = error instanceof Error && /busy/i.test(error.message)
-      if (files === 'rw' || !isBusy || tree === null || mounts === null) throw error
+      if (files === 'rw' || !isBusy || tree === null || mounts === null || stillness === null) throw error
     }
     const { target } = root
     const place = mounts.placeOf(target)
     if (await mounts.narrow(target)) return describeNameless(tree, place)
-    return narrowAgainstWriters(this.#chain, tree, place, mounts, () =>
+    const attempt = () =>
       this.remount(root, files).then(
         () => true,
         () => mounts.narrow(target),
-      ),
-    )
+      )
+    return narrowAgainstWriters({ chain: this.#chain, tree, stillness, mounts, place, attempt })
   }
 }

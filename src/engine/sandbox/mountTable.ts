@@ -23,8 +23,8 @@ export function parseMounts(mountinfo: string): readonly InnerMount[] {
   })
 }
 
-/** Of a mountinfo, every mount of a place: a root that is named through a symlink is at its real path too. */
-export const mountsOf = (mountinfo: string, { devices, ids }: Place): readonly InnerMount[] =>
-  parseMounts(mountinfo).filter(({ id, device }) => devices.has(device) || ids.has(id))
+/** Of mounts, those of a place: a root that is named through a symlink is at its real path too. */
+export const mountsOf = (mounts: readonly InnerMount[], { devices, ids }: Place): readonly InnerMount[] =>
+  mounts.filter(({ id, device }) => devices.has(device) || ids.has(id))
 
 export const isWritable = ({ options }: InnerMount) => options.includes('rw')

@@ -1,4 +1,5 @@
-import { readdir, readFile, readlink, stat } from 'node:fs/promises'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readProcess } from './chain.ts'
 import { mountsOf, parseMounts, type InnerMount, type Place } from './mountTable.ts'
@@ -7,18 +8,55 @@ import { isInside } from './view.ts'
 /** `tasks` are processes with their threads; `cpuMs` includes that of children that ended. */
 export type TreeUse = { readonly memoryMb: number; readonly tasks: number; readonly cpuMs: number }
 
+/** Who is there, by the numbers the holder knows them by. */
+export type Survey = {
+  readonly theirs: readonly number[]
+  readonly ours: readonly number[]
+  readonly moving: readonly number[]
+}
+
+/** Something a process has open: where it leads, and what the kernel says of it. */
+type Open = { readonly link: string; readonly path: string; readonly info: () => string }
+
 const tickMs = 10
 /** Processes and descriptors are as many as the agent likes: all at once they would hold off whoever else needs a thread. */
 const atOnce = 32
+const longestTurnMs = 4
 
-async function inSlices<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<readonly R[]> {
+export async function inSlices<T, R>(
+  items: readonly T[],
+  work: (item: T) => Promise<R>,
+): Promise<readonly R[]> {
   const results: R[] = []
   for (let at = 0; at < items.length; at += atOnce)
     results.push(...(await Promise.all(items.slice(at, at + atOnce).map(work))))
   return results
 }
 
+/** Small reads of /proc are done at once, a trip to the thread pool takes ten times as long; others get their turn meanwhile. */
+async function inTurns<T, R>(items: readonly T[], work: (item: T) => R): Promise<readonly R[]> {
+  const results: R[] = []
+  let since = performance.now()
+  for (const item of items) {
+    results.push(work(item))
+    if (performance.now() - since < longestTurnMs) continue
+    await new Promise(setImmediate)
+    since = performance.now()
+  }
+  return results
+}
+
+function orElse<T>(work: () => T, otherwise: T): T {
+  try {
+    return work()
+  } catch {
+    return otherwise
+  }
+}
+
 const pageBytes = 4096
+/** What has no place in a root: no folder of a root can come to lie in /dev, where nobody inside may write. */
+const isPlaceless = (link: string) => /^(?:(?:pipe|socket|anon_inode):|\/dev\/null$)/.test(link)
 /** What the kernel adds to the path of a file that has none. */
 const deleted = ' (deleted)'
 
@@ -47,6 +85,12 @@ export function parseUse(stat: string): TreeUse {
   }
 }
 
+/** Of /proc/PID/stat; of one that is gone it has no parent. */
+export function parseState(stat: string): { readonly state: string; readonly parent: number } {
+  const [state = '', parent = ''] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return { state, parent: Number(parent) || 0 }
+}
+
 /**
  * The agent and all it started, looked at through the holder's own /proc: it lists the sandbox's processes
  * and no others, with the numbers the holder knows them by.
@@ -63,41 +107,60 @@ export class ProcessTree {
   }
 
   async list(): Promise<readonly number[]> {
-    const later = await this.#later()
-    const parents = await inSlices(later, (pid) => this.#parentOf(pid))
-    const ours = await this.#parentsOfOurs()
-    return later.filter((pid, index) => pid === this.agent || !ours.has(parents[index] ?? 0))
+    return (await this.survey()).theirs
+  }
+
+  /** All that is there now: theirs, and what runs for us. `moving` of theirs are those that would go on by themselves. */
+  async survey(): Promise<Survey> {
+    const all = this.#numbers()
+    const ours = this.#parentsOfOurs()
+    const known = await inTurns(all, (pid) => ({ pid, ...parseState(this.#readNow(pid, 'stat')) }))
+    const isTheirs = ({ pid, parent }: (typeof known)[number]) =>
+      pid >= this.agent && (pid === this.agent || !ours.has(parent))
+    const theirs = known.filter(isTheirs)
+    return {
+      theirs: theirs.map(({ pid }) => pid),
+      ours: known.filter((found) => !isTheirs(found)).map(({ pid }) => pid),
+      moving: theirs.filter(({ state }) => state === 'R' || state === 'S').map(({ pid }) => pid),
+    }
+  }
+
+  /** What was there before the agent: nothing of it is the agent's, and nobody need be asked. */
+  elders(): readonly number[] {
+    return this.#numbers().filter((pid) => pid < this.agent)
   }
 
   /** The last that were started, one after the other, and the agent: a program that was started for the work comes first. */
   async *youngest(most: number): AsyncGenerator<number> {
-    const later = (await this.#later()).filter((pid) => pid !== this.agent).toSorted((a, b) => b - a)
-    const ours = await this.#parentsOfOurs()
-    for (const pid of later.slice(0, most - 1)) if (!ours.has(await this.#parentOf(pid))) yield pid
+    const later = this.#numbers()
+      .filter((pid) => pid > this.agent)
+      .toSorted((a, b) => b - a)
+    const ours = this.#parentsOfOurs()
+    for (const pid of later.slice(0, most - 1))
+      if (!ours.has(parseState(this.#readNow(pid, 'stat')).parent)) yield pid
     yield this.agent
   }
 
-  /** What was there before the agent is ours: the holder, who takes its orders, bubblewrap, fuse-overlayfs. */
-  async #later(): Promise<readonly number[]> {
-    const names = await readdir(this.#folder).catch(() => [])
-    return names.filter((name) => /^\d+$/.test(name) && Number(name) >= this.agent).map(Number)
+  #numbers(): readonly number[] {
+    const names = orElse(() => readdirSync(this.#folder), [])
+    return names.filter((name) => /^\d+$/.test(name)).map(Number)
   }
 
   /**
    * Who watches, and below it who takes the orders. A child of theirs is a command that is run for us, and a relay has no
-   * parent in here.
+   * parent in here. What was there before the agent is ours too: the holder, bubblewrap, fuse-overlayfs.
    */
-  async #parentsOfOurs(): Promise<ReadonlySet<number>> {
-    const [watcher = 0] = await this.#childrenOf(1)
-    return new Set([0, watcher, ...(await this.#childrenOf(watcher))])
+  #parentsOfOurs(): ReadonlySet<number> {
+    const [watcher = 0] = this.#childrenOf(1)
+    return new Set([0, watcher, ...this.#childrenOf(watcher)])
   }
 
-  async #childrenOf(pid: number): Promise<readonly number[]> {
-    return (await this.read(pid, `task/${pid}/children`)).split(' ').filter(Boolean).map(Number)
+  #childrenOf(pid: number): readonly number[] {
+    return this.#readNow(pid, `task/${pid}/children`).split(' ').filter(Boolean).map(Number)
   }
 
-  async #parentOf(pid: number): Promise<number> {
-    return Number(/^PPid:\s*(\d+)/m.exec(await this.read(pid, 'status'))?.[1] ?? 0)
+  #readNow(pid: number, name: string): string {
+    return orElse(() => readFileSync(this.pathOf(pid, name), 'utf8'), '')
   }
 
   /** Of a process inside, by its number there. */
@@ -136,12 +199,12 @@ export class ProcessTree {
       if (info?.isFile() === true && info.nlink === 0) files.set(String(info.ino), info.blocks * 512)
       return info !== null
     }
+    const known = new Map<string, readonly InnerMount[]>()
     for (const pid of await this.list()) {
-      const here = mountsOf(await this.#readAny(pid, 'mountinfo'), place)
-      const open = (await this.#links(pid)).map(async ({ info, link }) => {
-        const name = await readlink(link).catch(() => '')
-        if (!name.endsWith(deleted)) return
-        if (isNamed(name) || isOf(await this.read(pid, info), here)) await count(link)
+      const here = mountsOf(this.#mounts(pid, known), place)
+      const open = (await this.#open(pid)).map(async ({ info, link, path }) => {
+        if (!link.endsWith(deleted)) return
+        if (isNamed(link) || isOf(info(), here)) await count(path)
       })
       // A file that is mapped lives on without a descriptor. (escape: disk-mapped)
       const mapped = (await this.#maps(pid)).map(async (mapping) => {
@@ -164,10 +227,16 @@ export class ProcessTree {
   }
 
   /** Files of a root that a process holds open, or mapped, for writing. */
-  async writtenBy(pid: number, place: Place, only?: ReadonlySet<string>): Promise<readonly string[]> {
-    const mountinfo = await this.#readAny(pid, 'mountinfo')
-    const all = parseMounts(mountinfo)
-    const here = only === undefined ? mountsOf(mountinfo, place) : all.filter(({ id }) => only.has(id))
+  async writtenBy(
+    pid: number,
+    place: Place,
+    only: ReadonlySet<string> | undefined,
+    /** What was read before of each mount namespace, in the same look. */
+    known = new Map<string, readonly InnerMount[]>(),
+  ): Promise<readonly string[]> {
+    const tasks = this.#tasks(pid)
+    const all = this.#mounts(pid, known, tasks)
+    const here = only === undefined ? mountsOf(all, place) : all.filter(({ id }) => only.has(id))
     // A file below another mount is that one's.
     const apart = only === undefined ? [] : all.filter(({ id }) => !only.has(id))
     const isHere = (mapping: Mapping) =>
@@ -179,12 +248,15 @@ export class ProcessTree {
               !apart.some((inner) => isInside(inner.point, point) && isInside(mapping.file, inner.point)),
           )
     if (here.length === 0) return []
-    const open = await inSlices(await this.#descriptors(pid), async ({ info, link }) => {
-      const flags = Number.parseInt(/^flags:\s*(\d+)/m.exec(info)?.[1] ?? '0', 8)
-      if ((flags & 0o3) === 0 || !isOf(info, here)) return []
-      return [await readlink(link).catch(() => 'a file')]
+    const open = await inTurns(await this.#open(pid, tasks), ({ info, link }) => {
+      const text = info()
+      const flags = Number.parseInt(/^flags:\s*(\d+)/m.exec(text)?.[1] ?? '0', 8)
+      return (flags & 0o3) === 0 || !isOf(text, here) ? [] : [link]
     })
-    const shared = (await this.#maps(pid)).filter((mapping) => mapping.modes.endsWith('s') && isHere(mapping))
+    const maps = await this.#readAny(pid, 'maps', tasks)
+    // Most have none.
+    const lines = sharedMapping.test(maps) ? maps.split('\n').filter((line) => sharedMapping.test(line)) : []
+    const shared = lines.flatMap(parseMapping).filter(isHere)
     // What may be written to is told by the file that was mapped, not by what the mapping allows now: mprotect
     // can change that later. (escape: narrow-hidden-descriptor)
     const kept = shared.length === 0 ? new Set() : writableRanges(await this.#readAny(pid, 'smaps'))
@@ -194,12 +266,10 @@ export class ProcessTree {
 
   /** Files and folders of a root without a name that a process keeps, be it for reading: open, mapped, or as where it is. */
   async namelessOf(pid: number, place: Place): Promise<readonly string[]> {
-    const here = mountsOf(await this.#readAny(pid, 'mountinfo'), place)
+    const here = mountsOf(this.#mounts(pid), place)
     if (here.length === 0) return []
-    const open = await inSlices(await this.#descriptors(pid), async ({ info, link }) =>
-      isOf(info, here) ? readlink(link).catch(() => '') : '',
-    )
-    const cwd = await readlink(this.pathOf(pid, 'cwd')).catch(() => '')
+    const open = await inTurns(await this.#open(pid), ({ info, link }) => (isOf(info(), here) ? link : ''))
+    const cwd = this.#follow(this.pathOf(pid, 'cwd'))
     const isHere = here.some(({ point }) => isInside(cwd, point))
     const mapped = (await this.#maps(pid)).filter((mapping) => isMappedFrom(mapping, place, here))
     const files = mapped.map(({ file }) => file)
@@ -210,11 +280,11 @@ export class ProcessTree {
   /** What each mount namespace inside has mounted: an agent at level 0 may have made more of them. */
   async mountinfos(): Promise<readonly string[]> {
     const seen = new Map<string, string>()
-    await inSlices(await this.list(), async (pid) => {
-      for (const task of await this.#tasks(pid)) {
-        const namespace = await readlink(this.pathOf(pid, `task/${task}/ns/mnt`)).catch(() => '')
+    await inTurns(await this.list(), (pid) => {
+      for (const task of this.#tasks(pid)) {
+        const namespace = this.#follow(this.pathOf(pid, `task/${task}/ns/mnt`))
         if (namespace === '' || seen.has(namespace)) continue
-        const text = await this.read(pid, `task/${task}/mountinfo`)
+        const text = this.#readNow(pid, `task/${task}/mountinfo`)
         if (text !== '') seen.set(namespace, text)
       }
     })
@@ -223,37 +293,57 @@ export class ProcessTree {
 
   /** How many descriptors of whatever are on their way to a process, in messages it has not taken. */
   async carriedBy(pid: number): Promise<number> {
-    const counts = (await this.#descriptors(pid)).map(({ info }) => /^scm_fds:\s*(\d+)/m.exec(info)?.[1])
+    const sockets = await this.#open(pid, this.#tasks(pid), (link) => link.startsWith('socket:'))
+    const counts = await inTurns(sockets, ({ info }) => /^scm_fds:\s*(\d+)/m.exec(info())?.[1])
     return counts.reduce((sum, count) => sum + Number(count ?? 0), 0)
   }
 
   /** Of every thread: one may have parted from the others' table. (escape: narrow-hidden-descriptor) */
-  async #links(pid: number): Promise<readonly { readonly info: string; readonly link: string }[]> {
-    const tasks = await this.#tasks(pid)
-    const found = await Promise.all(
-      tasks.map(async (task) => {
-        const numbers = await readdir(this.pathOf(pid, `task/${task}/fd`)).catch(() => [])
-        return numbers.map((number) => ({
-          info: `task/${task}/fdinfo/${number}`,
-          link: this.pathOf(pid, `task/${task}/fd/${number}`),
-        }))
-      }),
-    )
-    return found.flat()
+  async #open(
+    pid: number,
+    tasks = this.#tasks(pid),
+    isMeant: (link: string) => boolean = (link) => !isPlaceless(link),
+  ): Promise<readonly Open[]> {
+    const found: Open[] = []
+    for (const task of tasks) {
+      // The list is as long as the agent likes: not at once.
+      const numbers = await readdir(this.pathOf(pid, `task/${task}/fd`)).catch(() => [])
+      await inTurns(numbers, (number) => {
+        const path = this.pathOf(pid, `task/${task}/fd/${number}`)
+        const link = this.#follow(path)
+        if (link !== '' && isMeant(link))
+          found.push({ link, path, info: () => this.#readNow(pid, `task/${task}/fdinfo/${number}`) })
+      })
+    }
+    return found
   }
 
-  async #descriptors(pid: number): Promise<readonly { readonly info: string; readonly link: string }[]> {
-    const links = await this.#links(pid)
-    return Promise.all(links.map(async ({ info, link }) => ({ info: await this.read(pid, info), link })))
+  #follow(path: string): string {
+    return orElse(() => readlinkSync(path), '')
   }
 
-  #tasks(pid: number): Promise<readonly string[]> {
-    return readdir(this.pathOf(pid, 'task')).catch(() => [])
+  #tasks(pid: number): readonly string[] {
+    return orElse(() => readdirSync(this.pathOf(pid, 'task')), [])
+  }
+
+  /** As the process sees them. Most are in the same namespace, and what that says is long. */
+  #mounts(
+    pid: number,
+    known = new Map<string, readonly InnerMount[]>(),
+    tasks = this.#tasks(pid),
+  ): readonly InnerMount[] {
+    for (const task of tasks) {
+      const namespace = this.#follow(this.pathOf(pid, `task/${task}/ns/mnt`))
+      const found = known.get(namespace) ?? parseMounts(this.#readNow(pid, `task/${task}/mountinfo`))
+      if (namespace !== '' && found.length > 0) known.set(namespace, found)
+      if (found.length > 0) return found
+    }
+    return []
   }
 
   /** Threads have it in common, but the first of them may have ended, and then has nothing. */
-  async #readAny(pid: number, name: string): Promise<string> {
-    for (const task of await this.#tasks(pid)) {
+  async #readAny(pid: number, name: string, tasks = this.#tasks(pid)): Promise<string> {
+    for (const task of tasks) {
       const text = await this.read(pid, `task/${task}/${name}`)
       if (text !== '') return text
     }
@@ -274,6 +364,8 @@ type Mapping = {
   readonly inode: string
   readonly file: string
 }
+
+const sharedMapping = /^[0-9a-f]+-[0-9a-f]+ \S{3}s /m
 
 /** A line of /proc/PID/maps, where it is of a file. */
 export function parseMapping(line: string): readonly Mapping[] {
