@@ -75,6 +75,8 @@ export const boundaryStateSchema = z.object({
   running: z.boolean(),
   /** False at level 0, where nothing holds it to its boundary. */
   enforced: z.boolean(),
+  /** What still holds, where the level is decided and has not taken yet: files that are open for writing take a while. */
+  in_effect: boundaryLevelSchema.optional(),
   history: z.array(boundaryGrantSchema),
   requests: z.array(boundaryRequestSchema),
 })

@@ -398,6 +398,46 @@ test('a lowered maximum closes the network of an agent that holds a file open, t
   expect(await ended(id)).toMatchObject({ boundary: 'readonly' })
 })
 
+test('a boundary that is decided and has not taken yet is shown as such, and on record only once it took', async () => {
+  const id = await spawn(
+    'sh -c "exec 3>held; echo open; while :; do sleep 0.01; done" & while :; do sleep 0.1; done',
+  )
+  await says(id, 'open')
+  const narrowing = call().call('boundary.narrow', { id, to: 'readonly' })
+  let shown: BoundaryState | undefined
+  await waitUntil('it is decided', async () => {
+    shown = await call().call('boundary.show', { id })
+    return shown.level === 'readonly'
+  })
+  expect(shown).toMatchObject({ level: 'readonly', in_effect: 'readwrite' })
+  expect((await call().call('dispatch.get', { id })).boundary).toBe('readwrite')
+  expect(await narrowing).not.toHaveProperty('in_effect')
+  expect((await call().call('dispatch.get', { id })).boundary).toBe('readonly')
+  await call().call('dispatch.kill', { id })
+  await ended(id)
+})
+
+test('a boundary that had not taken when the agent was ended is a wish on record, and no change', async () => {
+  const id = await spawn('exec 3>held; echo open; while :; do sleep 0.1; done')
+  await says(id, 'open')
+  const narrowing = call()
+    .call('boundary.narrow', { id, to: 'readonly' })
+    .catch(() => {})
+  await waitUntil(
+    'it is decided',
+    async () => (await call().call('boundary.show', { id })).level === 'readonly',
+  )
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  await call().call('dispatch.kill', { id })
+  await narrowing
+  expect((await ended(id)).sandbox_effective).toMatchObject({
+    boundary_history: [
+      { to: 'readwrite' },
+      { to: 'readwrite', why: expect.stringMatching(/^readonly did not take/) },
+    ],
+  })
+})
+
 test('a host that the config denies is cut off from a running agent at once', async () => {
   const script =
     'while curl -sf --max-time 5 http://registry.test:8080/y >/dev/null; do echo reached; sleep 0.1; done; echo cut'

@@ -22,7 +22,11 @@ export function renderRequest(request: BoundaryRequest): string {
 export function renderState(state: BoundaryState): string {
   const fields: [string, string][] = [
     ['id', state.id],
-    ['boundary', state.level ?? '-'],
+    [
+      'boundary',
+      (state.level ?? '-') +
+        (state.in_effect === undefined ? '' : `, not yet in effect: ${state.in_effect} still holds`),
+    ],
   ]
   if (state.hosts.length > 0) fields.push(['hosts', state.hosts.map(showAll).join(' ')])
   if (state.taken.length > 0) fields.push(['taken back', state.taken.map(showAll).join(' ')])

@@ -43,7 +43,13 @@ export function boundaryHandlers(parts: Parts, find: (reference: string) => Disp
   const boundaries = boundariesOf(parts)
   const userConfigDir = parts.configDir
   const absolute = (roots: readonly string[]) => roots.map((root) => resolve(root))
-  const show = (id: DispatchId) => ({ ...boundaries.show(id), enforced: isConfined(parts, id) })
+  const show = (id: DispatchId) => {
+    const shown = { ...boundaries.show(id), enforced: isConfined(parts, id) }
+    // The supervisor writes it down once the sandbox has followed.
+    const { boundary } = parts.store.dispatches.get(id)
+    const isOn = boundary === null || boundary === shown.level || !shown.running
+    return isOn ? shown : { ...shown, in_effect: boundary }
+  }
   const only = (request: string | undefined) => (request === undefined ? null : [request])
   return {
     'boundary.show': async ({ id }) => show(find(id)),

@@ -10,9 +10,11 @@ import type { ProcessTree } from './tree.ts'
 
 export type Flip = { readonly tookMs: number; readonly note: string | null }
 
-/** Nothing took, and nothing is left for it to take: on record as a wish. */
-const endedMeanwhile = () =>
-  new OrangeryError('sandbox.ended', 'files stay as they were: the sandbox ended meanwhile', { kind: 'busy' })
+/** It may have ended of what it was refused: the change took, then. Unless the kernel had said no before. */
+function endedMeanwhile(error: unknown, start: number): Flip {
+  if (error instanceof OrangeryError && error.code === 'sandbox.ended') throw error
+  return { tookMs: performance.now() - start, note: 'the sandbox ended meanwhile' }
+}
 
 /** What of a running sandbox's workspace can be written, changed while the agent runs. */
 export class LiveFiles {
@@ -88,7 +90,7 @@ export class LiveFiles {
         this.#writable = wished
         return { tookMs: performance.now() - start, note }
       } catch (error) {
-        if (!this.#chain.isAlive) throw endedMeanwhile()
+        if (!this.#chain.isAlive) return endedMeanwhile(error, start)
         await division.set(this.#files, this.#writable).catch(() => {})
         throw error
       }
@@ -104,7 +106,7 @@ export class LiveFiles {
         if (note !== null) notes.push(note)
       }
     } catch (error) {
-      if (!this.#chain.isAlive) throw endedMeanwhile()
+      if (!this.#chain.isAlive) return endedMeanwhile(error, start)
       for (const root of done) await this.remount(root, this.#files).catch(() => {})
       throw error
     }

@@ -82,6 +82,18 @@ async function findWriters(
  * where that would be the agent itself is nothing done.
  */
 export async function narrowAgainstWriters(narrowing: Narrowing): Promise<string> {
+  try {
+    return await waitForWriters(narrowing)
+  } catch (error) {
+    if (narrowing.chain.isAlive) throw error
+    // On record it is a wish: while it ran, everything could be written.
+    throw new OrangeryError('sandbox.ended', 'files stayed writable until the sandbox ended', {
+      kind: 'busy',
+    })
+  }
+}
+
+async function waitForWriters(narrowing: Narrowing): Promise<string> {
   const { chain, stillness, attempt } = narrowing
   await using still = await stillness.hold()
   let known = new Set<number>()

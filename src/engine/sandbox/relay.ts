@@ -81,7 +81,14 @@ export class Relay {
         `--pid=/proc/${holderPid}/ns/pid`,
         `--net=/proc/${agentPid}/ns/net`,
         '--preserve-credentials',
+        // It would wait for its child and stop with it, whenever all that is inside is stopped, and nobody would let it go
+        // on. A shell does not.
+        '--no-fork',
         '--',
+        shell.sh,
+        '-c',
+        '"$@"; exit $?',
+        'orangery-relay',
         shell.setpriv,
         '--pdeathsig',
         'KILL',
