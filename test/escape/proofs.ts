@@ -63,6 +63,24 @@ const sandbox = [
     'holds for a file without a name',
   ),
   proof(
+    'disk-parked',
+    'fills the disk with files that have no name and are open only in messages of sockets',
+    'src/engine/sandbox',
+    'holds for files without a name whose descriptors are parked',
+  ),
+  proof(
+    'disk-many-files',
+    'makes files without end, for every look at the disk to take longer than what it writes meanwhile',
+    'src/engine/sandbox',
+    'nothing runs while a long look is taken at a disk that may be over its limit',
+  ),
+  proof(
+    'closed-home',
+    'closes its kept home, for the next run not to start',
+    'src/engine/dispatch',
+    'a kept home that an agent closed is open to the next one',
+  ),
+  proof(
     'readonly-direct-root',
     'writes the real files although it may only read',
     'test/boundary',

@@ -89,6 +89,16 @@ describe('a limit that is run into', () => {
     },
   )
 
+  test('is told as likely of an ordinary user whose program copes with it', async ({ skip }) => {
+    skip(host.uid === 0, 'the kernel exempts root')
+    const copes =
+      "perl -e 'for (1 .. 100) { $child = fork; if (defined $child && !$child) { select undef, undef, undef, 0.03; exit } }'"
+    expect(await runLimited(copes, { pids: 20 }, withoutCgroups())).toMatchObject({
+      exitCode: 0,
+      likelyLimits: ['pids'],
+    })
+  })
+
   test('holds for processes of an ordinary user without any control group, and is refused to root', async () => {
     const limited = runLimited(manyProcesses, { pids: 8 }, withoutCgroups())
     if (host.uid === 0) await expect(limited).rejects.toThrow('limit pids: none for this test')

@@ -1,11 +1,12 @@
+import { writeFileSync } from 'node:fs'
 import { chmod, link, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { SandboxRequest } from '../base/sandbox.ts'
-import { diskUse } from './disk.ts'
+import { closedLister, diskUse } from './disk.ts'
 import { makeGround, runIn, type Ground } from './fixture.ts'
 import { detectHost, type HostFacts } from './host.ts'
-import { planSandbox } from './plan.ts'
+import { planSandbox, type SandboxPlan } from './plan.ts'
 
 let host: HostFacts
 beforeAll(async () => {
@@ -32,6 +33,19 @@ test('a file of several names is counted once', async () => {
   const before = await diskUse([ground.root])
   for (const name of ['one', 'two', 'three']) await link(join(ground.root, 'big'), join(ground.root, name))
   expect(await diskUse([ground.root, ground.root])).toBe(before)
+})
+
+test('thousands of files are counted as few are, those of several names too', async () => {
+  // In memory: a busy disk takes its time for so many.
+  await using ground = await makeGround('project', '/dev/shm')
+  const { root } = ground
+  const lister = closedLister({ shell: { unshare: 'unshare' }, tools: { find: 'find' } } as SandboxPlan)
+  await link(join(root, 'README.md'), join(root, 'again'))
+  for (let number = 0; number < 5200; number++) writeFileSync(join(root, `file${number}`), '')
+  const many = await diskUse([root, root], lister)
+  expect(many).toBeGreaterThanOrEqual(5200 * 1024)
+  expect(many).toBe(await diskUse([root]))
+  expect(await diskUse([root], lister, 100 * 1024)).toBeLessThan(many)
 })
 
 describe('the disk limit', () => {
@@ -65,6 +79,35 @@ time.sleep(20)`
     const closed = 'mkdir -p closed/in; cd closed/in; chmod 0 ..; head -c 24M /dev/zero >big; exec sleep 20'
     expect((await runIn(ground, host, closed, { limits })).limits).toEqual(['disk'])
     await chmod(join(ground.upper, 'closed'), 0o700)
+  })
+
+  // Linux counts them on the socket that is to receive them, and tells nobody which files they are.
+  test('holds for files without a name whose descriptors are parked in messages of sockets', async () => {
+    await using ground = await makeGround()
+    const park = `import os, socket, time
+a, b = socket.socketpair()
+for i in range(6):
+  f = os.open("x", os.O_RDWR | os.O_CREAT)
+  os.unlink("x")
+  os.write(f, b"1" * (6 << 20))
+  socket.send_fds(a, [b"x"], [f])
+  os.close(f)
+time.sleep(30)`
+    await writeFile(join(ground.home, 'park.py'), park)
+    const outcome = await runIn(ground, host, 'python3 ~/park.py', { limits: { disk_mb: 8 } })
+    expect(outcome).toMatchObject({ exitCode: 137, likelyLimits: ['disk'] })
+  })
+
+  test('holds for files without end that are empty', async () => {
+    await using ground = await makeGround()
+    const many = 'perl -e \'for (1 .. 3000) { open F, ">", "f$_" } sleep 30\''
+    expect((await runIn(ground, host, many, { limits: { disk_mb: 1 } })).limits).toEqual(['disk'])
+  })
+
+  test('is told of a run that was over before anybody looked', async () => {
+    await using ground = await makeGround()
+    const outcome = await runIn(ground, host, 'head -c 24M /dev/zero >big', { limits: { disk_mb: 8 } })
+    expect(outcome.limits).toEqual(['disk'])
   })
 
   test('is refused where the agent writes the real files', async () => {

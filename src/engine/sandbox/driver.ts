@@ -16,7 +16,7 @@ import type {
 import type { Cgroup } from './cgroups.ts'
 import { Chain } from './chain.ts'
 import { WriteWatch } from './deniedWrites.ts'
-import { diskUse, watchDisk, type ClosedLister } from './disk.ts'
+import { DiskLimit } from './diskLimit.ts'
 import type { Descriptors, SpareHolder } from './holderProcess.ts'
 import { InnerMounts } from './innerMounts.ts'
 import { LiveFiles, type Flip } from './liveFiles.ts'
@@ -34,6 +34,7 @@ const cutAfterMs = 1000
 const startPatienceMs = 30_000
 /** Until the end of a sandbox is heard of, whose relay has gone. */
 const endPatienceMs = 500
+const tasksPauseMs = 10
 
 const signalNames = new Map(
   Object.entries(osConstants.signals).map(([name, number]) => [number, name as NodeJS.Signals]),
@@ -45,10 +46,6 @@ export function signalOfCode(code: number): NodeJS.Signals | null {
 }
 
 const hasEnded = () => new OrangeryError('sandbox.ended', 'network: the sandbox has ended', { kind: 'busy' })
-
-/** Where the workspace is a copy, its folders. */
-const copiesOf = ({ workspace }: SandboxPlan['request']): readonly string[] =>
-  workspace.roots.flatMap(({ mount }) => (mount.kind === 'bind' ? [mount.source] : []))
 
 /** Up to the agent's first instruction, which waits for `release()`, and from there to its end. */
 export class LinuxSandbox implements RunningSandbox {
@@ -83,7 +80,7 @@ export class LinuxSandbox implements RunningSandbox {
   #voice: ProgramVoice | null = null
   #peakMb = 0
   #cpuMs = 0
-  #diskBefore = 0
+  readonly #disk: DiskLimit | null
 
   constructor(
     plan: SandboxPlan,
@@ -95,6 +92,8 @@ export class LinuxSandbox implements RunningSandbox {
     this.#tidy = tidy
     this.#plan = plan
     this.#cgroup = cgroup
+    const { diskMb } = plan.limits
+    this.#disk = diskMb === null ? null : new DiskLimit(plan, diskMb)
     this.#given = givenTo(io)
     this.#chain = new Chain(plan, io, cgroup?.joinFiles ?? [], spare)
     this.#liveFiles = new LiveFiles(plan, this.#chain)
@@ -122,6 +121,7 @@ export class LinuxSandbox implements RunningSandbox {
       await this.#cgroup[Symbol.asyncDispose]()
     }
     for (const limit of reached) this.#limits.add(limit)
+    if (this.#isReleased && (await this.#disk?.isOver())) this.#limits.add('disk')
     const code = reported ?? 128 + osConstants.signals.SIGKILL
     return {
       exitCode: code,
@@ -162,7 +162,7 @@ export class LinuxSandbox implements RunningSandbox {
 
   /** Resolves when the agent stands at the gate and was probed. */
   async enter(): Promise<void> {
-    if (this.#plan.limits.diskMb !== null) this.#diskBefore = await this.#usedBefore()
+    await this.#disk?.begin()
     // Bubblewrap must bind the workspace while it is writable, or its bind would stay read-only for good: so
     // narrow only when the gate is there, after all binds. Where nothing is to be narrowed it need not wait.
     const readOnly = this.#plan.roots.filter(
@@ -227,43 +227,15 @@ export class LinuxSandbox implements RunningSandbox {
     this.#isReleased = true
     this.#chain.step()
     void this.#watchUse()
-    const { timeoutS, diskMb } = this.#plan.limits
+    const { timeoutS } = this.#plan.limits
     if (timeoutS !== null) void this.#stopAfter(timeoutS * 1000)
-    if (diskMb !== null) {
-      const limit = diskMb * 1024 * 1024 + this.#diskBefore
-      watchDisk(
-        () => this.#diskUse(),
-        limit,
-        this.#life.signal,
-        () => {
-          this.#limits.add('disk')
-          void this.kill()
-        },
-      )
-    }
-  }
-
-  /** A home kept from earlier runs and a copy of the user's files are not this run's use. */
-  #usedBefore(): Promise<number> {
-    const { request } = this.#plan
-    return diskUse([...copiesOf(request), request.home], this.#closedLister())
-  }
-
-  async #diskUse(): Promise<number> {
-    const { request, roots } = this.#plan
-    const folders = [...roots.map((root) => root.upper), ...copiesOf(request), request.home]
-    const kept = this.#mounts?.kept
-    const places = request.workspace.roots.flatMap(({ path, target }) => [path, target])
-    const [named, nameless] = await Promise.all([
-      diskUse(folders, this.#closedLister()),
-      kept === undefined ? 0 : (this.#tree?.unlinked(kept, places) ?? 0),
-    ])
-    return named + nameless
-  }
-
-  #closedLister(): ClosedLister {
-    const { shell, tools } = this.#plan
-    return tools.find === null ? [] : [shell.unshare, '-Ur', '--', tools.find]
+    const [tree, mounts, stillness] = [this.#tree, this.#mounts, this.#stillness]
+    if (tree === null || mounts === null || stillness === null) return
+    this.#disk?.watch({ tree, mounts, stillness }, this.#life.signal, (isCertain) => {
+      const limits = isCertain ? this.#limits : this.#likelyLimits
+      limits.add('disk')
+      void this.kill()
+    })
   }
 
   #pause(ms: number): Promise<boolean> {
@@ -272,14 +244,28 @@ export class LinuxSandbox implements RunningSandbox {
 
   async #watchUse(): Promise<void> {
     const most = this.#plan.limits.processes
-    const rarest = most === null ? 2000 : 100
-    for (let pauseMs = 15; await this.#pause(pauseMs); pauseMs = Math.min(pauseMs * 4, rarest)) {
+    if (most !== null) void this.#watchTasks(most)
+    for (let pauseMs = 15; await this.#pause(pauseMs); pauseMs = Math.min(pauseMs * 4, 2000)) {
       const use = await this.#tree?.use()
       if (use === undefined) return
       this.#peakMb = Math.max(this.#peakMb, use.memoryMb)
       this.#cpuMs = Math.max(this.#cpuMs, use.cpuMs)
-      // The kernel tells nobody of a fork that RLIMIT_NPROC refused: seen is that there are as many as may be.
-      if (most !== null && use.tasks >= most) this.#likelyLimits.add('pids')
+    }
+  }
+
+  /**
+   * The kernel tells nobody of a fork that RLIMIT_NPROC refused: seen is that there are as many as may be. Counted is
+   * whenever something was started, and often: a program that copes goes on at once.
+   */
+  async #watchTasks(most: number): Promise<void> {
+    let [last, pauseMs] = ['', tasksPauseMs]
+    while (!this.#likelyLimits.has('pids') && (await this.#pause(pauseMs))) {
+      const now = this.#tree?.lastStarted() ?? ''
+      if (now === last) continue
+      last = now
+      const start = performance.now()
+      if (((await this.#tree?.use())?.tasks ?? 0) >= most) this.#likelyLimits.add('pids')
+      pauseMs = Math.max(tasksPauseMs, 5 * (performance.now() - start))
     }
   }
 

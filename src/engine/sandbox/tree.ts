@@ -182,6 +182,18 @@ export class ProcessTree {
     }
   }
 
+  /** Changes whenever anything is started, threads too. */
+  lastStarted(): string {
+    const load = orElse(() => readFileSync(join(this.#folder, 'loadavg'), 'utf8'), '')
+    return load.slice(load.lastIndexOf(' ') + 1)
+  }
+
+  /** Whether any of them has descriptors on their way. */
+  async hasCarried(): Promise<boolean> {
+    for (const pid of await this.list()) if ((await this.carriedBy(pid)) > 0) return true
+    return false
+  }
+
   async nameOf(pid: number): Promise<string> {
     return (await this.read(pid, 'comm')).trim() || String(pid)
   }
