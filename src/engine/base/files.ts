@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import {
+  chmodSync,
   closeSync,
   constants,
   fstatSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readFileSync,
@@ -37,6 +39,12 @@ function makeDir(path: string): NodeJS.ErrnoException | null {
     const facts = statSync(path, { throwIfNoEntry: false })
     return facts?.isDirectory() ? null : (error as NodeJS.ErrnoException)
   }
+}
+
+/** A folder of ours that an agent could close to us, open again: one run must not spoil the next. (escape: closed-home) */
+export function reopenDir(path: string): void {
+  const facts = lstatSync(path, { throwIfNoEntry: false })
+  if (facts?.isDirectory() && (facts.mode & 0o700) !== 0o700) chmodSync(path, (facts.mode & 0o7777) | 0o700)
 }
 
 /**

@@ -1,8 +1,8 @@
 import type { BoundaryLevel } from '../../shared/boundary.ts'
 import type { EventBody } from '../../shared/events.ts'
-import { ensurePrivateDir, syncDir } from '../base/files.ts'
+import { syncDir } from '../base/files.ts'
 import type { Contract } from '../base/contract.ts'
-import type { RunningSandbox, SandboxEnd } from '../base/sandbox.ts'
+import type { LimitName, RunningSandbox, SandboxEnd } from '../base/sandbox.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { capabilitiesOf, guardRules, Guards, type EffectiveConfig, type Finding } from '../policy/index.ts'
 import { describePlan, lesserView } from '../sandbox/index.ts'
@@ -37,7 +37,7 @@ import { isSpokenTo, speechOf } from './speech.ts'
 import { prepareTrust } from './trust.ts'
 import { watchTurnedAway } from './turnedAway.ts'
 import type { Spares } from './spares.ts'
-import { introduce, settle, workspaceFor } from './workspaceFor.ts'
+import { introduce, prepareHome, settle, workspaceFor } from './workspaceFor.ts'
 
 export type LeadOptions = {
   /** Aborted to end the dispatch now; the reason is the signal we were asked by. */
@@ -172,7 +172,7 @@ async function runAgent(
     parts.hostNow(),
     prepareTrust(job, workspace.dir),
     job.contract.level === 1 ? lendObjects(layout, project, (text) => note({ type: 'Note', text })) : [],
-    ensurePrivateDir(homeOf(parts, job, workspace.dir)),
+    prepareHome(homeOf(parts, job, workspace.dir)),
     // Now: once the rest is worked out, nothing of it would get its turn for a while.
     written,
   ])
@@ -197,7 +197,7 @@ async function runAgent(
     (await handling.promise)(asked),
   )
   await using _control = endOf(listening)
-  const watching = watchForSigns(plan.request, note)
+  const watching = watchForSigns(plan, note)
   const [output, followed, signs] = await Promise.all([opening, following, watching, listening])
   let stopping: Finding | undefined
   const kill = async () => (await starting).kill()
@@ -316,8 +316,7 @@ async function runAgent(
   seen.ended(ended)
   for (const limit of ended.limits) note(violated(limit, `the ${limit} limit was reached`))
   for (const limit of ended.likelyLimits) {
-    const detail = `as many ran as the ${limit} limit allows: starting another fails`
-    note(violated(limit, detail, false))
+    note(violated(limit, likelyDetail(limit), false))
   }
   note({ type: 'AgentEnded', exit_code: ended.exitCode, signal: ended.signal })
   const { exitCode, signal } = ended
@@ -330,6 +329,11 @@ async function runAgent(
   // One that we had to send away after its work was done has no code of its own.
   return { ...verdict, exitCode: verdict.status === 'completed' ? 0 : exitCode, signal }
 }
+
+const likelyDetail = (limit: LimitName): string =>
+  limit === 'disk'
+    ? 'more of the disk went than the disk limit allows, while files without a name were kept in messages of sockets'
+    : `as many ran as the ${limit} limit allows: starting another fails`
 
 function violated(kind: string, detail: string, certain = true): EventBody {
   return { type: 'Violated', violation: { kind, at: new Date().toISOString(), detail, certain } }

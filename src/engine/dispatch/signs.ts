@@ -1,6 +1,12 @@
 import type { EventBody } from '../../shared/events.ts'
-import type { SandboxRequest } from '../base/sandbox.ts'
-import { DeniedWrites, DenialReader, listLeftovers, watchProtected } from '../sandbox/index.ts'
+import {
+  closedLister,
+  DeniedWrites,
+  DenialReader,
+  listLeftovers,
+  watchProtected,
+  type SandboxPlan,
+} from '../sandbox/index.ts'
 import type { OutputName } from './agentIo.ts'
 
 const mostNamed = 20
@@ -9,7 +15,8 @@ const mostNamed = 20
  * What tells of a boundary that was run into, or broken, where nothing says so for certain: words in the
  * output, and files of the host that are not as they were.
  */
-export async function watchForSigns(request: SandboxRequest, note: (event: EventBody) => void) {
+export async function watchForSigns(plan: SandboxPlan, note: (event: EventBody) => void) {
+  const { request } = plan
   const now = () => new Date().toISOString()
   const readers: Readonly<Record<OutputName, DenialReader>> = {
     stdout: new DenialReader(),
@@ -35,7 +42,7 @@ export async function watchForSigns(request: SandboxRequest, note: (event: Event
     async end(): Promise<void> {
       if (request.level > 0) for (const reader of Object.values(readers)) tell(reader.end(now()))
       tell(await watch.check(now()))
-      const left = request.level === 0 ? [] : await listLeftovers(request.home)
+      const left = request.level === 0 ? [] : await listLeftovers(request.home, closedLister(plan))
       if (left.length === 0) return
       const named = left
         .slice(0, mostNamed)

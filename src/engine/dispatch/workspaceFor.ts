@@ -1,3 +1,4 @@
+import { ensurePrivateDir, reopenDir } from '../base/files.ts'
 import type { Workspace } from '../base/workspace.ts'
 import {
   continueInvocation,
@@ -43,6 +44,12 @@ export const settle = async (workspace: Workspace, { notes }: Job): Promise<stri
   ...notes,
   ...(await freezeRefs(workspace)),
 ]
+
+/** A home that is kept may have been closed by who had it last. */
+export async function prepareHome(home: string): Promise<void> {
+  await ensurePrivateDir(home)
+  reopenDir(home)
+}
 
 /** Its user's name in the agent's home. At level 0 the home is the user's own. */
 export async function introduce(

@@ -1,4 +1,5 @@
 export { sweepCgroups } from './cgroups.ts'
+export { closedLister } from './disk.ts'
 export { describePlan } from './describe.ts'
 export { doctor } from './doctor.ts'
 export { startSandbox, type StartOptions } from './start.ts'
