@@ -6,7 +6,7 @@ import type { Layout } from '../base/paths.ts'
 import { forgetApplying, noteApplying } from './applying.ts'
 import { readBases, writeBases } from './bases.ts'
 import { renewPlaces } from './carryDecisions.ts'
-import type { Disk } from './disk.ts'
+import { errorCode, type Disk } from './disk.ts'
 import { Journals, type Journal } from './journal.ts'
 import { Landing } from './land.ts'
 import { NeitherOldNorNew } from './neither.ts'
@@ -92,6 +92,12 @@ export async function carryOut(
   })
 }
 
+/** A root without its powers is locked out like anybody else, and has nothing to give away. */
+function lockedOut(error: unknown): null {
+  if (errorCode(error) === 'EACCES') return null
+  throw error
+}
+
 /** Who is root gives a file that comes back to whom it belonged to; for anybody else it is his own. */
 async function withOwners(journal: Journal, disk: Disk): Promise<Journal> {
   if (process.getuid?.() !== 0) return journal
@@ -102,7 +108,7 @@ async function withOwners(journal: Journal, disk: Disk): Promise<Journal> {
     const { root, path, before, owner } = operation
     const tree = byRoot.get(root) ?? trees.use(new Tree(root, disk))
     byRoot.set(root, tree)
-    const stat = before === null || owner !== undefined ? null : await tree.lstat(path)
+    const stat = before === null || owner !== undefined ? null : await tree.lstat(path).catch(lockedOut)
     const known = stat === null ? owner : { uid: Number(stat.uid), gid: Number(stat.gid) }
     operations.push(known === undefined ? operation : { ...operation, owner: known })
   }
