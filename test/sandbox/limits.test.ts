@@ -92,7 +92,7 @@ describe('a limit that is run into', () => {
   test('is told as likely of an ordinary user whose program copes with it', async ({ skip }) => {
     skip(host.uid === 0, 'the kernel exempts root')
     const copes =
-      "perl -e 'for (1 .. 100) { $child = fork; if (defined $child && !$child) { select undef, undef, undef, 0.03; exit } }'"
+      "perl -e 'for (1 .. 100) { $child = fork; if (defined $child && !$child) { select undef, undef, undef, 0.1; exit } } select undef, undef, undef, 0.1'"
     expect(await runLimited(copes, { pids: 20 }, withoutCgroups())).toMatchObject({
       exitCode: 0,
       likelyLimits: ['pids'],

@@ -264,8 +264,8 @@ export class LinuxSandbox implements RunningSandbox {
       if (now === last) continue
       last = now
       const start = performance.now()
-      if (((await this.#tree?.use())?.tasks ?? 0) >= most) this.#likelyLimits.add('pids')
-      pauseMs = Math.max(tasksPauseMs, 5 * (performance.now() - start))
+      if (((await this.#tree?.countTasks()) ?? 0) >= most) this.#likelyLimits.add('pids')
+      pauseMs = Math.max(tasksPauseMs, 2 * (performance.now() - start))
     }
   }
 

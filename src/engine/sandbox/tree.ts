@@ -182,6 +182,17 @@ export class ProcessTree {
     }
   }
 
+  /** Processes with their threads, counted in the least time. */
+  async countTasks(): Promise<number> {
+    const ours = this.#parentsOfOurs()
+    const later = this.#numbers().filter((pid) => pid >= this.agent)
+    const counts = await inTurns(later, (pid) => {
+      const stat = this.#readNow(pid, 'stat')
+      return pid !== this.agent && ours.has(parseState(stat).parent) ? 0 : parseUse(stat).tasks
+    })
+    return counts.reduce((sum, count) => sum + count, 0)
+  }
+
   /** Changes whenever anything is started, threads too. */
   lastStarted(): string {
     const load = orElse(() => readFileSync(join(this.#folder, 'loadavg'), 'utf8'), '')
