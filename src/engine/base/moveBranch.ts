@@ -19,6 +19,8 @@ export type BranchMove = {
   readonly to: string | (() => Promise<string>)
   readonly message: string
   readonly run: RunGit
+  /** Git of the repository itself, where the checkout's own log of HEAD is not to tell: agents in others see that live. */
+  readonly movesRef?: RunGit
   /** What becomes of a path that the user has staged otherwise; without it, or by undefined, it stays staged. */
   readonly weave?: Weave
 }
@@ -46,7 +48,7 @@ const heldIn = (place: Place, gitDir: string) =>
  * the next start what was under way, and until that has finished it the lock keeps others from committing.
  */
 export async function moveCheckedOut(place: Place, move: BranchMove): Promise<string> {
-  const { checkout, ref, old, to, message, run } = move
+  const { checkout, ref, old, to, message, run, movesRef = run } = move
   const gitDir = (await run(['rev-parse', '--absolute-git-dir'])).toString().trim()
   await finishMoves(place, gitDir)
   await using _held = await heldIn(place, gitDir)
@@ -62,7 +64,7 @@ export async function moveCheckedOut(place: Place, move: BranchMove): Promise<st
     let made: string
     if (typeof to === 'string') {
       await prepare(to)
-      await run(['update-ref', '-m', message, ref, to, old || '0'.repeat(to.length)])
+      await movesRef(['update-ref', '-m', message, ref, to, old || '0'.repeat(to.length)])
       made = to
     } else {
       made = await to()

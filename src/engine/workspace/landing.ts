@@ -99,6 +99,7 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
     to: commit,
     message: `orangery: land ${id}`,
     run: gitIn(repository, worktree.tree_path),
+    movesRef: (args) => repository.raw(args),
   })
   return { ...landed, commit }
 }
