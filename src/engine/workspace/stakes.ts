@@ -104,7 +104,8 @@ function checkoutOf(meta: InvocationMeta): Checkout | null {
 
 async function isChangedSince(path: string, timeMs: number): Promise<boolean> {
   const info = await lstat(path).catch(() => null)
-  if (info === null || info.ctimeMs > timeMs) return true
+  // The time it is compared with has whole milliseconds.
+  if (info === null || Math.floor(info.ctimeMs) > timeMs) return true
   if (!info.isDirectory()) return false
   const names = await readdir(path).catch(() => null)
   if (names === null) return true
