@@ -43,7 +43,7 @@ const victims = {
   'who takes the orders': (root: Process) => find(root, /^\S*sh -c .*orangery-holder/s, 2),
   bubblewrap: (root: Process) => find(root, /^\S*bwrap /),
   'bubblewrap inside': (root: Process) => find(root, /^\S*bwrap /, 1),
-  nsenter: (root: Process) => find(root, /^\S*nsenter /),
+  'who waits for the relay': (root: Process) => find(root, /^\S*sh -c .*orangery-relay/s),
   'the relay': (root: Process) => find(root, /relay\.\w+ \{/),
   'the command itself': (root: Process) => find(root, /^sh -c echo draft/),
   'the caretaker': (root: Process) => find(root, /orangery-caretaker/),
@@ -82,7 +82,12 @@ async function killOne(victim: Victim, as: 'root' | 'user') {
   expect(temporaryFiles(place).length).toBeGreaterThan(2)
   process.kill(victims[victim](processAt(child.pid ?? 0)), 'SIGKILL')
   // Who only watches or carries is not missed until it is needed: the run goes on and is ended as a person would.
-  const isMissedLater = ['who watches the orders', 'nsenter', 'the relay', 'the caretaker'].includes(victim)
+  const isMissedLater = [
+    'who watches the orders',
+    'who waits for the relay',
+    'the relay',
+    'the caretaker',
+  ].includes(victim)
   if (isMissedLater) {
     await sleep(300)
     child.kill('SIGTERM')
@@ -111,7 +116,7 @@ const expected: Readonly<Record<Victim, string>> = {
   'who takes the orders': 'interrupted',
   bubblewrap: 'interrupted',
   'bubblewrap inside': 'failed',
-  nsenter: 'cancelled',
+  'who waits for the relay': 'cancelled',
   'the relay': 'cancelled',
   'the command itself': 'failed',
   'the caretaker': 'cancelled',
