@@ -5,7 +5,7 @@ import type { SandboxLevel } from '../../shared/level.ts'
 import { Badge, type Tone } from '../design/Badge.tsx'
 import { Tip } from '../design/Tip.tsx'
 import { Plain } from '../text/Plain.tsx'
-import { boundaryWords, endingOf, levelWords, standingOf } from './words.ts'
+import { boundaryWords, endingOf, levelWords, standingOf, type Word } from './words.ts'
 
 const levelIcons = { 0: ShieldOff, 1: Shield, 2: Box, 3: MonitorCog } as const
 const boundaryIcons = { readonly: Eye, readwrite: PenLine, network: Globe, full: Unlock } as const
@@ -93,11 +93,10 @@ const inks: Readonly<Record<Tone, string>> = {
 }
 
 /** Who asks for more needs a person, whatever else is to be said of it. */
-const saidOf = (row: DispatchRow, asks: boolean) =>
-  asks ? { label: 'Asks for more', tone: 'accent' as const } : standingOf(row)
+const saidOf = (row: DispatchRow, asks: Word | undefined) => asks ?? standingOf(row)
 
 /** The same in a word. Only what wants attention has a colour. */
-export function StatusWord({ row, asks }: { row: DispatchRow; asks: boolean }) {
+export function StatusWord({ row, asks }: { row: DispatchRow; asks: Word | undefined }) {
   const { label, tone } = saidOf(row, asks)
   return (
     <span className={`min-w-0 shrink-0 truncate ${inks[tone]}`}>
@@ -129,7 +128,7 @@ const dots: Readonly<Record<Tone, string>> = {
 }
 
 /** One dot for how it stands: what needs a person outshines how the process ended. */
-export function StatusDot({ row, asks }: { row: DispatchRow; asks: boolean }) {
+export function StatusDot({ row, asks }: { row: DispatchRow; asks: Word | undefined }) {
   const word = saidOf(row, asks)
   const label = isTerminal(row.status) && row.changeset ? `${endingOf(row).label}, ${word.label}` : word.label
   return (

@@ -6,13 +6,14 @@ import { ago, duration } from '../text/time.ts'
 import { useNow } from '../text/useNow.ts'
 import { Counts, LevelChip, StatusDot, StatusWord } from './Badges.tsx'
 import { railsOf, type Rails } from './rails.ts'
-import { folderOf, groupOf, groupWords, titleOf, type ListEntry } from './words.ts'
+import { folderOf, groupOf, groupWords, titleOf, type ListEntry, type Word } from './words.ts'
 
 const indent = 0.875
 
 type DispatchListProps = {
   entries: readonly ListEntry[]
-  asking: ReadonlySet<string>
+  /** What is said of those that need an answer. */
+  asking: ReadonlyMap<string, Word>
   worktrees: ReadonlyMap<string, string>
   selected: string | null
   onSelect(id: string): void
@@ -54,7 +55,7 @@ function Row({
   rails: Rails
   selected: boolean
   now: number
-  asks: boolean
+  asks: Word | undefined
   onSelect(id: string): void
 }) {
   const running = groupOf(row) === 'running'
@@ -144,7 +145,7 @@ export function DispatchList({ entries, asking, worktrees, selected, onSelect }:
                   rails={rails[item.index] ?? { depth: 0, past: [], opens: false }}
                   selected={entry.row.id === selected}
                   now={now}
-                  asks={asking.has(entry.row.id)}
+                  asks={asking.get(entry.row.id)}
                   onSelect={onSelect}
                 />
               )}

@@ -27,7 +27,7 @@ export const changesetWords: Readonly<Record<ChangesetState, { label: string; to
 }
 
 type Standing = Pick<DispatchRow, 'status' | 'recorded_status' | 'changeset'>
-type Word = { readonly label: string; readonly tone: Tone }
+export type Word = { readonly label: string; readonly tone: Tone }
 
 /** How its process stands or ended. A word that another program recorded is shown as it is: it is not ours to read. */
 export const endingOf = ({ status, recorded_status: recorded }: Omit<Standing, 'changeset'>): Word =>
@@ -85,12 +85,11 @@ export const groupWords: Readonly<Record<Group, string>> = {
   earlier: 'Earlier',
 }
 
+/** A set of ids, or a map by them. */
+type Named = { has(id: string): boolean }
+
 /** `later`: changesets that went on in a newer dispatch, with the id of that one. */
-export function groupOf(
-  row: DispatchRow,
-  asking?: ReadonlySet<string>,
-  later?: ReadonlyMap<string, string>,
-): Group {
+export function groupOf(row: DispatchRow, asking?: Named, later?: ReadonlyMap<string, string>): Group {
   if (asking?.has(row.id)) return 'waiting'
   if (!isTerminal(row.status)) return 'running'
   const newest = row.changeset === null ? undefined : later?.get(row.changeset.id)
@@ -124,7 +123,7 @@ const urgency: readonly Group[] = ['waiting', 'running', 'earlier']
 export function arrange(
   rows: readonly DispatchRow[],
   search: string,
-  asking: ReadonlySet<string> = new Set(),
+  asking: Named = new Set(),
 ): readonly ListEntry[] {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean)
   const later = newestTurns(rows)

@@ -6,9 +6,9 @@ import { useAct } from '../client/queries.ts'
 import { Keys } from '../design/Keys.tsx'
 import { go } from '../shell/route.ts'
 import { useKeys } from '../shell/useKeys.ts'
-import { RequestCard } from './RequestCard.tsx'
+import { RequestCard, sayAllowed } from './RequestCard.tsx'
 import { useSeen } from './useSeen.ts'
-import { countAlike } from './words.ts'
+import { countAlike, isAnswerable } from './words.ts'
 
 const hints = [
   ['j k', 'move'],
@@ -30,7 +30,7 @@ export function InboxPage({
   const [currentId, setCurrent] = useState<string | null>(null)
   const [lastAt, setLastAt] = useState(0)
   const [denying, setDenying] = useState<string | null>(null)
-  const approve = useAct('boundary.approve')
+  const approve = useAct('boundary.approve', { onDone: sayAllowed })
   const found = requests.findIndex((request) => request.id === currentId)
   // The one that stood here was answered: who goes down a list goes on with the next, not from the top.
   const at = found >= 0 ? found : Math.max(0, Math.min(lastAt, requests.length - 1))
@@ -39,8 +39,9 @@ export function InboxPage({
   const step = (by: number) =>
     setCurrent(requests[Math.max(0, Math.min(requests.length - 1, at + by))]?.id ?? null)
   const isSeen = useSeen(current?.id ?? null, currentId)
+  const canAnswer = () => current !== undefined && isAnswerable(current) && isSeen()
   const allow = (scope: ApprovalScope) => {
-    if (current !== undefined && isSeen())
+    if (current !== undefined && canAnswer())
       approve.mutate({ id: current.dispatch, request: current.id, scope })
   }
   useKeys({
@@ -50,7 +51,7 @@ export function InboxPage({
     t: () => allow('task'),
     s: () => allow('project'),
     u: () => allow('user'),
-    x: () => isSeen() && setDenying(current?.id ?? null),
+    x: () => canAnswer() && setDenying(current?.id ?? null),
     Enter: () => current !== undefined && go({ page: 'dispatch', id: current.dispatch, tab: null }),
   })
   if (requests.length === 0) {
@@ -63,19 +64,28 @@ export function InboxPage({
       </div>
     )
   }
+  const isAsked = requests.some(isAnswerable)
   return (
     <div className="h-full overflow-y-auto">
       <div className="mx-auto max-w-2xl space-y-5 px-6 py-8 tight:px-4 tight:py-5">
         <header>
-          <h1 className="text-display font-semibold tracking-tight">Asking for more</h1>
-          <p className="mt-1 text-ink-soft">They go on as far as they may until you answer.</p>
-          <p className="mt-3 flex flex-wrap items-center gap-x-3 gap-y-1 text-small text-ink-faint max-[52rem]:hidden">
-            {hints.map(([keys, what]) => (
-              <span key={keys} className="inline-flex items-center gap-1.5">
-                <Keys>{keys}</Keys> {what}
-              </span>
-            ))}
+          <h1 className="text-display font-semibold tracking-tight">
+            {isAsked ? 'Asking for more' : 'Beyond your maximum'}
+          </h1>
+          <p className="mt-1 text-ink-soft">
+            {isAsked
+              ? 'They go on as far as they may until you answer.'
+              : 'Your maximum was lowered, and what still goes on could not be narrowed yet.'}
           </p>
+          {isAsked && (
+            <p className="mt-3 flex flex-wrap items-center gap-x-3 gap-y-1 text-small text-ink-faint max-[52rem]:hidden">
+              {hints.map(([keys, what]) => (
+                <span key={keys} className="inline-flex items-center gap-1.5">
+                  <Keys>{keys}</Keys> {what}
+                </span>
+              ))}
+            </p>
+          )}
         </header>
         <div className="space-y-3">
           {requests.map((request) => (

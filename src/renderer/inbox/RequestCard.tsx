@@ -14,7 +14,7 @@ import { Plain } from '../text/Plain.tsx'
 import { duration } from '../text/time.ts'
 import { useNow } from '../text/useNow.ts'
 import { SaveDialog } from './SaveDialog.tsx'
-import { sourceWords } from './words.ts'
+import { isAnswerable, sourceWords } from './words.ts'
 
 type RequestCardProps = {
   request: BoundaryRequest
@@ -35,10 +35,12 @@ const scopeWords: Readonly<Record<ApprovalScope, string>> = {
   user: 'Allowed, and saved for you',
 }
 
+/** Said alike whether a button or a key was pressed. */
+export const sayAllowed = (_: unknown, { scope = 'once' }: { scope?: ApprovalScope | undefined }) =>
+  showToast({ tone: 'good', title: scopeWords[scope] })
+
 export function useAnswers(request: BoundaryRequest) {
-  const approve = useAct('boundary.approve', {
-    onDone: (_, { scope = 'once' }) => showToast({ tone: 'good', title: scopeWords[scope] }),
-  })
+  const approve = useAct('boundary.approve', { onDone: sayAllowed })
   const deny = useAct('boundary.deny', {
     onDone: () => showToast({ tone: 'plain', title: 'Denied. The agent is told.' }),
   })
@@ -77,6 +79,8 @@ export function RequestCard({
   const [isSaving, setSaving] = useState(false)
   const { allow, deny, busy } = useAnswers(request)
   const from = row?.boundary ?? null
+  const canAnswer = isAnswerable(request)
+  const opened = opens(from, request)
   // Only in the inbox do the keys mean this card.
   const keyed = (keys: string) => (current ? { keys } : {})
   return (
@@ -92,7 +96,9 @@ export function RequestCard({
             <ArrowRight size={13} className="text-ink-faint" />
           </>
         )}
-        <Badge tone="accent">{boundaryWords[request.to].label}</Badge>
+        <Badge tone={!canAnswer ? 'warn' : from === request.to ? 'neutral' : 'accent'}>
+          {boundaryWords[request.to].label}
+        </Badge>
         <span className="min-w-0 flex-1 truncate text-ink-soft">{sourceWords[request.source]}</span>
         {request.count > 1 && (
           <span
@@ -104,18 +110,20 @@ export function RequestCard({
           </span>
         )}
         <span className="tabular text-small text-ink-faint">
-          {request.source !== 'config' && <Deadline at={request.expires_at} />}
+          {canAnswer && <Deadline at={request.expires_at} />}
         </span>
       </div>
-      <ul className="selectable mt-2.5 space-y-0.5 text-large">
-        {opens(from, request).map((line) => (
+      <ul className="selectable space-y-0.5 text-large not-empty:mt-2.5">
+        {opened.map((line) => (
           <li key={line} className="font-medium [overflow-wrap:anywhere]">
             <Plain>{line}</Plain>
           </li>
         ))}
       </ul>
       {request.source !== 'broker' && (
-        <p className="selectable mt-1 line-clamp-6 text-ink-soft [overflow-wrap:anywhere]">
+        <p
+          className={`selectable line-clamp-6 [overflow-wrap:anywhere] text-ink-soft ${canAnswer ? '' : 'first-letter:uppercase'} ${opened.length === 0 ? 'mt-2.5' : 'mt-1'}`}
+        >
           <Plain>{request.why}</Plain>
         </p>
       )}
@@ -159,44 +167,42 @@ export function RequestCard({
             Cancel
           </Button>
         </form>
-      ) : (
+      ) : canAnswer ? (
         <div className="mt-3 flex flex-wrap items-center gap-2">
-          {request.source === 'config' ? (
-            <span className="text-small text-ink-faint">End the dispatch, or lift your maximum.</span>
-          ) : (
-            <>
-              <Button look="primary" icon={<Check size={14} />} disabled={busy} onClick={() => allow('once')}>
-                Allow once
+          <Button look="primary" icon={<Check size={14} />} disabled={busy} onClick={() => allow('once')}>
+            Allow once
+          </Button>
+          <Button disabled={busy} onClick={() => allow('task')}>
+            For this task
+          </Button>
+          <Menu
+            align="start"
+            trigger={
+              <Button disabled={busy} aria-label="Save the answer">
+                Save
+                <ChevronDown size={13} className="-mr-0.5 text-ink-faint" />
               </Button>
-              <Button disabled={busy} onClick={() => allow('task')}>
-                For this task
-              </Button>
-              <Menu
-                align="start"
-                trigger={
-                  <Button disabled={busy} aria-label="Save the answer">
-                    Save
-                    <ChevronDown size={13} className="-mr-0.5 text-ink-faint" />
-                  </Button>
-                }
-              >
-                <MenuItem icon={<FolderCog size={14} />} {...keyed('s')} onSelect={() => allow('project')}>
-                  Allow and save to the project
-                </MenuItem>
-                <MenuItem icon={<UserCog size={14} />} {...keyed('u')} onSelect={() => allow('user')}>
-                  Allow and save for me, everywhere
-                </MenuItem>
-                <MenuItem icon={<CalendarClock size={14} />} onSelect={() => setSaving(true)}>
-                  Save until…
-                </MenuItem>
-              </Menu>
-            </>
-          )}
+            }
+          >
+            <MenuItem icon={<FolderCog size={14} />} {...keyed('s')} onSelect={() => allow('project')}>
+              Allow and save to the project
+            </MenuItem>
+            <MenuItem icon={<UserCog size={14} />} {...keyed('u')} onSelect={() => allow('user')}>
+              Allow and save for me, everywhere
+            </MenuItem>
+            <MenuItem icon={<CalendarClock size={14} />} onSelect={() => setSaving(true)}>
+              Save until…
+            </MenuItem>
+          </Menu>
           <span className="flex-1" />
           <Button look="dangerQuiet" icon={<X size={14} />} disabled={busy} onClick={() => onDenying(true)}>
             Deny…
           </Button>
         </div>
+      ) : (
+        <p className="mt-3 text-small text-ink-faint">
+          It is tried again until it takes. To have it sooner, stop the dispatch; or raise your maximum.
+        </p>
       )}
       {isSaving && (
         <SaveDialog

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { takableHosts } from './words.ts'
+import type { BoundaryRequest } from '../../shared/escalation.ts'
+import { askingOf, takableHosts } from './words.ts'
 
 test('what can be taken back is what was granted and what the contract opens, and not what is gone', () => {
   const spec = {
@@ -15,4 +16,21 @@ test('what can be taken back is what was granted and what the contract opens, an
   expect(takableHosts(at, null)).toEqual(['g.test:443', 'a.test'])
   const many = Array.from({ length: 20 }, (_, index) => `h${index}.test`)
   expect(takableHosts({ ...at, hosts: many }, null)).toHaveLength(8)
+})
+
+test('a dispatch that only stays beyond the maximum is not said to ask for more', () => {
+  const request = (dispatch: string, source: BoundaryRequest['source']) =>
+    ({ dispatch, source }) as BoundaryRequest
+  const asking = askingOf([
+    request('a', 'config'),
+    request('a', 'agent'),
+    request('b', 'agent'),
+    request('b', 'config'),
+    request('c', 'config'),
+  ])
+  expect([...asking].map(([id, { label }]) => [id, label])).toEqual([
+    ['a', 'Asks for more'],
+    ['b', 'Asks for more'],
+    ['c', 'Beyond maximum'],
+  ])
 })

@@ -2,6 +2,7 @@ import { boundaryRank } from '../../shared/boundary.ts'
 import type { BoundaryRequest, BoundaryState, RequestSource } from '../../shared/escalation.ts'
 import { presetOf, someHostCovers } from '../../shared/hosts.ts'
 import { sandboxSpecSchema } from '../../shared/spec.ts'
+import type { Word } from '../dispatches/words.ts'
 
 /** Who found that more is needed. A text that was printed is likely at most. */
 export const sourceWords: Readonly<Record<RequestSource, string>> = {
@@ -11,6 +12,20 @@ export const sourceWords: Readonly<Record<RequestSource, string>> = {
   user: 'You asked',
   output: 'Likely a write was refused',
   config: 'Still beyond your maximum',
+}
+
+/** Whether it is a question at all: that an agent stays beyond the maximum is told, and nobody can answer it. */
+export const isAnswerable = ({ source }: Pick<BoundaryRequest, 'source'>): boolean => source !== 'config'
+
+/** What is said of each dispatch that has something in the inbox; a question outshines a notice. */
+export function askingOf(requests: readonly BoundaryRequest[]): ReadonlyMap<string, Word> {
+  const asking = new Map<string, Word>()
+  for (const request of requests) {
+    if (isAnswerable(request)) asking.set(request.dispatch, { label: 'Asks for more', tone: 'accent' })
+    else if (!asking.has(request.dispatch))
+      asking.set(request.dispatch, { label: 'Beyond maximum', tone: 'warn' })
+  }
+  return asking
 }
 
 /** How many other dispatches ask for the very same. */

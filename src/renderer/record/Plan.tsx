@@ -33,7 +33,7 @@ export function Plan({ events, effective }: { events: readonly LoggedEvent[]; ef
           <Disclosure
             title={
               checks.every((check) => check.ok)
-                ? `Seen from inside as planned, ${checks.length} checks`
+                ? `Seen from inside as planned, ${checks.length} ${checks.length === 1 ? 'check' : 'checks'}`
                 : `Seen from inside, ${checks.filter((check) => !check.ok).length} of ${checks.length} not as planned`
             }
           >

@@ -1,6 +1,6 @@
 import type { BoundaryLevel } from '../../shared/boundary.ts'
 import type { BoundaryGrant, BoundaryRequest, BoundaryState } from '../../shared/escalation.ts'
-import { sourceWords } from '../inbox/words.ts'
+import { isAnswerable, sourceWords } from '../inbox/words.ts'
 
 /** One thing that was said about a boundary: a change of it, or a request that came to nothing. */
 export type Chapter = {
@@ -49,7 +49,7 @@ function ofRequest(request: BoundaryRequest): Chapter[] {
   const endings = {
     denied: `denied by ${answer?.by ?? 'nobody'}${said}`,
     expired: 'nobody answered in time',
-    closed: 'over before anybody answered',
+    closed: isAnswerable(request) ? 'over before anybody answered' : 'over now',
   }
   // Of one that was over early only the asking has a time; its deadline may not even have come.
   const at = answer?.at ?? (status === 'expired' ? request.expires_at : request.last_at)

@@ -46,3 +46,11 @@ test('of captures in a row the last is told, whatever was printed between them',
     'Captured 3 changed files',
   ])
 })
+
+test('the config asks for nothing: it tells what could not be narrowed', () => {
+  const told = { type: 'BoundaryRequested', request: 'r', to: 'readwrite', why: '', hosts: [] } as const
+  const titles = ['config', 'claude'].map(
+    (by) => timelineOf([logged({ ...told, hosts: [], by }, 1)])[0]?.title,
+  )
+  expect(titles).toEqual(['Still readwrite, beyond the maximum', 'Asked for readwrite'])
+})

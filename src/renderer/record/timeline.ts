@@ -29,7 +29,7 @@ function tell({ event }: LoggedEvent): Told | null {
       return wrong.length === 0 && event.result.ok
         ? {
             title: 'Declared equals actual',
-            detail: `${event.result.checks.length} checks from inside`,
+            detail: `${event.result.checks.length} ${event.result.checks.length === 1 ? 'check' : 'checks'} from inside`,
             tone: 'good',
           }
         : {
@@ -56,7 +56,8 @@ function tell({ event }: LoggedEvent): Told | null {
       return event.ok ? null : { title: 'Tool failed', detail: event.text, tone: 'warn' }
     case 'BoundaryRequested':
       return {
-        title: `Asked for ${event.to}`,
+        // The config asks for nothing: it could not bring the agent down to a lowered maximum.
+        title: event.by === 'config' ? `Still ${event.to}, beyond the maximum` : `Asked for ${event.to}`,
         detail: [event.why, ...event.hosts].filter(Boolean).join(' · '),
         tone: 'accent',
       }

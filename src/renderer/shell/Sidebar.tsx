@@ -10,6 +10,7 @@ import { Mark } from '../design/Mark.tsx'
 import { chooseTheme, useThemeChoice, type ThemeChoice } from '../design/theme.ts'
 import { DispatchList } from '../dispatches/DispatchList.tsx'
 import { arrange, isWorktreePath, worktreeNames } from '../dispatches/words.ts'
+import { askingOf, isAnswerable } from '../inbox/words.ts'
 import { go, useRoute } from './route.ts'
 import { useKeys } from './useKeys.ts'
 
@@ -89,7 +90,7 @@ export function Sidebar({ rows, requests, onSpawn, className = '' }: SidebarProp
   const search = useRef<HTMLInputElement>(null)
   const [text, setText] = useState('')
   const wanted = useDeferredValue(text)
-  const asking = useMemo(() => new Set<string>(requests.map((request) => request.dispatch)), [requests])
+  const asking = useMemo(() => askingOf(requests), [requests])
   const entries = useMemo(() => arrange(rows, wanted, asking), [rows, wanted, asking])
   const inTrees = rows.some((row) => isWorktreePath(row.roots[0]))
   const trees = useAnswer('worktree.list', {}, { enabled: inTrees })
@@ -159,7 +160,9 @@ export function Sidebar({ rows, requests, onSpawn, className = '' }: SidebarProp
             className="flex h-8 w-full items-center gap-2.5 rounded-lg bg-accent-wash px-2.5 text-accent-ink hover:brightness-105 aria-[current=page]:shadow-[inset_0_0_0_1px_var(--accent-line)]"
           >
             <Inbox size={14} />
-            <span className="flex-1 text-left font-medium">Asking for more</span>
+            <span className="flex-1 text-left font-medium">
+              {requests.some(isAnswerable) ? 'Asking for more' : 'Beyond your maximum'}
+            </span>
             <span className="tabular font-medium">{requests.length}</span>
           </button>
         </div>
