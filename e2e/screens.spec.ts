@@ -205,6 +205,56 @@ test('an agent that asks for more is answered from the inbox by keyboard', async
   await expect(page.getByRole('button', { name: 'Boundary: Network' })).toBeVisible()
 })
 
+test('that an agent stays beyond the maximum is told as such, and neither key nor button answers it', async ({
+  demo,
+}) => {
+  const { page } = demo
+  const inbox = demo.handlers['boundary.inbox']
+  const answers: string[] = []
+  const kept: Partial<typeof demo.handlers> = {
+    'boundary.inbox': async (input, caller) => {
+      const [first] = await inbox(input, caller)
+      const why = 'the config now allows at most readonly: notes.md is open for writing'
+      return first === undefined ? [] : [{ ...first, to: 'readwrite', hosts: [], source: 'config', why }]
+    },
+    'boundary.approve': async () => (answers.push('approve'), []),
+    'boundary.deny': async () => (answers.push('deny'), []),
+  }
+  Object.assign(demo.handlers, kept)
+  await page.reload()
+  await expect(page.getByRole('navigation', { name: 'Dispatches' })).toContainText('Beyond maximum')
+  await page.getByRole('button', { name: /Beyond your maximum/ }).click()
+  const card = page.getByRole('article')
+  await expect(card).toContainText('notes.md is open for writing')
+  await expect(card.getByRole('button', { name: /Allow|Save|Deny/ })).toHaveCount(0)
+  for (const key of ['a', 't', 's', 'u', 'x']) await page.keyboard.press(key)
+  await expect(page.getByRole('textbox', { name: 'Message to the agent' })).toBeHidden()
+  // A key that is heard shows that the others were.
+  await page.keyboard.press('?')
+  await expect(page.getByRole('dialog', { name: 'Keys' })).toBeVisible()
+  expect(answers).toEqual([])
+})
+
+test('a narrowing that the sandbox has not followed yet is no fact', async ({ demo }) => {
+  const { page } = demo
+  const show = demo.handlers['boundary.show']
+  let followed = false
+  const slow: Partial<typeof demo.handlers> = {
+    'boundary.show': async (input, caller) => {
+      const state = await show(input, caller)
+      return followed ? state : { ...state, level: 'readonly', in_effect: 'readwrite' }
+    },
+  }
+  Object.assign(demo.handlers, slow)
+  const id = await demo.idOf('Port the importer')
+  await demo.go(`#/dispatch/${id}/output`)
+  await expect(page.getByRole('button', { name: 'Boundary: Read, write' })).toBeVisible()
+  await expect(page.getByText('Read only, not yet')).toBeVisible()
+  followed = true
+  demo.touch(id)
+  await expect(page.getByText('Read only, not yet')).toBeHidden()
+})
+
 test('a file that a crash left neither old nor new is settled by a person', async ({ demo }) => {
   const { page } = demo
   await page.getByRole('button', { name: /Update the snapshots/ }).click()

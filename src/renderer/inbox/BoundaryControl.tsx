@@ -3,7 +3,9 @@ import { useState } from 'react'
 import { boundaryLevels, boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import type { DispatchRow } from '../../shared/dispatch.ts'
 import { useAct, useAnswer } from '../client/queries.ts'
+import { Badge } from '../design/Badge.tsx'
 import { Menu, MenuItem, MenuLine } from '../design/Menu.tsx'
+import { Tip } from '../design/Tip.tsx'
 import { showToast } from '../design/toasts.ts'
 import { BoundaryBadge, BoundaryIcon } from '../dispatches/Badges.tsx'
 import { boundaryWords } from '../dispatches/words.ts'
@@ -11,6 +13,9 @@ import { Plain } from '../text/Plain.tsx'
 import { useTakeBack } from './useTakeBack.ts'
 import { WidenDialog } from './WidenDialog.tsx'
 import { takableHosts } from './words.ts'
+
+const untilThen = (still: BoundaryLevel) =>
+  `${boundaryWords[still].label} holds until the sandbox has followed: files that are open for writing take a while.`
 
 /** A running agent's boundary, and the way to move it while it runs. */
 export function BoundaryControl({ row, boundary }: { row: DispatchRow; boundary: BoundaryLevel }) {
@@ -21,14 +26,12 @@ export function BoundaryControl({ row, boundary }: { row: DispatchRow; boundary:
   const takable = state === undefined ? [] : takableHosts(state, spec)
   const takeBack = useTakeBack(row.id)
   const narrow = useAct('boundary.narrow', {
-    onDone: (state, { to }) =>
-      showToast({
-        tone: 'good',
-        title:
-          to === boundary
-            ? 'Hosts taken back'
-            : `Narrowed to ${boundaryWords[state.level ?? 'readonly'].label}`,
-      }),
+    onDone: ({ level, in_effect: still }, { to }) => {
+      const label = boundaryWords[level ?? 'readonly'].label
+      if (still !== undefined)
+        return showToast({ tone: 'plain', title: `Narrowing to ${label}`, detail: untilThen(still) })
+      showToast({ tone: 'good', title: to === boundary ? 'Hosts taken back' : `Narrowed to ${label}` })
+    },
   })
   return (
     <>
@@ -78,6 +81,13 @@ export function BoundaryControl({ row, boundary }: { row: DispatchRow; boundary:
           </MenuItem>
         )}
       </Menu>
+      {state?.in_effect !== undefined && state.level !== null && (
+        <Tip text={untilThen(state.in_effect)}>
+          <span tabIndex={-1} className="inline-flex">
+            <Badge tone="warn">{boundaryWords[state.level].label}, not yet</Badge>
+          </span>
+        </Tip>
+      )}
       {asked !== null && <WidenDialog row={row} to={asked} onClose={() => setAsked(null)} />}
     </>
   )
