@@ -123,6 +123,22 @@ test('a changeset that was asked for and not made is a violation, whatever drive
   })
 })
 
+test('a host that was allowed and never answered is not said to be reached', () => {
+  const allowed = [
+    { host: 'api.test', connections: 2, bytes: 1, unreachable: 1 },
+    { host: 'gone.test', connections: 0, bytes: 0, unreachable: 3 },
+  ]
+  const outputs = (list: typeof allowed) =>
+    compare(
+      { outputs: { mode: 'restricted', allow: ['*.test'] } },
+      { network: { allowed: list, denied: [] } },
+    ).get('outputs')
+  expect(outputs(allowed)).toMatchObject({
+    effective: 'reached api.test (2); no answer from gone.test',
+    differs: false,
+  })
+})
+
 test('refused hosts are a difference, and recorded violations and failed probes are lines of their own', () => {
   const fields = compare(
     { outputs: { mode: 'restricted', allow: ['api.test'] } },

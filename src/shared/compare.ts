@@ -291,10 +291,18 @@ function outputs(spec: Fields, effective: Fields, ended: boolean): ComparedField
   const hosts = [...listOf(asked['allow']), ...Object.keys(fieldsOf(asked['pins']))].map(String)
   const mode = textOf(asked['mode']) ?? (hosts.length > 0 ? 'restricted' : null)
   const network = fieldsOf(effective['network'])
-  const reached = listOf(network['allowed']).map(hostAndCount)
+  const allowed = listOf(network['allowed'])
+  const isSilent = (entry: unknown) => {
+    const { connections, unreachable } = fieldsOf(entry)
+    return connections === 0 && typeof unreachable === 'number' && unreachable > 0
+  }
+  const reached = allowed.filter((entry) => !isSilent(entry)).map(hostAndCount)
+  // Let out, and nobody was there: that is no host it reached.
+  const silent = allowed.filter(isSilent).map((entry) => String(fieldsOf(entry)['host']))
   const refused = listOf(network['denied']).map(hostAndCount)
   const parts = [
     ...(reached.length > 0 ? [`reached ${reached.join(', ')}`] : []),
+    ...(silent.length > 0 ? [`no answer from ${silent.join(', ')}`] : []),
     ...(refused.length > 0 ? [`refused ${refused.join(', ')}`] : []),
   ]
   return {

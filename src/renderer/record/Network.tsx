@@ -1,4 +1,4 @@
-import { Ban, Globe } from 'lucide-react'
+import { Ban, Globe, Unplug } from 'lucide-react'
 import { useMemo, useState } from 'react'
 import { isTerminal, type DispatchDetail } from '../../shared/dispatch.ts'
 import type { LoggedEvent } from '../../shared/events.ts'
@@ -24,10 +24,13 @@ export function Network({ detail, events }: { detail: DispatchDetail; events: re
       <ul className="selectable divide-y divide-line overflow-hidden rounded-lg shadow-[0_0_0_1px_var(--line)]">
         {hosts.map((reached) => {
           const { host, allowed, denied, unreachable = 0, why, bytes: sent } = reached
+          const isSilent = allowed === 0 && unreachable > 0
           return (
             <li key={host} className="flex min-h-9 flex-wrap items-center gap-x-2 px-3 py-1.5">
               {denied > 0 ? (
                 <Ban size={13} className="shrink-0 text-bad" aria-label="denied" />
+              ) : isSilent ? (
+                <Unplug size={13} className="shrink-0 text-warn" aria-label="not answered" />
               ) : (
                 <Globe size={13} className="shrink-0 text-ink-faint" aria-label="reached" />
               )}
@@ -40,7 +43,7 @@ export function Network({ detail, events }: { detail: DispatchDetail; events: re
               <span className="tabular text-small text-ink-soft">
                 {[
                   allowed > 0 ? times(allowed, 'connection') : '',
-                  sent === null ? '' : bytes(sent),
+                  sent === null || isSilent ? '' : bytes(sent),
                   unreachable > 0 ? `${unreachable} not answered` : '',
                   denied > 0 ? `${denied} denied` : '',
                 ]
