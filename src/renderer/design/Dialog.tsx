@@ -91,7 +91,7 @@ export function Dialog({
             />
           </header>
           {children !== undefined && (
-            <div className="min-h-0 flex-1 overflow-y-auto px-5 pb-4">{children}</div>
+            <div className="-mt-px min-h-0 flex-1 overflow-y-auto px-5 pt-px pb-4">{children}</div>
           )}
           {footer !== undefined && (
             <footer className="flex shrink-0 items-center justify-end gap-2 border-t border-line bg-sunken px-5 py-3">

@@ -19,7 +19,7 @@ export function Menu({
           align={align}
           sideOffset={4}
           collisionPadding={8}
-          className="appear z-50 min-w-48 rounded-lg bg-raised p-1 shadow-pop"
+          className="appear z-50 max-w-[calc(100vw-1rem)] min-w-48 rounded-lg bg-raised p-1 shadow-pop"
         >
           {children}
         </DropdownMenu.Content>
@@ -49,10 +49,10 @@ export function MenuItem({
     <DropdownMenu.Item
       disabled={disabled}
       onSelect={onSelect}
-      className={`flex h-7 items-center gap-2 rounded-md px-2 text-base outline-none data-disabled:opacity-45 data-highlighted:bg-hover ${danger ? 'text-bad' : ''}`}
+      className={`flex min-h-7 items-center gap-2 rounded-md px-2 py-1 text-base outline-none data-disabled:opacity-45 data-highlighted:bg-hover ${danger ? 'text-bad' : ''}`}
     >
-      <span className="inline-flex w-4 justify-center">{icon}</span>
-      <span className="flex-1">{children}</span>
+      <span className="inline-flex w-4 shrink-0 justify-center">{icon}</span>
+      <span className="min-w-0 flex-1 [overflow-wrap:anywhere]">{children}</span>
       {keys !== undefined && <Keys>{keys}</Keys>}
     </DropdownMenu.Item>
   )

@@ -84,7 +84,8 @@ export function ConflictEditor({ id, place, busy, onSave, onClose }: ConflictEdi
           </div>
           <textarea
             aria-label="Text that lands"
-            data-autofocus=""
+            // oxlint-disable-next-line jsx-a11y/no-autofocus -- it is what the dialog is for, and comes when both sides are read
+            autoFocus
             value={text}
             onChange={(event) => setDraft(event.target.value)}
             spellCheck={false}
