@@ -13,6 +13,8 @@ const places = async (idOf: (name: string) => Promise<string>) => {
     '#/computer/workspaces',
     `#/dispatch/${coupons}/changes`,
     `#/dispatch/${coupons}/record`,
+    `#/dispatch/${await idOf('Port the importer')}/output`,
+    `#/dispatch/${await idOf('fix')}/output`,
   ]
 }
 
@@ -30,6 +32,10 @@ for (const theme of ['light', 'dark'] as const) {
       expect(await namelessControls(page), place).toEqual([])
       expect(await faintTexts(page), place).toEqual([])
     }
+    await page.keyboard.press('n')
+    await expect(page.getByRole('dialog').getByRole('radio', { name: 'Virtual machine' })).toBeVisible()
+    expect(await faintTexts(page), 'the form').toEqual([])
+    await page.keyboard.press('Escape')
     // The positive control: a text that cannot be read and a button without a name are found.
     await page.evaluate(
       `document.body.insertAdjacentHTML('beforeend', '<p style="position:fixed;top:0;color:#999;background:#aaa">unreadable</p><button style="position:fixed;top:0"></button>')`,

@@ -38,9 +38,14 @@ function LevelRow({ report }: { report: LevelReport }) {
             </Plain>
           </span>
         )}
-        <Badge tone={report.available ? 'good' : 'neutral'}>
-          {report.available ? 'Available' : 'Not available'}
-        </Badge>
+        {report.level === 0 ? (
+          // That nothing keeps it inside is no good news.
+          <Badge>Always there</Badge>
+        ) : (
+          <Badge tone={report.available ? 'good' : 'neutral'}>
+            {report.available ? 'Available' : 'Not available'}
+          </Badge>
+        )}
       </div>
       <ul className="selectable space-y-1.5 not-empty:mt-3">
         {report.checks

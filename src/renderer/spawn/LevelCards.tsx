@@ -64,7 +64,7 @@ export function LevelCards({ value, doctor, trouble, messageId, onChange }: Leve
             key={level}
             value={String(level)}
             aria-label={levelWords[level].label}
-            className={`flex flex-col items-stretch gap-2 rounded-lg bg-raised p-3 text-left shadow-[0_0_0_1px_var(--line-strong)] transition-shadow hover:shadow-[0_0_0_1px_var(--accent-line)] data-[state=checked]:bg-accent-wash data-[state=checked]:shadow-[0_0_0_1.5px_var(--accent)] ${available ? '' : 'text-ink-faint *:opacity-80'}`}
+            className={`flex flex-col items-stretch gap-2 rounded-lg bg-raised p-3 text-left shadow-[0_0_0_1px_var(--line-strong)] transition-shadow hover:shadow-[0_0_0_1px_var(--accent-line)] data-[state=checked]:bg-accent-wash data-[state=checked]:shadow-[0_0_0_1.5px_var(--accent)] ${available ? '' : 'text-ink-faint'}`}
           >
             <span className="flex items-center gap-2 font-medium">
               <LevelIcon
@@ -88,7 +88,7 @@ export function LevelCards({ value, doctor, trouble, messageId, onChange }: Leve
               ) : (
                 <>
                   <span
-                    className={`mt-1.25 size-1.5 shrink-0 rounded-full ${available ? 'bg-good' : 'bg-ink-off'}`}
+                    className={`mt-1.25 size-1.5 shrink-0 rounded-full ${available && level !== 0 ? 'bg-good' : 'bg-ink-off'}`}
                   />
                   <span className="min-w-0 [overflow-wrap:anywhere] text-ink-faint">
                     <Plain>{availability}</Plain>
