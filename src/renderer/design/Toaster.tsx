@@ -2,9 +2,14 @@ import { CircleAlert, CircleCheck, X } from 'lucide-react'
 import { Toast as Radix } from 'radix-ui'
 import { Plain } from '../text/Plain.tsx'
 import { Button } from './Button.tsx'
-import { useToasts } from './toasts.ts'
+import { useToasts, type Toast } from './toasts.ts'
 
 const durations = { plain: 6_000, good: 6_000, bad: 12_000 } as const
+const readingMs = 70
+
+/** Long enough to read all of it: what went along with an act may take several lines. */
+const durationOf = ({ tone, title, detail = '', action }: Toast) =>
+  Math.max(action === undefined ? durations[tone] : 12_000, (title.length + detail.length) * readingMs)
 
 export function Toaster() {
   const toasts = useToasts((state) => state.toasts)
@@ -14,7 +19,7 @@ export function Toaster() {
       {toasts.map((toast) => (
         <Radix.Root
           key={toast.id}
-          duration={toast.action === undefined ? durations[toast.tone] : 12_000}
+          duration={durationOf(toast)}
           onOpenChange={(open) => !open && dismiss(toast.id)}
           type={toast.tone === 'bad' ? 'foreground' : 'background'}
           className="appear flex items-start gap-2.5 rounded-lg bg-raised py-2.5 pr-2 pl-3 shadow-pop"
