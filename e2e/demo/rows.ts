@@ -116,8 +116,7 @@ export function makeRows() {
       level: 3,
       sandbox_spec: { isolation: 'vm' },
       exit_code: null,
-      error:
-        'vm: no runtime that gives a virtual machine was found\nInstall qemu-system-x86, or choose another level.',
+      error: 'preflight: level 3: no runtime that gives a virtual machine was found',
       started_at: null,
       ended_at: null,
     }),

@@ -40,7 +40,7 @@ export function DidNotStart({ detail }: { detail: DispatchDetail }) {
 
   return (
     <div className="flex-1 overflow-y-auto p-6 tight:p-4">
-      <div className="mx-auto max-w-xl space-y-4 pt-[8vh]">
+      <div className="mx-auto max-w-2xl space-y-4 pt-[8vh]">
         <header>
           <h2 className="text-title font-semibold tracking-tight">It did not start</h2>
           <p className="mt-0.5 text-ink-soft">Nothing ran and no file was touched.</p>
