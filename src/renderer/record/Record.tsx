@@ -104,7 +104,7 @@ function Timeline({ id, ended, events }: { id: string; ended: boolean; events: r
     overscan: 10,
   })
   return (
-    <section className="flex min-h-0 w-96 shrink-0 flex-col border-l border-line max-[72rem]:w-80 tight:w-full tight:border-t tight:border-l-0">
+    <section className="flex min-h-0 w-96 shrink-0 flex-col border-l border-line max-[72rem]:w-80 @max-[52rem]:w-full @max-[52rem]:border-t @max-[52rem]:border-l-0">
       <div className="flex flex-wrap items-center justify-between gap-x-3 px-5 pt-4 pb-2 tight:px-4">
         <h2 className="text-large font-semibold">Timeline</h2>
         {ended && entries.length > 0 && <Proof id={id} />}
@@ -135,15 +135,17 @@ function Timeline({ id, ended, events }: { id: string; ended: boolean; events: r
 export function Record({ detail }: { detail: DispatchDetail }) {
   const events = useEvents(detail.id)
   return (
-    <div className="flex min-h-0 flex-1 tight:flex-col tight:overflow-y-auto">
-      <div className="min-w-0 flex-1 space-y-6 overflow-y-auto p-5 tight:overflow-visible tight:px-4">
-        <Facts detail={detail} />
-        <Comparison detail={detail} />
-        <Network detail={detail} events={events} />
-        <Boundaries id={detail.id} />
-        <Plan events={events} effective={detail.sandbox_effective} />
+    <div className="@container flex min-h-0 flex-1 flex-col">
+      <div className="flex min-h-0 flex-1 @max-[52rem]:flex-col @max-[52rem]:overflow-y-auto">
+        <div className="min-w-0 flex-1 space-y-6 overflow-y-auto p-5 tight:px-4 @max-[52rem]:overflow-visible">
+          <Facts detail={detail} />
+          <Comparison detail={detail} />
+          <Network detail={detail} events={events} />
+          <Boundaries id={detail.id} />
+          <Plan events={events} effective={detail.sandbox_effective} />
+        </div>
+        <Timeline id={detail.id} ended={isTerminal(detail.status)} events={events} />
       </div>
-      <Timeline id={detail.id} ended={isTerminal(detail.status)} events={events} />
     </div>
   )
 }

@@ -72,7 +72,7 @@ export function Conflicts({ id, answer, busy, onResolve }: ConflictsProps) {
               : `${rows.length} files changed on both sides`}
             {open < rows.length && `, ${rows.length - open} settled`}
           </h3>
-          <ul className="max-h-52 divide-y divide-line overflow-y-auto">
+          <ul className="max-h-[40vh] divide-y divide-line overflow-y-auto">
             {rows.map((conflict) => (
               <li key={keyOf(conflict)} className="space-y-1.5 px-3 py-2">
                 <PathText path={conflict.path} className="font-mono text-small" />
