@@ -104,7 +104,7 @@ function Timeline({ id, ended, events }: { id: string; ended: boolean; events: r
     overscan: 10,
   })
   return (
-    <section className="flex min-h-0 w-96 shrink-0 flex-col border-l border-line max-[72rem]:w-80 @max-[52rem]:w-full @max-[52rem]:border-t @max-[52rem]:border-l-0">
+    <section className="flex min-h-0 w-96 shrink-0 flex-col border-l border-line max-[72rem]:w-80 @max-[52rem]:max-h-[80vh] @max-[52rem]:w-full @max-[52rem]:border-t @max-[52rem]:border-l-0">
       <div className="flex flex-wrap items-center justify-between gap-x-3 px-5 pt-4 pb-2 tight:px-4">
         <h2 className="text-large font-semibold">Timeline</h2>
         {ended && entries.length > 0 && <Proof id={id} />}
