@@ -111,6 +111,12 @@ export function passOn(
 
 export const codedError = (code: string): NodeJS.ErrnoException => Object.assign(new Error(code), { code })
 
+const addressPatienceMs = 3000
+
+/** A dead address (IPv6 without a route, mostly) must not eat the time of those after it. */
+export const deadlineOf = (deadline: number, isLast: boolean): number =>
+  isLast ? deadline : Math.min(deadline, Date.now() + addressPatienceMs)
+
 /** The first of the addresses that answers. */
 export async function dialFirst(
   target: Target,
@@ -120,11 +126,9 @@ export async function dialFirst(
 ): Promise<{ readonly upstream: Socket; readonly place: Target }> {
   let failure = 'no address'
   for (const [index, address] of addresses.entries()) {
-    const left = deadline - Date.now()
-    if (left <= 0) break
+    if (deadline <= Date.now()) break
     try {
-      // A dead address (IPv6 without a route, mostly) must not eat the time of those after it.
-      const patience = index === addresses.length - 1 ? left : Math.min(left, 3000)
+      const patience = deadlineOf(deadline, index === addresses.length - 1) - Date.now()
       return { upstream: await dial(address, port, patience), place: { host: address, port } }
     } catch (error) {
       failure = (error as NodeJS.ErrnoException).code ?? 'failed'

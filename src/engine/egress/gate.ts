@@ -5,7 +5,7 @@ import { isInCidr, refusedAddress } from './addresses.ts'
 import { portsOf } from './aliases.ts'
 import { Books } from './books.ts'
 import type { Caps } from './caps.ts'
-import { dialFirst, withDeadline } from './dial.ts'
+import { deadlineOf, dialFirst, withDeadline } from './dial.ts'
 import { Denied, Unreachable } from './failures.ts'
 import type { Target, Wanted } from './names.ts'
 import {
@@ -231,11 +231,12 @@ export class Gate {
     deadline: number,
   ): Promise<{ upstream: Socket; forwarder: Forwarder | null; place: Target | null }> {
     const { resolver, trust } = this.#options
-    const way = { resolver, trust, deadline }
     // Many proxies know no IPv6, and cannot be asked which they do.
     const inOrder = hosts.toSorted((a, b) => Number(isIPv4(b)) - Number(isIPv4(a))).slice(0, mostAsked)
     let failure = 'no address'
-    for (const host of inOrder) {
+    for (const [index, host] of inOrder.entries()) {
+      if (deadline <= Date.now()) break
+      const way = { resolver, trust, deadline: deadlineOf(deadline, index === inOrder.length - 1) }
       const asked = { host, port: target.port }
       const place = isIP(host) === 0 ? null : asked
       try {

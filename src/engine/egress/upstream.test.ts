@@ -8,6 +8,7 @@ import { parseOutputs } from './policy.ts'
 import { readUntil } from './reading.ts'
 import { parseRequest } from './socks.ts'
 import { hello, readAll, readSome, useGround } from './testing/ground.ts'
+import { deadlineOf } from './dial.ts'
 import { proxiesOf, proxyFor, showProxy } from './upstream.ts'
 
 const { ask, broker, defer, echo, listen, open, tunnel } = useGround()
@@ -110,6 +111,13 @@ describe('behind a proxy of the user', () => {
     const { path } = await broker(outputs, { proxies: behind(proxy.port), resolver })
     await tunnel(path, 'a.example:443')
     expect(proxy.asked).toEqual([`CONNECT 1.1.1.1:443 ${login}`, `CONNECT 1.0.0.1:443 ${login}`])
+  })
+
+  test('an address that gives no answer leaves time for those after it, and the last has all that is left', () => {
+    const start = Date.now()
+    expect(deadlineOf(start + 20_000, false)).toBeLessThan(start + 10_000)
+    expect(deadlineOf(start + 10, false)).toBe(start + 10)
+    expect(deadlineOf(start + 20_000, true)).toBe(start + 20_000)
   })
 
   test('an address that is denied later takes the tunnel to it along, behind a proxy too', async () => {
