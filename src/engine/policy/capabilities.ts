@@ -84,7 +84,8 @@ export function networkAt(
   const open = reaches && !closed && (outputs.declared ? outputs.mode === 'open' : network.reach === 'open')
   const { always, ofCard = always } = outputs
   const allow = opensHosts(config.sandboxMaximumBoundary)
-    ? unique([...always, ...granted, ...(reaches ? outputs.allow : []), ...(closed ? [] : own.hosts)])
+    ? // Granted ones last: what the first are given at the start, listeners, is not taken from them later.
+      unique([...always, ...(reaches ? outputs.allow : []), ...(closed ? [] : own.hosts), ...granted])
     : always.filter((host) => someHostCovers(ofCard, host))
   const pins = Object.fromEntries(
     Object.entries(outputs.pins).filter(([host]) => reaches || someHostCovers(allow, host)),

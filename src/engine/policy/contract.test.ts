@@ -179,7 +179,7 @@ describe('outputs and the boundary', () => {
     const contract = resolve({ boundary: 'network' }, { config })
     expect(networkAt(contract, 'network', ['b.test'], config)).toEqual({
       mode: 'restricted',
-      allow: ['b.test', 'r.test'],
+      allow: ['r.test', 'b.test'],
       deny: ['x.test'],
       pins: {},
       readOnly: false,
