@@ -1,3 +1,5 @@
+import { lstat } from 'node:fs/promises'
+import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import { gitFailed, tryGit, type GitOptions } from '../base/git.ts'
 import { assertOwnGit } from '../base/ownGit.ts'
@@ -41,7 +43,7 @@ export async function openRepository(commonDir: string): Promise<Repository> {
     async try(args, options = {}) {
       const place = options.cwd === undefined ? { ...options, gitDir: commonDir } : options
       const { settings, failed } = await tamedAt(placeOf(place))
-      return failed ?? tryGit([...settings, ...args], place)
+      return failed ?? tryGit([...settings, ...args], await inOwnTree(place))
     },
     async raw(args, options = {}) {
       const result = await repository.try(args, options)
@@ -61,6 +63,14 @@ export async function openRepository(commonDir: string): Promise<Repository> {
     },
   }
   return repository
+}
+
+// With `extensions.worktreeConfig` a linked checkout obeys the `core.worktree` of the whole repository, and a `reset`
+// in a tree of ours wrote the repository's files over the user's home. (escape: git-configuration)
+async function inOwnTree(place: GitOptions): Promise<GitOptions> {
+  if (place.cwd === undefined) return place
+  const link = await lstat(join(place.cwd, '.git')).catch(() => null)
+  return link?.isFile() === true ? { ...place, env: { ...place.env, GIT_WORK_TREE: place.cwd } } : place
 }
 
 /** What of a call decides which configuration git reads. */

@@ -1,6 +1,6 @@
 import { lstat, mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { quotedPath } from '../base/git.ts'
+import { git, quotedPath } from '../base/git.ts'
 import { openRepository, type Repository } from './repository.ts'
 import { isFolder } from './scan.ts'
 
@@ -56,7 +56,7 @@ async function fillOne(
   if ((await theirs.commit(commit)) === null) return null
   const format = await theirs.git(['rev-parse', '--show-object-format'])
   await mkdir(dirname(gitDir), { recursive: true, mode: 0o700 })
-  await theirs.git(
+  await git(
     ['init', '-q', '--template=', `--object-format=${format}`, `--separate-git-dir=${gitDir}`, target],
     { cwd: tree },
   )
