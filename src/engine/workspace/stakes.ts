@@ -1,12 +1,16 @@
 import { lstat, readdir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Stakes } from '../../shared/invocation.ts'
+import { gitFailed } from '../base/git.ts'
 import type { InvocationMeta, WorktreeMeta } from '../base/invocation.ts'
+import { markers } from '../base/markers.ts'
+import type { RunResult } from '../base/process.ts'
 import type { Workspace } from '../base/workspace.ts'
-import { treeHead } from './checkout.ts'
+import { isShutOut, treeHead } from './checkout.ts'
 import { ownRefCommits, unfinishedIn } from './gitSide.ts'
 import { changedPaths, ignoredPaths, someOf } from './notes.ts'
 import { openRepository, type Repository } from './repository.ts'
+import { submodulesOf } from './sandboxFolders.ts'
 import { isFolder } from './scan.ts'
 import { openStatus } from './wholeStatus.ts'
 
@@ -29,14 +33,35 @@ export const stakesOf = (meta: WorktreeMeta): Promise<Stakes> =>
 async function stakesIn({ commonDir, tree, branch, base }: Checkout): Promise<Stakes> {
   const repository = await openRepository(commonDir)
   await using seen = await openStatus(repository, tree)
-  const uncommitted = changedPaths((await seen.status(['-uall'])).stdout.toString())
-  const ignored = ignoredPaths((await seen.status(['-unormal', '--ignored'])).stdout.toString())
+  // The repository's own word would be that submodules are not to be looked at.
+  const changed = await seen.status(['-uall', '--ignore-submodules=none'])
+  const uncommitted = changedPaths(changed.stdout.toString())
+  const besides = await seen.status(['-unormal', '--ignored', '--ignore-submodules=all'])
+  const ignored = [...ignoredPaths(besides.stdout.toString()), ...(await besideMarkers(tree, besides))]
   const standing = await repository.commit(`refs/heads/${branch}`)
   const head = await treeHead(repository, tree)
   const own = await ownRefCommits(repository, tree)
   const unmerged = await unmergedFrom(repository, [standing, head, ...own], { branch, base })
-  const unfinished = await unfinishedIn(commonDir, tree)
+  const unfinished = [...(await unfinishedIn(commonDir, tree)), ...unseen(changed, besides)]
   return { uncommitted, unmerged, unfinished, ignored }
+}
+
+/** What git could not look at may be anything. */
+function unseen(...asked: readonly RunResult[]): string[] {
+  const failed = asked.find((result) => result.code !== 0 || isShutOut(result))
+  return failed === undefined ? [] : [`work that git cannot see (${gitFailed(['status'], failed).message})`]
+}
+
+/** A folder that git ignores as a whole holds nothing of the repository: what lies there beside our marker is somebody's. */
+async function besideMarkers(tree: string, { stdout }: RunResult): Promise<string[]> {
+  const folders = new Set(markers.map((marker) => `${dirname(marker)}/`))
+  const found: string[] = []
+  for (const folder of folders) {
+    if (!stdout.toString().split('\0').includes(`!! ${folder}`)) continue
+    const names = await readdir(join(tree, folder)).catch((): string[] => [])
+    found.push(...names.map((name) => `${folder}${name}`).filter((path) => !markers.includes(path)))
+  }
+  return found
 }
 
 /** The same of one whose tree is gone: what its branch holds. */
@@ -90,11 +115,31 @@ export async function hasOwnWork(meta: InvocationMeta): Promise<boolean> {
   if (stakes === null) return true
   const { ignored, ...others } = stakes
   if (Object.values(others).some((each) => each.length > 0)) return true
-  // What `.worktreeinclude` brought along was there before the sandbox was.
-  for (const path of ignored)
-    if (await isChangedSince(join(checkout.tree, path), meta.created_at_ms)) return true
+  const repositories = submodulesOf(dirname(checkout.tree))
+  // What `.worktreeinclude` brought along was there before the sandbox was. Of a submodule git tells neither the
+  // commits and stashes nor what is ignored there or lies in the place of one that is empty.
+  const places = [
+    ...ignored.map((path) => Buffer.from(join(checkout.tree, path))),
+    ...(await gitlinksIn(checkout)),
+    ...((await isFolder(repositories)) ? [Buffer.from(repositories)] : []),
+  ]
+  for (const place of places) if (await isChangedSince(place, meta.created_at_ms)) return true
   return false
 }
+
+/** Where the commit that a sandbox was made from has other repositories. */
+async function gitlinksIn({ commonDir, tree, base }: Checkout): Promise<Buffer[]> {
+  const repository = await openRepository(commonDir)
+  const listed = await repository.raw(['ls-tree', '-r', '-z', '--full-tree', base])
+  return listed
+    .toString('latin1')
+    .split('\0')
+    .filter((entry) => entry.startsWith('160000 '))
+    .map((entry) => Buffer.from(entry.slice(entry.indexOf('\t') + 1), 'latin1'))
+    .map((path) => within(Buffer.from(tree), path))
+}
+
+const within = (folder: Buffer, path: Buffer): Buffer => Buffer.concat([folder, Buffer.from('/'), path])
 
 function checkoutOf(meta: InvocationMeta): Checkout | null {
   const { common_dir: commonDir, sandbox_path: tree, sandbox_branch: branch, base_commit: base } = meta
@@ -102,14 +147,14 @@ function checkoutOf(meta: InvocationMeta): Checkout | null {
   return { commonDir, tree, branch, base }
 }
 
-async function isChangedSince(path: string, timeMs: number): Promise<boolean> {
+async function isChangedSince(path: Buffer, timeMs: number): Promise<boolean> {
   const info = await lstat(path).catch(() => null)
   // The time it is compared with has whole milliseconds.
   if (info === null || Math.floor(info.ctimeMs) > timeMs) return true
   if (!info.isDirectory()) return false
-  const names = await readdir(path).catch(() => null)
+  const names = await readdir(path, { encoding: 'buffer' }).catch(() => null)
   if (names === null) return true
-  for (const name of names) if (await isChangedSince(join(path, name), timeMs)) return true
+  for (const name of names) if (await isChangedSince(within(path, name), timeMs)) return true
   return false
 }
 

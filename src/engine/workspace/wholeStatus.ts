@@ -20,7 +20,8 @@ export async function openStatus(repository: Repository, tree: string): Promise<
   const folder = entries.length === 0 ? null : await makeScratch('orangery-index-')
   const status: WholeStatus = {
     async status(how) {
-      const ask = ['status', '--porcelain', '-z', ...how]
+      // A repository from a system that takes `A` for `a` would have git look past one of the two.
+      const ask = ['-c', 'core.ignoreCase=false', 'status', '--porcelain', '-z', ...how]
       const options = { cwd: tree, ...(folder === null ? {} : { env: indexIn(folder) }) }
       const seen = await repository.try(ask, options)
       const again = isShutOut(seen) ? await repository.try(ask, { ...options, through: ownNamespace }) : seen
