@@ -1,5 +1,5 @@
 import { existsSync, writeFileSync } from 'node:fs'
-import { rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { git } from '../../src/engine/base/git.ts'
@@ -54,11 +54,13 @@ test('an index that is held once the files are there leaves the branch alone, an
   expect((await bench.changesets.undo(id, 'anna')).notes?.join()).toContain('stays on main')
 })
 
-test('a move that was killed once the branch had moved is finished by the next start, the index with it', async () => {
+test('a move that was killed once the branch had moved is finished by the next start, the index with it and no filter run', async () => {
   await using bench = await Bench.make()
   await bench.user(`${setUp}; echo s > s; git add s; git commit -qm one; echo staged > s; git add s`)
   const old = await gitIn(bench.root, 'rev-parse', 'main')
   await bench.user(`${work}; git stash -q; git stash apply -q --index`)
+  const canary = join(bench.folder, 'canary')
+  const filter = `git config filter.x.clean 'touch ${canary}; cat'; echo '* filter=x' > .git/info/attributes`
   const made = await gitIn(bench.root, 'commit-tree', '-p', old, '-m', 'two', await treeOf(bench))
   // As a kill leaves it: the note, git's lock and the branch; and no process that could tidy up.
   const killed = moveCheckedOut(bench.layout, {
@@ -76,14 +78,34 @@ test('a move that was killed once the branch had moved is finished by the next s
   killed.catch(() => {})
   await expect.poll(() => gitIn(bench.root, 'rev-parse', 'main')).toBe(made)
   expect((await run('git', ['commit', '-qam', 'no'], { cwd: bench.root })).code).not.toBe(0)
+  await bench.user(`${filter}; sed -i s/^4$/four/ a`)
   const program = `
+    import { layout } from ${JSON.stringify(join(import.meta.dirname, '../../src/engine/base/paths.ts'))}
     import { finishMoves } from ${JSON.stringify(join(import.meta.dirname, '../../src/engine/base/moveBranch.ts'))}
-    await finishMoves({ dataDir: ${JSON.stringify(bench.layout.dataDir)}, locks: ${JSON.stringify(join(bench.folder, 'locks'))} })`
+    const place = layout(${JSON.stringify(bench.layout.dataDir)})
+    await finishMoves({ ...place, locks: ${JSON.stringify(join(bench.folder, 'locks'))} })`
   await writeFile(join(bench.folder, 'next.mjs'), program)
   const next = await run(process.execPath, [join(bench.folder, 'next.mjs')], {})
   expect(next.code, next.stderr.toString()).toBe(0)
+  expect(existsSync(canary)).toBe(false)
   expect(await gitIn(bench.root, 'diff', '--cached', '--name-only')).toBe('s')
   expect(existsSync(join(bench.root, '.git/index.lock'))).toBe(false)
+  // The control: the user's own git does run it there.
+  await status(bench)
+  expect(existsSync(canary)).toBe(true)
+})
+
+test('a note of a move that holds nothing is set aside, told in the log, and no landing waits for it', async () => {
+  await using bench = await Bench.make()
+  await bench.user(`${setUp}; git commit -qm one`)
+  const { id } = await bench.dispatch(work)
+  const folder = join(bench.layout.dataDir, 'moving')
+  await mkdir(folder, { recursive: true })
+  await writeFile(join(folder, '0123456789abcdef.json'), '')
+  await bench.changesets.recover()
+  expect((await bench.changesets.apply(id, to('main'), 'anna')).commit).toBeDefined()
+  expect(await readdir(folder)).toEqual(['0123456789abcdef.json.broken'])
+  expect(await readFile(bench.layout.log, 'utf8')).toContain('0123456789abcdef.json: not a note')
 })
 
 /** What main has, with the agent's work. */

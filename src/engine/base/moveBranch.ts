@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { copyFile, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { appendFile, copyFile, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { OrangeryError } from '../../shared/errors.ts'
@@ -34,7 +34,7 @@ const noteSchema = z.object({
   to: z.string().nullable(),
 })
 type Note = z.infer<typeof noteSchema>
-type Place = Pick<Layout, 'dataDir' | 'locks'>
+type Place = Pick<Layout, 'dataDir' | 'locks' | 'log'>
 
 const notesIn = ({ dataDir }: Place) => join(dataDir, 'moving')
 const lockOf = (gitDir: string) => join(gitDir, 'index.lock')
@@ -59,8 +59,11 @@ export async function moveCheckedOut(place: Place, move: BranchMove): Promise<st
   await writeFileAtomically(path, JSON.stringify(note))
   try {
     if (!(await takeLock(gitDir, key, ref))) throw indexLocked(checkout, gitDir)
-    const prepare = async (commit: string) =>
-      writeNext(gitDir, key, await indexRows(run, old, commit, move.weave), run)
+    const prepare = async (commit: string) => {
+      await writeNext(gitDir, key, await indexRows(run, old, commit, move.weave), run)
+      const env = { GIT_INDEX_FILE: nextIndex(gitDir, key) }
+      await run(['update-index', '-q', '--refresh'], { env }).catch(() => {})
+    }
     let made: string
     if (typeof to === 'string') {
       await prepare(to)
@@ -107,22 +110,39 @@ export async function finishMoves(place: Place, only?: string): Promise<void> {
   const folder = notesIn(place)
   for (const name of await readdir(folder).catch(() => [])) {
     const path = join(folder, name)
-    const note = await readNote(path)
+    const note = await readNote(place, path)
     if (note === null || (only !== undefined && note.gitDir !== only)) continue
     await using _held = await heldIn(place, note.gitDir)
     // Whoever was at it may have ended it meanwhile.
-    if ((await readNote(path)) !== null) await finish(note, name.replace('.json', ''), path)
+    if ((await readNote(place, path)) !== null) await finish(note, name.replace('.json', ''), path)
   }
 }
 
-async function readNote(path: string): Promise<Note | null> {
+async function readNote(place: Place, path: string): Promise<Note | null> {
   const text = path.endsWith('.json') ? await readFile(path, 'utf8').catch(() => null) : null
-  return text === null ? null : (noteSchema.safeParse(JSON.parse(text)).data ?? null)
+  if (text === null) return null
+  try {
+    return noteSchema.safeParse(JSON.parse(text)).data ?? null
+  } catch (error) {
+    await setAside(place, path, (error as Error).message)
+    return null
+  }
+}
+
+/** A note that a full disk or a crash has left without its text tells nothing, and would end every landing. */
+async function setAside({ log }: Place, path: string, why: string): Promise<void> {
+  await rename(path, `${path}.broken`).catch(() => {})
+  const msg = `${path}: not a note of a branch that moves; set aside as ${path}.broken`
+  const line = { level: 40, time: Date.now(), name: 'git', msg, why }
+  await appendFile(log, `${JSON.stringify(line)}\n`, { mode: 0o600 }).catch(() => {})
 }
 
 async function finish(note: Note, key: string, path: string): Promise<void> {
   const { checkout, gitDir, ref, old } = note
-  const run: RunGit = (args, options) => git(args, { cwd: checkout, ...options })
+  // Nothing here looks at the files: the next start knows nothing of the filters that would run on what an agent
+  // wrote, and `--refresh` ran them. The user's own git compares them when it is next asked. (escape: git-drivers)
+  const run: RunGit = (args, options = {}) =>
+    git(args, { cwd: checkout, ...options, env: { ...options.env, GIT_WORK_TREE: checkout } })
   const ask = async (...args: string[]) =>
     (await tryGit(args, { cwd: checkout }).catch(() => null))?.stdout.toString().trim() ?? ''
   const tip = await ask('rev-parse', '--verify', '-q', ref)
@@ -159,7 +179,6 @@ async function writeNext(gitDir: string, key: string, rows: Buffer, run: RunGit)
   })
   const env = { GIT_INDEX_FILE: next }
   await run(['update-index', '-z', '--index-info'], { env, input: rows })
-  await run(['update-index', '-q', '--refresh'], { env }).catch(() => {})
 }
 
 async function letGo(gitDir: string, key: string, note: string): Promise<void> {
