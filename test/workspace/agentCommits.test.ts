@@ -211,8 +211,14 @@ describe('landing', () => {
     }
     return Object.keys(files)
   }
-  const land = (id: DispatchId, how: 'merge' | 'squash' | 'apply', paths: string[]) =>
+  const land = (
+    id: DispatchId,
+    how: 'merge' | 'squash' | 'apply',
+    paths: string[],
+    more: Partial<Parameters<typeof commitLanding>[0]> = {},
+  ) =>
     commitLanding({
+      ...more,
       layout: ground.layout,
       repoId: repoId(),
       id,
@@ -241,6 +247,36 @@ describe('landing', () => {
     expect(await branches()).not.toContain('sandbox')
     expect(await gitText(repo, 'rev-parse', `refs/orangery/archive/${meta.invocation_id}`)).toBe(tip)
     expect((await readInvocationMeta(ground.layout, repoId(), meta.invocation_id)).outcome).toBe('landed')
+  })
+
+  test('what the user saves between landing and commit is in no commit: it is refused, or was committed before', async () => {
+    const { invocation_id: id } = await start()
+    const hashOf = (text: string) => createHash('sha256').update(text).digest('hex')
+    const hashes = new Map([
+      ['a.txt', hashOf('agent')],
+      ['new.txt', hashOf('agent')],
+      ['src/b.txt', null],
+    ])
+    const files = { 'a.txt': 'agent', 'new.txt': 'agent', 'src/b.txt': null }
+    const paths = await applied(files)
+    const refused = async (path: string, text: string | null) => {
+      await applied({ [path]: text })
+      await expect(land(id, 'squash', paths, { hashes })).rejects.toMatchObject({
+        code: 'workspace.own_work',
+        exitCode: 75,
+        details: { paths: [path] },
+      })
+      await applied({ 'a.txt': 'agent', 'new.txt': 'agent' })
+    }
+    await refused('a.txt', 'agent\npassword')
+    await refused('src/b.txt', 'two, once more')
+    await rm(join(worktree.tree_path, 'src/b.txt'))
+    await applied({ 'a.txt': 'mine' })
+    await git(['-C', worktree.tree_path, 'commit', '-qm', 'Mine', '--', 'a.txt'])
+    const { commit } = await land(id, 'squash', paths, { hashes })
+    expect(await gitText(repo, 'show', '--format=', '--name-status', commit!)).toBe(
+      'A\tnew.txt\nD\tsrc/b.txt',
+    )
   })
 
   test('merge takes the branch that the agent ended on, and says where its other commits are', async () => {

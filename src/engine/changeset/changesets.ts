@@ -108,7 +108,7 @@ export interface Changesets {
   ): Promise<ApplyResult>
   undo(id: DispatchId, by: string): Promise<ApplyResult>
   /** The paths of all that has landed of it so far, byte for byte, and what is there now. */
-  landedPaths(id: DispatchId): Promise<{ path: Buffer; blob: LandedHash['blob'] }[]>
+  landedPaths(id: DispatchId): Promise<(LandedHash & { path: Buffer })[]>
   /** The same paths as text, each with what was there before and what landing left. */
   landedHashes(id: DispatchId): Promise<Map<string, LandedHash>>
   reject(id: DispatchId, comment: string, by: string): Promise<Ended>
@@ -273,7 +273,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     conflicts,
     peek: peekWorkspace,
     landedPaths: async (id) =>
-      [...(await landedPaths(context, find(id)))].map(([path, { blob }]) => ({ path: toBytes(path), blob })),
+      [...(await landedPaths(context, find(id)))].map(([path, hash]) => ({ path: toBytes(path), ...hash })),
     landedHashes: async (id) =>
       new Map([...(await landedPaths(context, find(id)))].map(([path, hash]) => [toText(path), hash])),
     get: (id) => reader.get(id),

@@ -67,10 +67,9 @@ export async function landInvocation(
   if (meta.outcome !== null) throw over(meta)
   await integrationPlace(layout, meta, how)
   if (store.changesets.find(id) === null) throw await withoutReview(parts, { id, repoId, meta })
-  if (how !== 'apply') await refuseMixing(parts, id, meta)
   // Until the commit is there: an agent that starts on files without it would see half of the landing as long as it runs.
   const { applied, skipped, open, rest, landed } = await whileLanding(parts, id, () =>
-    landAndCommit(parts, { id, repoId }, options, by),
+    landAndCommit(parts, { id, repoId, meta }, options, by),
   )
   const own = open
     ? []
@@ -89,12 +88,14 @@ export async function landInvocation(
 /** The approved files into the integration tree, and once nothing is open any more the commit that holds them. */
 async function landAndCommit(
   parts: Parts,
-  { id, repoId }: Pick<FoundInvocation, 'id' | 'repoId'>,
+  { id, repoId, meta }: FoundInvocation,
   options: LandOptions,
   by: string,
 ) {
   const { layout } = parts
   const { how, message } = options
+  // Only while nobody else lands it: what another landing has just written would pass for the user's own.
+  if (how !== 'apply') await refuseMixing(parts, id, meta)
   const { applied, skipped, isDone } = await landFiles(parts, id, options, by)
   // Also what an earlier landing left uncommitted because the rest was not decided yet.
   const parcels = await parts.changesets.landedPaths(id)
@@ -102,10 +103,12 @@ async function landAndCommit(
   const blobs = new Map(
     parcels.flatMap(({ path, blob }) => (blob === null ? [] : [[path.toString('latin1'), blob] as const])),
   )
+  const hashes = new Map(parcels.map(({ path, after }) => [path.toString('latin1'), after] as const))
   const rest = isDone ? { open: 0, ignored: 0 } : await countRest(parts, id)
   const open = !isDone && (rest.open > 0 || paths.length === 0)
   if (open && rest.open + rest.ignored === 0) throw allRejected(id)
-  const landed = await commitLanding({ layout, repoId, id, how: open ? 'apply' : how, paths, blobs, message })
+  const kind = open ? 'apply' : how
+  const landed = await commitLanding({ layout, repoId, id, how: kind, paths, blobs, hashes, message })
   return { applied, skipped, open, rest, landed }
 }
 

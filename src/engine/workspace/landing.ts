@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import { access, constants, lstat, readFile, readlink } from 'node:fs/promises'
+import { createReadStream } from 'node:fs'
+import { access, constants, lstat, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
@@ -42,6 +43,8 @@ export type CommitLandingOptions = {
   readonly paths: readonly (string | Buffer)[]
   /** What it has written there, for files that nobody but root can open; by path, a byte a character. */
   readonly blobs?: ReadonlyMap<string, LandedBlob>
+  /** SHA-256 of what it left at each path, null for nothing, by path in the same way. */
+  readonly hashes?: ReadonlyMap<string, string | null>
   readonly message?: string | undefined
   readonly identity?: Identity
 }
@@ -80,6 +83,8 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
   const notes = [...(foreign.length === 0 ? [] : [inSubmodules(foreign)]), ...staying]
   const reviewed = { gitDir: layout.objects(repoId), blobs: options.blobs ?? new Map<string, LandedBlob>() }
   const tree = await landedTree(repository, worktree.tree_path, head, own, reviewed)
+  if (options.hashes !== undefined)
+    await refuseEditedSince(repository, worktree.tree_path, { head, tree, id, hashes: options.hashes })
   const published = how === 'merge' ? await publishCommits(layout, repoId, id, repository.commonDir) : []
   const parent = await agentTip(published, meta, repository, head)
   notes.push(...(await unmergedNotes(published, repository, parent ?? head)))
@@ -185,6 +190,41 @@ export async function refuseOwnWork(
   )
 }
 
+/**
+ * An editor may save a file after it has landed and before it is read for the commit. Asked once it was read: what is
+ * as it landed now was so then. Of what the agent closed, the commit has the bytes of the review.
+ */
+async function refuseEditedSince(
+  repository: Repository,
+  cwd: string,
+  made: {
+    readonly head: string
+    readonly tree: string
+    readonly id: DispatchId
+    readonly hashes: ReadonlyMap<string, string | null>
+  },
+): Promise<void> {
+  const asked = ['diff-tree', '-r', '-z', '--name-only', '--no-renames', made.head, made.tree]
+  const paths = (await repository.raw(asked)).toString('latin1').split('\0')
+  const edited: string[] = []
+  for (const path of paths.filter((each) => each !== '')) {
+    const name = Buffer.from(path, 'latin1')
+    const at = Buffer.concat([Buffer.from(`${cwd}/`), name])
+    if (await isClosed(at)) continue
+    if ((await hashAt(at)) !== (made.hashes.get(path) ?? null)) edited.push(name.toString())
+  }
+  if (edited.length === 0) return
+  throw new OrangeryError(
+    'workspace.own_work',
+    `${cwd}: ${someOf(edited)} changed while the reviewed files landed`,
+    {
+      kind: 'busy',
+      hint: `The files are there and nothing was committed. Take your change out of them and run \`orangery agent land ${made.id}\` again, or say --how apply, which commits nothing.`,
+      details: { paths: edited },
+    },
+  )
+}
+
 /** What a checkout of the last commit would have at a path, with the line ends it would have there. */
 async function committedHash(repository: Repository, cwd: string, path: string): Promise<string | null> {
   const kept = await repository.try(['cat-file', '--filters', `HEAD:${path}`], { cwd })
@@ -193,24 +233,31 @@ async function committedHash(repository: Repository, cwd: string, path: string):
 
 /** Git takes a file it cannot open for a changed one; as it was committed, it is nobody's work. */
 async function isOnlyClosed(repository: Repository, tree: string, path: string): Promise<boolean> {
-  const isOpen = await access(join(tree, path), constants.R_OK).then(
-    () => true,
-    (error: NodeJS.ErrnoException) => error.code !== 'EACCES',
-  )
-  if (isOpen) return false
+  if (!(await isClosed(join(tree, path)))) return false
   const now = await hashAt(join(tree, path))
   return now !== null && now === (await committedHash(repository, tree, path))
 }
 
-async function hashAt(path: string): Promise<string | null> {
+const isClosed = (path: string | Buffer): Promise<boolean> =>
+  access(path, constants.R_OK).then(
+    () => false,
+    (error: NodeJS.ErrnoException) => error.code === 'EACCES',
+  )
+
+async function hashAt(path: string | Buffer): Promise<string | null> {
   const info = await lstat(path).catch(() => null)
-  const content =
-    info?.isSymbolicLink() === true
-      ? await readlink(path, { encoding: 'buffer' })
-      : await readFile(path).catch((error: NodeJS.ErrnoException) =>
-          error.code === 'EACCES' ? readClosed(path) : null,
-        )
-  return content === null ? null : createHash('sha256').update(content).digest('hex')
+  const hash = createHash('sha256')
+  if (info?.isSymbolicLink() === true)
+    return hash.update(await readlink(path, { encoding: 'buffer' })).digest('hex')
+  if (info?.isFile() === false) return null
+  try {
+    for await (const piece of createReadStream(path)) hash.update(piece as Buffer)
+    return hash.digest('hex')
+  } catch (error) {
+    const isShut = (error as NodeJS.ErrnoException).code === 'EACCES'
+    const content = isShut ? await readClosed(String(path)) : null
+    return content === null ? null : createHash('sha256').update(content).digest('hex')
+  }
 }
 
 /** What its owner has closed to himself, as an agent may have done before it landed. */
