@@ -127,3 +127,29 @@ test('a folder that a bind mount shows from inside another root is refused as on
     }
   }
 })
+
+test('a landing and an agent keep apart also where a bind mount shows the folder of one at the path of the other', async () => {
+  using place = new Place('launcher')
+  const [one, two, other] = ['one', 'two', 'other'].map((name) => join(place.folder, name))
+  for (const folder of [`${one}/deep`, two!, other!]) await mkdir(folder, { recursive: true })
+  const source = (path: string) => JSON.stringify(join(import.meta.dirname, '../../src/engine', path))
+  const script = `
+    import { claimCopying, claimLanding } from ${source('workspace/claim.ts')}
+    import { layout } from ${source('base/paths.ts')}
+    const place = layout(${JSON.stringify(place.dataDir)})
+    const [landing, agent] = ['20260101000000-0001', '20260101000000-0002']
+    const copies = (path) => claimCopying(place, { repoId: '0123456789abcdef', id: agent }, [path], { timeoutMs: 0 })
+    const lands = (path) => claimLanding(place, { id: landing, paths: [path] })
+    const said = []
+    for (const [first, second] of [[lands, copies], [copies, lands]])
+      for (const [path, alias] of [['one', 'two/deep'], ['one/deep', 'two'], ['one', 'other']]) {
+        await using held = await first(${JSON.stringify(place.folder)} + '/' + path)
+        said.push(await second(${JSON.stringify(place.folder)} + '/' + alias).then(
+          async (claim) => (await claim[Symbol.asyncDispose](), 'free'), (error) => error.code))
+      }
+    process.stdout.write(JSON.stringify(said))`
+  const [file, ...prefix] = within(`mount --bind '${one}' '${two}'`)
+  const told = execFileSync(file!, [...prefix, process.execPath, '--input-type=module', '-e', script])
+  const [landing, running] = ['workspace.landing', 'workspace.agent_running']
+  expect(JSON.parse(told.toString())).toEqual([landing, landing, 'free', running, running, 'free'])
+})

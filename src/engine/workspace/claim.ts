@@ -8,6 +8,7 @@ import { createRepoLock, sweepLocks } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { readInvocationMeta, workspaceOf } from './invocation.ts'
+import { isShownInside, parseMounts, readMountinfo } from './mounts.ts'
 import { overlaps } from './pathSafety.ts'
 
 /**
@@ -103,7 +104,10 @@ export async function claimLanding(
 
 /** The dispatches other than `own` that run now on one of these folders. */
 export function listRunningOn(layout: Layout, own: DispatchId, paths: readonly string[]): Promise<Running[]> {
-  return listRunning(layout, (run) => run.id !== own && (run.paths === null || touches(run.paths, paths)))
+  return listRunning(
+    layout,
+    async (run) => run.id !== own && (run.paths === null || (await touches(run.paths, paths))),
+  )
 }
 
 /** Takes away the locks and notes of killed processes. */
@@ -117,7 +121,7 @@ export function sweepClaims(layout: Layout): Promise<void> {
 /** The dispatches that run now, and the folders they look at. */
 export async function listRunning(
   layout: Layout,
-  matters: (running: Running) => boolean = () => true,
+  matters: (running: Running) => boolean | Promise<boolean> = () => true,
 ): Promise<Running[]> {
   const live: Running[] = []
   for (const name of await readdir(layout.locks).catch((): string[] => [])) {
@@ -131,7 +135,7 @@ export async function listRunning(
         ? await readNote(copyingPath(layout, { repoId, id }))
         : seenPaths(workspaceOf(layout, repoId, meta))
     const running = { id, paths }
-    if (matters(running) && !(await isFree(layout, runName({ repoId, id })))) live.push(running)
+    if ((await matters(running)) && !(await isFree(layout, runName({ repoId, id })))) live.push(running)
   }
   return live
 }
@@ -152,7 +156,7 @@ async function findLanding(
     const id = /^land-(.+)\.json$/.exec(name)?.[1] ?? ''
     if (!isDispatchId(id) || id === own) continue
     const noted = await readNote(notePath(layout, id))
-    if (noted !== null && !touches(noted, paths)) continue
+    if (noted !== null && !(await touches(noted, paths))) continue
     if (!(await isFree(layout, `land-${id}`))) return id
     await rm(notePath(layout, id), { force: true })
   }
@@ -183,8 +187,14 @@ async function isFree(layout: Layout, name: string): Promise<boolean> {
   return held !== null
 }
 
-const touches = (some: readonly string[], others: readonly string[]): boolean =>
-  some.some((path) => others.some((other) => overlaps(path, other)))
+/** Also where a bind mount shows the folders of one at the paths of the other. */
+async function touches(some: readonly string[], others: readonly string[]): Promise<boolean> {
+  const meets = (are: (path: string, other: string) => boolean) =>
+    some.some((path) => others.some((other) => are(path, other)))
+  if (meets(overlaps)) return true
+  const mounts = parseMounts(await readMountinfo())
+  return meets((path, other) => isShownInside(path, other, mounts) || isShownInside(other, path, mounts))
+}
 const runName = ({ repoId, id }: Pick<Workspace, 'repoId' | 'id'>): string => `run-${repoId}-${id}`
 /** What is copied for a workspace that has no record yet. */
 const copyingPath = (layout: Layout, workspace: Pick<Workspace, 'repoId' | 'id'>): string =>

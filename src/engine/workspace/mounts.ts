@@ -42,6 +42,13 @@ export function placeOnDevice(
   return { device: nearest.device, path: `${root}${below}` || '/' }
 }
 
+/** Whether a bind mount shows at `inner` what lies inside `outer`: both would have the same files to write. Pure. */
+export function isShownInside(inner: string, outer: string, mounts: readonly Mount[]): boolean {
+  const [within, around] = [placeOnDevice(inner, mounts), placeOnDevice(outer, mounts)]
+  if (within === null || around === null || within.device !== around.device) return false
+  return isInside(within.path, around.path)
+}
+
 /**
  * Refuses to take away or put away a folder with anything mounted in it: that is somebody's, wherever it is from, and
  * removing the folder would remove what is mounted.

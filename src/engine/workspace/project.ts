@@ -5,7 +5,7 @@ import type { RepoId } from '../../shared/ids.ts'
 import { tryGit } from '../base/git.ts'
 import { repoIdOf } from '../base/paths.ts'
 import { findGit, type GitPlace } from '../base/findGit.ts'
-import { parseMounts, placeOnDevice, readMountinfo, type Mount } from './mounts.ts'
+import { isShownInside, parseMounts, readMountinfo, type Mount } from './mounts.ts'
 import { isInside } from './pathSafety.ts'
 
 export type ProjectRoot = {
@@ -135,13 +135,6 @@ function refuseNesting(
       }
     }
   }
-}
-
-/** Whether a bind mount shows at `inner` what lies inside `outer`: both would have the same files to write. */
-function isShownInside(inner: string, outer: string, mounts: readonly Mount[]): boolean {
-  const [within, around] = [placeOnDevice(inner, mounts), placeOnDevice(outer, mounts)]
-  if (within === null || around === null || within.device !== around.device) return false
-  return isInside(within.path, around.path)
 }
 
 /** Folder names for a changeset: the last part of each path, numbered where two are alike. */
