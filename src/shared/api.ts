@@ -163,7 +163,7 @@ export const api = {
       ...givenPlace,
       stat: z.boolean().default(false),
       include_ignored: z.boolean().default(false),
-      /** Everything, what changed since the caller last decided something, or what the last turn changed. */
+      /** Everything, what changed since what the caller had read when he last decided something, or in the last turn. */
       scope: z.enum(diffScopes).default('all'),
       /** Only files that were decided on and changed since, each against what it was when it was decided on. */
       inter: z.boolean().default(false),
@@ -187,8 +187,9 @@ export const api = {
         verdict: verdictSchema.nullable(),
         comment: z.string().optional(),
         /**
-         * What was seen: the file's anchor, or the changeset's revision. A file that is another one by now is not
-         * approved; while its agent runs, nor is one that nobody says anything of.
+         * What was seen: the file's anchor, or the changeset's revision; else what the caller was last given the text
+         * of. A file that is another one by now is not approved; while its agent runs, nor is one that nobody says
+         * anything of.
          */
         anchor: z.string().optional(),
         revision: z.string().optional(),

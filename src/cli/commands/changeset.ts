@@ -274,7 +274,10 @@ export function registerChangeset(program: Command): void {
     .option('--stat', 'only how much changed where')
   addPlace(diff, 'only this file, or what is in this folder')
     .option('--include-ignored', 'ignored files too')
-    .option('--scope <scope>', 'all, review (since you last decided something) or turn (the last turn)')
+    .option(
+      '--scope <scope>',
+      'all, review (since what you had read when you last decided something) or turn (the last turn)',
+    )
     .option('--inter', 'only files that changed after they were decided on, against what they were then')
     .option('--json', 'print JSON')
     .addHelpText(
@@ -287,7 +290,7 @@ export function registerChangeset(program: Command): void {
     .command('decide <id> <verdict>')
     .summary('approve, reject or rework a file or a hunk')
     .description(
-      'Decides on a file or one hunk of it: approve, reject or rework. What you approve is what `changeset diff` has shown you: a file that its agent has changed since is refused. Hunks of a renamed file land under its old name until all of it is approved.',
+      'Decides on a file or one hunk of it: approve, reject or rework. What you approve is what `changeset diff` or `export` has shown you: a file that has changed since is refused. Hunks of a renamed file land under its old name until all of it is approved.',
     )
   addPlace(deciding, 'the file, as `changeset show` names it')
     .option('--hunk <id>', 'only this hunk, as `show --json` names it; its beginning will do')

@@ -38,21 +38,14 @@ import { landedPaths, type LandedHash } from './landedPaths.ts'
 import { hasNewWork, type Manifest } from './manifest.ts'
 import { planApply } from './planApply.ts'
 import { peekWorkspace } from './peek.ts'
-import {
-  ChangesetReader,
-  diffedFiles,
-  turnOf,
-  type DiffOptions,
-  type Exported,
-  type ExportOptions,
-} from './reader.ts'
+import { ChangesetReader, turnOf, type DiffOptions, type Exported, type ExportOptions } from './reader.ts'
 import { allConflicts, conflictsOf, resolveConflict, type Resolution } from './resolve.ts'
 import { revisionOf, SavedManifests } from './saved.ts'
 import { sidesOf } from './scan.ts'
 import { recoverChangeset } from './recover.ts'
 import { hasOpenJournal, type ApplyContext } from './transaction.ts'
 import { movedOn, wrongState } from './refusals.ts'
-import { noteShown, seenBy, type SeenVersion } from './shown.ts'
+import { noteReviewed, noteShown, revisionsShown, seenBy, type SeenVersion } from './shown.ts'
 import { settlePath } from './settlePath.ts'
 import { undoChangeset } from './undo.ts'
 import { readView } from './view.ts'
@@ -125,7 +118,7 @@ export interface Changesets {
   /** Flags it to a human, or takes the flag back. */
   escalate(id: DispatchId, why: string | null, by: string): Promise<Changeset>
   /** Nothing of it is held in memory beyond a piece, be it as large as it may. */
-  export(id: DispatchId, options: ExportOptions): Promise<Exported>
+  export(id: DispatchId, options: ExportOptions, by?: string): Promise<Exported>
   /** Says what becomes of a path that a crash left neither old nor new, and brings the apply to its end. */
   settle(id: DispatchId, place: GivenPlace, choice: 'mine' | 'theirs'): Promise<Ended>
   /** Lets go of what was abandoned more than 30 days ago. */
@@ -141,6 +134,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
   const locks = createRepoLock(layout)
   const reader = new ChangesetReader(context)
   const find = (id: DispatchId) => reader.find(id)
+  const folderOf = (id: DispatchId) => layout.changeset(find(id).repoId, id)
   const locked = changesetLocks(locks)
 
   async function move(
@@ -253,7 +247,13 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     const lastOfTurns = new Map(records.captures(id).map((each) => [each.turn, each.revision]))
     const landed = records.applies(id).map((each) => each.revision)
     await saved.keepOnly(
-      new Set([revision, ...lastOfTurns.values(), ...landed, ...records.reviewedRevisions(id)]),
+      new Set([
+        revision,
+        ...lastOfTurns.values(),
+        ...landed,
+        ...records.reviewedRevisions(id),
+        ...(await revisionsShown(folder)),
+      ]),
     )
     // Whatever was said of it was said of less: while its agent writes nothing of it lands, and none of it hides.
     if (goesOn) records.transition(id, openAgain, 'active', 'agent', 'its agent went on writing')
@@ -277,7 +277,6 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     landedHashes: async (id) =>
       new Map([...(await landedPaths(context, find(id)))].map(([path, hash]) => [toText(path), hash])),
     get: (id) => reader.get(id),
-    export: (id, wanted) => reader.export(id, wanted),
     reworkPrompt: (id, last = '') => reader.reworkPrompt(id, last),
 
     async list() {
@@ -292,26 +291,28 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     },
 
     async diff(id, wanted, by = '') {
-      const answer = await reader.diff(id, wanted, by)
-      if (wanted.read === true && wanted.stat !== true && !answer.truncated) {
-        const record = find(id)
-        const files = diffedFiles(await reader.view(record, answer.revision), wanted)
-        await noteShown(layout.changeset(record.repoId, id), record, by, files, disk)
-      }
-      return answer
+      const { diff, shown } = await reader.diff(id, wanted, by)
+      if (wanted.read === true) await noteShown(folderOf(id), by, shown, disk)
+      return diff
+    },
+
+    async export(id, wanted, by) {
+      const exported = await reader.export(id, wanted)
+      if (by !== undefined) await noteShown(folderOf(id), by, exported.shown, disk)
+      return exported
     },
 
     async decide(id, { anchor, revision, ...decision }, by) {
       const record = find(id)
       if (record.state === 'abandoned') throw wrongState(record, 'review')
-      const folder = layout.changeset(record.repoId, id)
-      const seen = await seenBy(folder, record, by, { anchor, revision }, (at) =>
+      const seen = await seenBy(folderOf(id), record, by, { anchor, revision }, (at) =>
         // What a later look took the place of is not kept.
         reader.view(record, at).catch(() => {
           throw movedOn(record)
         }),
       )
       decideFiles(records, record, await reader.view(record), decision, by, seen)
+      await noteReviewed(folderOf(id), by, { revision }, disk)
       return reader.get(id)
     },
 

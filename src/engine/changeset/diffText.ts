@@ -37,8 +37,8 @@ export async function diffText(
     const trees: { base: string; result: string }[] = []
     // One of them without its bytes would make git refuse all the others.
     const large = form.stat ? [] : pairs.filter(isTooLarge)
+    const shownPairs = form.stat ? pairs : pairsTold(pairs)
     const isLarge = large.length > 0 && large.length === pairs.length
-    const shownPairs = isLarge || large.length === 0 ? pairs : pairs.filter((pair) => !isTooLarge(pair))
     for (const root of roots) {
       const own = shownPairs.filter((pair) => pair.root === root.path)
       if (own.length === 0) continue
@@ -78,6 +78,12 @@ export async function diffText(
   } finally {
     await rm(temporary, { recursive: true, force: true })
   }
+}
+
+/** Those that a diff of all of them has something to say of: what is too large is told of only where nothing else is. */
+export function pairsTold<Pair extends DiffPair>(pairs: readonly Pair[]): readonly Pair[] {
+  const told = pairs.filter((pair) => !isTooLarge(pair))
+  return told.length > 0 ? told : pairs
 }
 
 function isTooLarge({ base, result }: DiffPair): boolean {

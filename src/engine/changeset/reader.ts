@@ -17,7 +17,7 @@ import { givenText, parentsOf, type GivenPlace } from './bytePath.ts'
 import { readCopies } from './copies.ts'
 import { isAbout, isOnFile } from './anchors.ts'
 import { decisionsOf, type Decisions } from './decisions.ts'
-import { diffText, type DiffPair, type DiffText } from './diffText.ts'
+import { diffText, pairsTold, type DiffPair, type DiffText } from './diffText.ts'
 import { asMail, asTar } from './exports.ts'
 import { Journals } from './journal.ts'
 import { entryKey } from './manifest.ts'
@@ -26,7 +26,8 @@ import { Overlaps } from './overlaps.ts'
 import { callsOf, provenanceOf, type Call } from './provenance.ts'
 import { reworkPrompt } from './reworkPrompt.ts'
 import { SavedManifests } from './saved.ts'
-import { pairsBetween, pairsOf } from './scope.ts'
+import { filesSince, pairsBetween, pairsOf } from './scope.ts'
+import { reviewedBy, type Shown, type ShownFile } from './shown.ts'
 import { changedFile, type Notes } from './changedFile.ts'
 import { userIdentity } from './userGit.ts'
 import { findFiles, readView, type FileView, type View } from './view.ts'
@@ -56,6 +57,8 @@ export type Exported = {
   readonly chunks: AsyncIterable<Buffer>
   /** Files too large for a patch. */
   readonly left_out?: string[]
+  /** What somebody has read who reads it. */
+  readonly shown: Shown
 }
 
 /** Everything about changesets that changes nothing. */
@@ -127,28 +130,47 @@ export class ChangesetReader {
     }
   }
 
-  async diff(id: DispatchId, options: DiffOptions, by: string): Promise<DiffText & { revision: string }> {
+  async diff(
+    id: DispatchId,
+    options: DiffOptions,
+    by: string,
+  ): Promise<{ diff: DiffText & { revision: string }; shown: Shown }> {
     const record = this.find(id)
     const current = await this.#shown(record)
     const { stat = false, scope = 'all', maxBytes = largestDiff } = options
     const chosen = diffedFiles(current, options)
     const entries = chosen.flatMap(({ entry, from }) => (from === null ? [entry] : [from, entry]))
-    const earlier = scope === 'all' ? null : this.#earlier(record, scope, by)
-    let shown: readonly DiffPair[] = entries
-    if (options.inter === true) shown = await this.#sinceDecided(record, current, chosen)
-    else if (earlier !== null) {
+    const earlier = scope === 'all' ? null : await this.#earlier(record, scope, by)
+    let pairs: readonly DiffPair[] = entries
+    let files: readonly ShownFile[] = chosen.map((file) => ({ file, since: null }))
+    if (options.inter === true) {
+      const changed = await this.#sinceDecided(record, current, chosen)
+      pairs = changed.flatMap((each) => each.pairs)
+      files = changed
+    } else if (earlier !== null) {
       const bases = await readBases(this.#folder(record))
-      const between = pairsBetween((await this.view(record, earlier)).manifest, current.manifest, bases)
+      const between = pairsBetween(earlier.manifest, current.manifest, bases)
       const keys = new Set(entries.map(entryKey))
       const refused = new Set(
         current.manifest.entries.filter((entry) => entry.refused !== null).map(entryKey),
       )
-      shown = between.filter((pair) =>
+      pairs = between.filter((pair) =>
         isGiven(options) ? keys.has(entryKey(pair)) : !refused.has(entryKey(pair)),
       )
+      files = filesSince(earlier, current)
     }
-    const text = await diffText(this.#gitDir(record), current.manifest.roots, shown, { stat, maxBytes })
-    return { revision: current.revision, ...text }
+    const text = await diffText(this.#gitDir(record), current.manifest.roots, pairs, { stat, maxBytes })
+    const { revision } = current
+    const told = new Set(stat || text.truncated ? [] : pairsTold(pairs).map(entryKey))
+    const isWhole = !stat && !text.truncated && options.inter !== true && !isGiven(options)
+    return {
+      diff: { revision, ...text },
+      shown: {
+        revision,
+        files: files.filter(({ file }) => told.has(entryKey(file.entry))),
+        whole: isWhole ? { since: earlier?.revision ?? null } : null,
+      },
+    }
   }
 
   async #decisions(record: ChangesetRecord): Promise<Decisions> {
@@ -172,7 +194,7 @@ export class ChangesetReader {
     record: ChangesetRecord,
     current: View,
     files: readonly FileView[],
-  ): Promise<readonly DiffPair[]> {
+  ): Promise<readonly (ShownFile & { readonly pairs: readonly DiffPair[] })[]> {
     const { records } = this.#context
     const decisions = await this.#decisions(record)
     const reopened = files.filter((file) => decisions.isReopened(file))
@@ -181,9 +203,9 @@ export class ChangesetReader {
       .captures(record.id)
       .toReversed()
       .map((each) => each.revision)
-    const pairs = new Map<FileView, readonly DiffPair[]>()
+    const former = new Map<FileView, FileView>()
     for (const revision of new Set([...known, ...records.reviewedRevisions(record.id)])) {
-      const open = reopened.filter((file) => !pairs.has(file))
+      const open = reopened.filter((file) => !former.has(file))
       if (open.length === 0) break
       if (revision === current.revision) continue
       // Captures while the agent ran are not kept; what was decided on them has no text any more.
@@ -191,17 +213,28 @@ export class ChangesetReader {
       for (const file of view === null ? [] : open) {
         const anchors = decisions.anchorsOf(file)
         const before = view?.files.find((each) => anchors.has(each.anchor))
-        if (before !== undefined) pairs.set(file, pairsOf(before.entry, file.entry))
+        if (before !== undefined) former.set(file, before)
       }
     }
-    return [...pairs.values()].flat()
+    return [...former].map(([file, since]) => ({ file, since, pairs: pairsOf(since.entry, file.entry) }))
   }
 
   async export(id: DispatchId, { format, include_ignored = false }: ExportOptions): Promise<Exported> {
     const record = this.find(id)
-    if (format === 'tar') return { name: `${id}.tar`, chunks: this.#tar(record, include_ignored) }
+    if (format === 'tar') {
+      const view = await this.#shown(record)
+      const read = view.files.filter(
+        ({ entry, ignored }) => entry.result !== null && (include_ignored || !ignored),
+      )
+      return {
+        name: `${id}.tar`,
+        chunks: this.#tar(record, view, include_ignored),
+        // What is gone is not in it.
+        shown: { revision: view.revision, files: read.map((file) => ({ file, since: null })), whole: null },
+      }
+    }
     const changeset = await this.get(id)
-    const diff = await this.diff(
+    const { diff, shown } = await this.diff(
       id,
       { include_ignored, maxBytes: largestPatch, refused: format === 'json' },
       '',
@@ -214,7 +247,12 @@ export class ChangesetReader {
         ({ ignored, refused }) => refused === null && (include_ignored || !ignored),
       )
       const from = await userIdentity(changeset.roots[0] ?? '/')
-      return { name: `${id}.patch`, ...leftOut, chunks: inPieces(asMail(changeset, files, bytes, from)) }
+      return {
+        name: `${id}.patch`,
+        shown,
+        ...leftOut,
+        chunks: inPieces(asMail(changeset, files, bytes, from)),
+      }
     }
     const document = {
       version: 1,
@@ -223,11 +261,14 @@ export class ChangesetReader {
       ...(diff.text_b64 === undefined ? {} : { diff_b64: diff.text_b64 }),
     }
     const text = Buffer.from(`${JSON.stringify(document, null, 2)}\n`)
-    return { name: `${id}.json`, ...leftOut, chunks: inPieces(text) }
+    return { name: `${id}.json`, shown, ...leftOut, chunks: inPieces(text) }
   }
 
-  async *#tar(record: ChangesetRecord, includeIgnored: boolean): AsyncGenerator<Buffer> {
-    const { manifest, files } = await this.#shown(record)
+  async *#tar(
+    record: ChangesetRecord,
+    { manifest, files }: View,
+    includeIgnored: boolean,
+  ): AsyncGenerator<Buffer> {
     const chosen = files
       .filter(({ entry, ignored }) => entry.refused === null && (includeIgnored || !ignored))
       .map(({ entry }) => entry)
@@ -314,11 +355,19 @@ export class ChangesetReader {
     return this.#shared.of(record, (await this.view(record)).manifest, open)
   }
 
-  #earlier(record: ChangesetRecord, scope: DiffScope, by: string): string | null {
+  async #earlier(record: ChangesetRecord, scope: DiffScope, by: string): Promise<View | null> {
     const { records } = this.#context
-    if (scope === 'review') return records.reviewed(record.id, by)
     const turn = turnOf(records.transitions(record.id))
-    return records.captures(record.id).findLast((capture) => capture.turn < turn)?.revision ?? null
+    const revision =
+      scope === 'review'
+        ? ((await reviewedBy(this.#folder(record), by)) ?? records.reviewed(record.id, by))
+        : (records.captures(record.id).findLast((capture) => capture.turn < turn)?.revision ?? null)
+    if (revision === null) return null
+    return this.view(record, revision).catch((error: NodeJS.ErrnoException) => {
+      // Everything is more than what changed, and hides nothing.
+      if (error.code === 'ENOENT') return null
+      throw error
+    })
   }
 
   #saved(record: ChangesetRecord): SavedManifests {
@@ -341,7 +390,7 @@ export function turnOf(transitions: readonly Pick<Transition, 'from' | 'to' | 'b
 }
 
 /** Which files a diff is of. */
-export function diffedFiles(view: View, options: DiffOptions): readonly FileView[] {
+function diffedFiles(view: View, options: DiffOptions): readonly FileView[] {
   if (isGiven(options)) return chooseFiles(view, options)
   return view.files.filter(
     ({ entry, ignored }) =>

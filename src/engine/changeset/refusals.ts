@@ -20,7 +20,7 @@ export function wrongState({ id, state }: ChangesetRecord, to: ChangesetState): 
 export function fileMovedOn({ id }: ChangesetRecord, path: string): OrangeryError {
   return new OrangeryError(
     'changeset.moved',
-    `cannot approve ${path}: its agent has changed it since you looked at it`,
+    `cannot approve ${path}: it has changed since you looked at it`,
     { kind: 'busy', hint: `Read it again: \`orangery changeset diff ${id} --path ${path}\`.` },
   )
 }

@@ -1,6 +1,8 @@
 import type { Bases } from './bases.ts'
 import type { DiffPair } from './diffText.ts'
 import { entryKey, sameSide, type Entry, type Manifest } from './manifest.ts'
+import type { ShownFile } from './shown.ts'
+import type { View } from './view.ts'
 
 /** What became different between two captures of one changeset: the inter-diff a reviewer reads. */
 export function pairsBetween(before: Manifest, now: Manifest, bases: Bases): DiffPair[] {
@@ -30,4 +32,12 @@ export function pairsOf(before: Entry, now: Entry): DiffPair[] {
     { root, path: before.path, base: before.result, result: null },
     { root, path, base: null, result },
   ]
+}
+
+/** What became of each file since. One that got another origin is told as something else than it is. */
+export function filesSince(earlier: View, current: View): readonly ShownFile[] {
+  const before = new Map(earlier.files.map((file) => [entryKey(file.entry), file]))
+  return current.files
+    .map((file) => ({ file, since: before.get(entryKey(file.entry)) ?? null }))
+    .filter(({ file, since }) => file.from?.path === since?.from?.path)
 }

@@ -123,7 +123,7 @@ export function anchorOf(entry: Entry, from: Entry | null): string {
   const parts = [entry.path, signOf(entry.base), signOf(entry.result), from?.path, signOf(from?.base ?? null)]
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32)
 }
-function signOf(side: Side | null): string {
+export function signOf(side: Side | null): string {
   if (side === null) return '-'
   if (side.kind === 'special') return `special ${side.what}`
   return `${side.kind} ${'mode' in side ? side.mode : ''} ${'sha256' in side ? side.sha256 : ''}`

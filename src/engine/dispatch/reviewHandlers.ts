@@ -41,8 +41,8 @@ export function reviewHandlers(
     },
     'changeset.escalate': ({ id, why }, { by }) => changesets.escalate(find(id), why, by),
     'changeset.restore': ({ id }, { by }) => restoreChangeset(parts, find(id), by),
-    'changeset.export': async function* ({ id, ...wanted }) {
-      const { name, chunks, left_out: leftOut } = await changesets.export(find(id), wanted)
+    'changeset.export': async function* ({ id, ...wanted }, _signal, { by }) {
+      const { name, chunks, left_out: leftOut } = await changesets.export(find(id), wanted, by)
       let first = leftOut === undefined ? {} : { left_out: leftOut }
       for await (const chunk of chunks) {
         yield { name, data_b64: chunk.toString('base64'), ...first }
