@@ -1,5 +1,5 @@
 import { existsSync, writeFileSync } from 'node:fs'
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { git } from '../../src/engine/base/git.ts'
@@ -54,15 +54,12 @@ test('an index that is held once the files are there leaves the branch alone, an
   expect((await bench.changesets.undo(id, 'anna')).notes?.join()).toContain('stays on main')
 })
 
-test('a move that was killed once the branch had moved is finished by the next start, the index with it and no filter run', async () => {
-  await using bench = await Bench.make()
+/** As a kill leaves it once the branch has moved: the note, git's lock and the branch; and nobody who could tidy up. */
+async function killedMove(bench: Bench): Promise<string> {
   await bench.user(`${setUp}; echo s > s; git add s; git commit -qm one; echo staged > s; git add s`)
   const old = await gitIn(bench.root, 'rev-parse', 'main')
   await bench.user(`${work}; git stash -q; git stash apply -q --index`)
-  const canary = join(bench.folder, 'canary')
-  const filter = `git config filter.x.clean 'touch ${canary}; cat'; echo '* filter=x' > .git/info/attributes`
   const made = await gitIn(bench.root, 'commit-tree', '-p', old, '-m', 'two', await treeOf(bench))
-  // As a kill leaves it: the note, git's lock and the branch; and no process that could tidy up.
   const killed = moveCheckedOut(bench.layout, {
     checkout: bench.root,
     ref: 'refs/heads/main',
@@ -77,16 +74,27 @@ test('a move that was killed once the branch had moved is finished by the next s
   })
   killed.catch(() => {})
   await expect.poll(() => gitIn(bench.root, 'rev-parse', 'main')).toBe(made)
-  expect((await run('git', ['commit', '-qam', 'no'], { cwd: bench.root })).code).not.toBe(0)
-  await bench.user(`${filter}; sed -i s/^4$/four/ a`)
+  return made
+}
+async function nextStart(bench: Bench): Promise<void> {
   const program = `
     import { layout } from ${JSON.stringify(join(import.meta.dirname, '../../src/engine/base/paths.ts'))}
-    import { finishMoves } from ${JSON.stringify(join(import.meta.dirname, '../../src/engine/base/moveBranch.ts'))}
+    import { finishAllMoves } from ${JSON.stringify(join(import.meta.dirname, '../../src/engine/base/moveBranch.ts'))}
     const place = layout(${JSON.stringify(bench.layout.dataDir)})
-    await finishMoves({ ...place, locks: ${JSON.stringify(join(bench.folder, 'locks'))} })`
+    await finishAllMoves({ ...place, locks: ${JSON.stringify(join(bench.folder, 'locks'))} })`
   await writeFile(join(bench.folder, 'next.mjs'), program)
   const next = await run(process.execPath, [join(bench.folder, 'next.mjs')], {})
   expect(next.code, next.stderr.toString()).toBe(0)
+}
+
+test('a move that was killed once the branch had moved is finished by the next start, the index with it and no filter run', async () => {
+  await using bench = await Bench.make()
+  const canary = join(bench.folder, 'canary')
+  const filter = `git config filter.x.clean 'touch ${canary}; cat'; echo '* filter=x' > .git/info/attributes`
+  await killedMove(bench)
+  expect((await run('git', ['commit', '-qam', 'no'], { cwd: bench.root })).code).not.toBe(0)
+  await bench.user(`${filter}; sed -i s/^4$/four/ a`)
+  await nextStart(bench)
   expect(existsSync(canary)).toBe(false)
   expect(await gitIn(bench.root, 'diff', '--cached', '--name-only')).toBe('s')
   expect(existsSync(join(bench.root, '.git/index.lock'))).toBe(false)
@@ -106,6 +114,77 @@ test('a note of a move that holds nothing is set aside, told in the log, and no 
   expect((await bench.changesets.apply(id, to('main'), 'anna')).commit).toBeDefined()
   expect(await readdir(folder)).toEqual(['0123456789abcdef.json.broken'])
   expect(await readFile(bench.layout.log, 'utf8')).toContain('0123456789abcdef.json: not a note')
+})
+
+test('a killed move is finished once its checkout is there again, however often it was missed before', async () => {
+  await using bench = await Bench.make()
+  await killedMove(bench)
+  const away = `${bench.root}.away`
+  await rename(bench.root, away)
+  await nextStart(bench)
+  // Nor is another repository that lies there for a while the one it was about.
+  await mkdir(bench.root)
+  await gitIn(bench.root, 'init', '-q')
+  await nextStart(bench)
+  await rm(bench.root, { recursive: true })
+  await rename(away, bench.root)
+  await nextStart(bench)
+  expect(await gitIn(bench.root, 'diff', '--cached', '--name-only')).toBe('s')
+  expect(existsSync(join(bench.root, '.git/index.lock'))).toBe(false)
+})
+
+test('a move that somebody is at, or whose index cannot be read, keeps no start waiting and no files mixed', async () => {
+  await using bench = await Bench.make(['project', 'second'])
+  await killedMove(bench)
+  await bench.user('cd ../second; seq 9 > b')
+  const workspace = await bench.workspace([bench.roots[1]!])
+  await bench.agent(workspace, 'sed -i s/^3$/three/ b; echo c > c')
+  await bench.changesets.capture(workspace, { final: true })
+  const { layout, store } = bench
+  let isDead = false
+  const disk = watchedDisk((operation) => {
+    isDead ||= operation === 'link'
+    if (isDead) throw Object.assign(new Error('EIO: injected'), { code: 'EIO' })
+  })
+  const dying = createChangesets({ layout, records: store.changesets, disk })
+  await expect(dying.apply(workspace.id, all, 'anna')).rejects.toThrow()
+  // Its lock is still held by the move above, as a slow hook would hold it.
+  const began = performance.now()
+  await bench.changesets.recover()
+  expect(performance.now() - began).toBeLessThan(5000)
+  await writeFile(join(bench.root, '.git/index'), 'damaged')
+  await nextStart(bench)
+  const [b, c] = ['b', 'c'].map((name) => existsSync(join(bench.folder, 'second', name)))
+  const isNew = (await readFile(join(bench.folder, 'second/b'), 'utf8')).includes('three')
+  expect([b, c]).toEqual([true, isNew])
+})
+
+test('a branch is committed to in a submodule, and where the git folder lies elsewhere', async () => {
+  for (const made of ['git init -q -b main --separate-git-dir ../elsewhere', submodule]) {
+    await using bench = await Bench.make(['outer/project'])
+    await bench.user(`${made}; git config user.name U; git config user.email u@x; seq 20 > a; git add .
+      git commit -qm one`)
+    const { id } = await bench.dispatch(work)
+    const { commit } = await bench.changesets.apply(id, to('main'), 'anna')
+    expect(commit?.oid).toBe(await gitIn(bench.root, 'rev-parse', 'main'))
+    expect(await status(bench)).toBe('')
+  }
+})
+const submodule = `git init -q -b main ../../library; cd ../../library
+  git -c user.name=U -c user.email=u@x commit -q --allow-empty -m none
+  cd ../outer; rmdir project; git init -q -b main
+  git -c protocol.file.allow=always submodule --quiet add ../library project; cd project`
+
+test('a branch that is being rebased is not moved under the rebase', async () => {
+  await using bench = await Bench.make()
+  await bench.user(`${setUp}; git commit -qm one; git checkout -qb up; sed -i s/^1$/up/ a; git commit -qam up
+    git checkout -q main; sed -i s/^1$/mine/ a; git commit -qam mine`)
+  const { id } = await bench.dispatch('echo n > n')
+  await bench.user('git rebase up || true')
+  const landing = bench.changesets.apply(id, to('main'), 'anna')
+  await expect(landing).rejects.toMatchObject({ code: 'git.branch_in_use', kind: 'input' })
+  await bench.user('git rebase --abort')
+  expect((await bench.changesets.apply(id, to('main'), 'anna')).commit).toBeDefined()
 })
 
 /** What main has, with the agent's work. */

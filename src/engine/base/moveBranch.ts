@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { appendFile, copyFile, open, readdir, readFile, rename, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { appendFile, copyFile, lstat, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import { z } from 'zod'
 import { OrangeryError } from '../../shared/errors.ts'
 import { ensurePrivateDir, writeFileAtomically } from './files.ts'
@@ -39,8 +39,8 @@ type Place = Pick<Layout, 'dataDir' | 'locks' | 'log'>
 const notesIn = ({ dataDir }: Place) => join(dataDir, 'moving')
 const lockOf = (gitDir: string) => join(gitDir, 'index.lock')
 const nextIndex = (gitDir: string, key: string) => join(gitDir, `orangery-index-${key}`)
-const heldIn = (place: Place, gitDir: string) =>
-  createRepoLock(place).acquire(`index-${createHash('sha256').update(gitDir).digest('hex').slice(0, 16)}`)
+const lockName = (gitDir: string) => `index-${createHash('sha256').update(gitDir).digest('hex').slice(0, 16)}`
+const heldIn = (place: Place, gitDir: string) => createRepoLock(place).acquire(lockName(gitDir))
 
 /**
  * Moves a branch together with the index of the checkout that is on it. A branch that moved alone leaves an index
@@ -92,12 +92,17 @@ export async function refuseLockedIndex(place: Place, checkout: string, run: Run
 
 /** A branch that another work tree is on is not moved under it: its index would stay behind. */
 export async function refuseCheckedOutElsewhere(run: RunGit, ref: string, own: string | null): Promise<void> {
+  const asked = await run(['rev-parse', '--path-format=absolute', '--absolute-git-dir', '--git-common-dir'])
+  const [gitDir, common = ''] = asked.toString().split('\n')
+  const branch = ref.replace('refs/heads/', '')
+  await refuseInTheMiddle(common, branch)
   const listed = (await run(['worktree', 'list', '--porcelain'])).toString()
-  for (const record of listed.split('\n\n')) {
+  for (const [at, record] of listed.split('\n\n').entries()) {
     const lines = record.split('\n')
     const folder = lines.find((line) => line.startsWith('worktree '))?.slice('worktree '.length)
-    if (!lines.includes(`branch ${ref}`) || folder === undefined || folder === own) continue
-    const branch = ref.replace('refs/heads/', '')
+    // Of a submodule, or where the git folder lies elsewhere, the first is named by that: it is the checkout itself.
+    const isOwn = own !== null && (folder === own || (at === 0 && gitDir === common))
+    if (!lines.includes(`branch ${ref}`) || folder === undefined || isOwn) continue
     throw new OrangeryError('git.branch_in_use', `${branch} is checked out in ${folder}`, {
       kind: 'input',
       hint: 'Nothing was changed. Name another branch, or switch to another one there.',
@@ -105,17 +110,57 @@ export async function refuseCheckedOutElsewhere(run: RunGit, ref: string, own: s
   }
 }
 
-/** Has the index follow where a move was cut off after the branch had moved, and else takes the move back. */
-export async function finishMoves(place: Place, only?: string): Promise<void> {
-  const folder = notesIn(place)
-  for (const name of await readdir(folder).catch(() => [])) {
-    const path = join(folder, name)
-    const note = await readNote(place, path)
-    if (note === null || (only !== undefined && note.gitDir !== only)) continue
-    await using _held = await heldIn(place, note.gitDir)
-    // Whoever was at it may have ended it meanwhile.
-    if ((await readNote(place, path)) !== null) await finish(note, name.replace('.json', ''), path)
+/** Git sets a branch that it rebases or bisects itself in the end: what was put on it meanwhile would be lost. */
+async function refuseInTheMiddle(common: string, branch: string): Promise<void> {
+  const others = await readdir(join(common, 'worktrees')).catch(() => [])
+  for (const gitDir of [common, ...others.map((name) => join(common, 'worktrees', name))]) {
+    for (const name of ['rebase-merge/head-name', 'rebase-apply/head-name', 'BISECT_START']) {
+      const text = await readFile(join(gitDir, name), 'utf8').catch(() => '')
+      if (text.trim().replace('refs/heads/', '') !== branch) continue
+      throw new OrangeryError(
+        'git.branch_in_use',
+        `${branch} is in the middle of a ${name.startsWith('rebase') ? 'rebase' : 'bisect'}`,
+        { kind: 'input', hint: 'Nothing was changed. Name another branch, or bring that to its end first.' },
+      )
+    }
   }
+}
+
+/** Finishes what was cut off anywhere. One that cannot be finished yet keeps its note, and nobody else waiting. */
+export async function finishAllMoves(place: Place): Promise<void> {
+  for (const { path, note } of await readNotes(place)) {
+    // Who holds it is at it.
+    await using held = await createRepoLock(place)
+      .tryAcquire(lockName(note.gitDir))
+      .catch(() => null)
+    if (held !== null) await finishNoted(place, path).catch(() => {})
+  }
+}
+
+/** Has the index follow where a move was cut off after the branch had moved, and else takes the move back. */
+async function finishMoves(place: Place, gitDir: string): Promise<void> {
+  for (const { path, note } of await readNotes(place)) {
+    if (note.gitDir !== gitDir) continue
+    await using _held = await heldIn(place, gitDir)
+    await finishNoted(place, path)
+  }
+}
+
+/** Whoever was at it may have ended it meanwhile. */
+async function finishNoted(place: Place, path: string): Promise<void> {
+  const note = await readNote(place, path)
+  if (note !== null) await finish(note, basename(path, '.json'), path)
+}
+
+async function readNotes(place: Place): Promise<readonly { path: string; note: Note }[]> {
+  const folder = notesIn(place)
+  const names = await readdir(folder).catch(() => [])
+  const read = names.map(async (name) => {
+    const path = join(folder, name)
+    const note = await readNote(place, path).catch(() => null)
+    return note === null ? [] : [{ path, note }]
+  })
+  return (await Promise.all(read)).flat()
 }
 
 async function readNote(place: Place, path: string): Promise<Note | null> {
@@ -143,8 +188,15 @@ async function finish(note: Note, key: string, path: string): Promise<void> {
   // wrote, and `--refresh` ran them. The user's own git compares them when it is next asked. (escape: git-drivers)
   const run: RunGit = (args, options = {}) =>
     git(args, { cwd: checkout, ...options, env: { ...options.env, GIT_WORK_TREE: checkout } })
-  const ask = async (...args: string[]) =>
-    (await tryGit(args, { cwd: checkout }).catch(() => null))?.stdout.toString().trim() ?? ''
+  const ask = async (...args: string[]) => {
+    const { code, stdout } = await tryGit(args, { cwd: checkout })
+    return code === 0 ? stdout.toString().trim() : ''
+  }
+  // A disk that is not there now comes back with the lock and the index as they were: only the note tells whose they are.
+  const isThere = (await lstat(gitDir).catch(() => null)) !== null
+  if (!isThere || (await ask('rev-parse', '--absolute-git-dir').catch(() => '')) !== gitDir) return
+  // Nor is it about another repository that lies there meanwhile.
+  if (old !== '' && (await ask('cat-file', '-t', old)) !== 'commit') return
   const tip = await ask('rev-parse', '--verify', '-q', ref)
   const parent = note.to === null ? await ask('rev-parse', '--verify', '-q', `${ref}^`) : old
   const isMade = note.to === null ? tip !== '' && tip !== old && parent === old : tip === note.to

@@ -10,7 +10,7 @@ import type { ChangesetSummary } from '../../shared/dispatch.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords.ts'
 import { createRepoLock } from '../base/lock.ts'
-import { finishMoves } from '../base/moveBranch.ts'
+import { finishAllMoves } from '../base/moveBranch.ts'
 import type { Layout } from '../base/paths.ts'
 import type { ThroughHolder } from '../base/throughHolder.ts'
 import type { Workspace } from '../base/workspace.ts'
@@ -401,7 +401,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     expire: (now = Date.now()) => expireAbandoned(context, locks, now),
 
     async recover() {
-      const [noted] = await Promise.all([listApplying(context), finishMoves(layout)])
+      const [noted] = await Promise.all([listApplying(context), finishAllMoves(layout)])
       const suspects = noted === null ? records.list() : noted.flatMap((id) => records.find(id) ?? [])
       for (const record of suspects) {
         if (!(await hasOpenJournal(context, record))) continue
