@@ -1,4 +1,4 @@
-import { lstat, readFile } from 'node:fs/promises'
+import { lstat, readFile, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { DispatchId } from '../../src/shared/ids.ts'
@@ -119,4 +119,36 @@ test('an undo does not lead a link out that has come since', async () => {
   await bench.changesets.undo(second.id, 'test')
   await bench.changesets.undo(first.id, 'test')
   expect(await isThere(join(bench.root, 'b/c'))).toBe(true)
+})
+
+test('a link is not led out by what lands later in a root inside its own, or in one of its roots alone', async () => {
+  await using bench = await Bench.make(['project', 'beside'])
+  await bench.user('mkdir -p sub ../beside/y; echo o > sub/o; echo in > secret; echo out > ../secret')
+  const [project = '', beside = ''] = bench.roots
+  const { changesets } = bench
+  const first = await bench.dispatch(
+    'ln -s sub/x/../../secret a; ln -s ../beside/x/y/../../secret b; ln -s sub/z/../o fine',
+  )
+  await changesets.apply(first.id, all, 'anna')
+  expect(await readlink(join(project, 'b'))).toBe('../beside/x/y/../../secret')
+  for (const inner of [join(project, 'sub'), beside]) {
+    const { id } = await bench.dispatch('ln -s . x; ln -s . w', bench.workspace([inner]))
+    const { applied, skipped } = await changesets.apply(id, all, 'anna')
+    expect(applied.map(({ path }) => path)).toEqual(['w'])
+    expect(skipped).toMatchObject([{ path: 'x', why: expect.stringContaining('would lead out') as string }])
+  }
+})
+
+test('an undo in a root inside another does not lead a link of that one out', async () => {
+  await using bench = await Bench.make()
+  await bench.user('mkdir sub; ln -s . sub/x; echo in > secret')
+  const { changesets } = bench
+  const inner = await bench.dispatch('rm x', bench.workspace([join(bench.root, 'sub')]))
+  await changesets.apply(inner.id, all, 'anna')
+  const outer = await bench.dispatch('ln -s sub/x/../../secret a')
+  await changesets.apply(outer.id, all, 'anna')
+  await expect(changesets.undo(inner.id, 'anna')).rejects.toMatchObject({ code: 'changeset.conflict' })
+  await changesets.undo(outer.id, 'anna')
+  await changesets.undo(inner.id, 'anna')
+  expect(await readlink(join(bench.root, 'sub/x'))).toBe('.')
 })

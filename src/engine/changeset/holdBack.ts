@@ -1,7 +1,7 @@
 import { gitPartOf } from './classify.ts'
 import { isBelow, joinPath, parentOf, toText, type BytePath } from './bytePath.ts'
 import type { LocalFiles, Outcome } from './conflicts.ts'
-import { ledOut, linksAfter } from './ledOut.ts'
+import { ledOut, linksAfter, type Neighbours } from './ledOut.ts'
 import { followLink, type Home } from './links.ts'
 import { entryKey, type Entry, type Side } from './manifest.ts'
 import type { BlobReader } from './objects.ts'
@@ -18,6 +18,7 @@ export type Ground = {
   readonly trees: ReadonlyMap<string, Tree>
   readonly files: ReadonlyMap<string, LocalFiles>
   readonly homes: readonly Home[]
+  readonly neighbours: Neighbours
   readonly blobs: BlobReader
 }
 
@@ -154,7 +155,7 @@ export class Prospect {
   }
 
   async #holdLeadingOut(): Promise<void> {
-    for (const { link, because } of await ledOut(this.#active, this.#ground)) {
+    for (const { link, because } of await ledOut(this.#active, this.#ground, this.#ground.neighbours)) {
       const why = `the link ${toText(link.path)} that is there would lead out of its root by it`
       for (const step of because) this.#holdBack(entryKey(step), step, { why, kept: false })
     }

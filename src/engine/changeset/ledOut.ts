@@ -1,11 +1,22 @@
 import { OrangeryError } from '../../shared/errors.ts'
 import { run } from '../base/process.ts'
-import { fromBytes, nameOf, parentOf, rootPath, type BytePath } from './bytePath.ts'
+import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords.ts'
+import {
+  fromBytes,
+  fromText,
+  isBelow,
+  joinPath,
+  nameOf,
+  parentOf,
+  rootPath,
+  type BytePath,
+} from './bytePath.ts'
+import { homesOf } from './classifyEntries.ts'
 import { followLink, type Home, type LinkAt, type Place } from './links.ts'
 import { entryKey } from './manifest.ts'
 import type { BlobReader } from './objects.ts'
 import type { Step } from './steps.ts'
-import type { Tree } from './tree.ts'
+import { Tree } from './tree.ts'
 
 /** A link of the folder that stays in the roots now, and what on its way would lead it out. */
 export type LedOut = { readonly link: Place; readonly because: readonly Step[] }
@@ -14,17 +25,68 @@ type Ground = {
   readonly homes: readonly Home[]
   readonly blobs: BlobReader
 }
+/** Roots that agents were given together, other than these. */
+export type Neighbours = () => readonly (readonly Home[])[]
 const patienceMs = 60_000
 
 /**
  * A link that landed earlier may stay by its text alone, its way not being there, and leave once another change makes
  * that way: `a -> b/c/../../secret` first, `b/c -> ../x` later. So whatever brings or takes a link is judged by every
- * link there is, as all of them will lead. (escape: link-through-a-swap)
+ * link there is, as all of them will lead. (escape: link-through-a-swap) Also by those of other roots that a part of
+ * these lies in: `a -> sub/x/../../secret` landed in a folder, then `x -> .` in its `sub`.
  */
-export async function ledOut(steps: ReadonlyMap<string, Step>, ground: Ground): Promise<LedOut[]> {
-  const turning = [...steps.values()].filter(
-    ({ before, after }) => before?.kind === 'symlink' || after?.kind === 'symlink',
-  )
+export async function ledOut(
+  steps: ReadonlyMap<string, Step>,
+  ground: Ground,
+  neighbours: Neighbours,
+): Promise<LedOut[]> {
+  if (![...steps.values()].some(turnsLink)) return []
+  const found = await ledOutOf(steps, ground)
+  for (const homes of neighbours()) {
+    const originals = stepsIn(homes, steps)
+    const theirs = new Map([...originals.keys()].map((step) => [entryKey(step), step]))
+    await using held = new AsyncDisposableStack()
+    const disk = [...ground.trees.values()][0]?.disk
+    if (disk === undefined) continue
+    const trees = new Map(homes.map(({ name }) => [name, held.use(new Tree(name, disk))]))
+    for (const { link, because } of await ledOutOf(theirs, { trees, homes, blobs: ground.blobs }))
+      found.push({ link, because: because.flatMap((step) => originals.get(step) ?? []) })
+  }
+  return found
+}
+
+export function neighboursOf(records: ChangesetRecords, { workspace }: ChangesetRecord): Neighbours {
+  const keyOf = (homes: readonly Home[]) =>
+    homes
+      .map(({ name }) => name)
+      .toSorted()
+      .join('\0')
+  return () => {
+    const sets = records.list().map((record) => homesOf(record.workspace))
+    const known = new Map(sets.map((homes) => [keyOf(homes), homes]))
+    known.delete(keyOf(homesOf(workspace)))
+    return [...known.values()]
+  }
+}
+
+const turnsLink = ({ before, after }: Step) => before?.kind === 'symlink' || after?.kind === 'symlink'
+
+/** Those that change something in these roots, told by where they lie in them. */
+function stepsIn(homes: readonly Home[], steps: ReadonlyMap<string, Step>): ReadonlyMap<Step, Step> {
+  const found = new Map<Step, Step>()
+  for (const step of steps.values()) {
+    const place = joinPath(fromText(step.root), step.path)
+    for (const { name } of homes) {
+      const folder = fromText(name)
+      if (!isBelow(place, folder)) continue
+      found.set({ ...step, root: name, path: place.slice(folder.length + 1) as BytePath }, step)
+    }
+  }
+  return found
+}
+
+async function ledOutOf(steps: ReadonlyMap<string, Step>, ground: Ground): Promise<LedOut[]> {
+  const turning = [...steps.values()].filter(turnsLink)
   if (turning.length === 0) return []
   const [before, after] = [linksOnDisk(ground.trees), linksAfter(steps, ground)]
   const found: LedOut[] = []

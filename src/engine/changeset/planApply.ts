@@ -17,6 +17,7 @@ import {
 } from './conflicts.ts'
 import { decisionsOf } from './decisions.ts'
 import { ownContent, Prospect, type Settled } from './holdBack.ts'
+import { neighboursOf } from './ledOut.ts'
 import { entryKey, sameSide, type Entry, type Side } from './manifest.ts'
 import { BlobReader } from './objects.ts'
 import { PackWriter } from './packWriter.ts'
@@ -127,7 +128,14 @@ export async function planApply(
       settled.push({ target, wanted, outcome })
     }
     await writer.flush()
-    const prospect = new Prospect(settled, { entries, trees, files, homes, blobs })
+    const prospect = new Prospect(settled, {
+      entries,
+      trees,
+      files,
+      homes,
+      neighbours: neighboursOf(context.records, record),
+      blobs,
+    })
     await prospect.settleDown()
     for (const each of settled) {
       const { target, wanted, outcome } = each

@@ -7,8 +7,7 @@ import type { Conflict } from './conflicts.ts'
 import { Journals, type Journal } from './journal.ts'
 import { homesOf } from './classifyEntries.ts'
 import { isAt } from './isAt.ts'
-import { ledOut } from './ledOut.ts'
-import type { Home } from './links.ts'
+import { ledOut, neighboursOf } from './ledOut.ts'
 import { entryKey, type Entry, type Side } from './manifest.ts'
 import { BlobReader } from './objects.ts'
 import { refuseConflicts } from './planApply.ts'
@@ -40,7 +39,7 @@ export async function undoChangeset(
   const folder = context.layout.changeset(record.repoId, record.id)
   const done = await new Journals(folder, context.disk).readDone(last.transaction)
   const gitDir = context.layout.objects(record.repoId)
-  const steps = await planUndo(context, done, homesOf(record.workspace), gitDir)
+  const steps = await planUndo(context, done, record, gitDir)
   const touched = new Set(done.bases.map(([key]) => key))
   const returning = done.previous.entries.filter((entry) => touched.has(entryKey(entry)))
   const entries = new Map(returning.map((entry) => [entryKey(entry), entry]))
@@ -83,7 +82,7 @@ function staysBehind({ root, branch, oid }: MadeCommit): string {
 async function planUndo(
   context: ApplyContext,
   done: Journal,
-  homes: readonly Home[],
+  record: ChangesetRecord,
   gitDir: string,
 ): Promise<Step[]> {
   const ends = new Map<string, { first: Operation; last: Operation }>()
@@ -129,23 +128,28 @@ async function planUndo(
   refuseConflicts(
     'undo',
     done.id,
-    conflicts.length > 0 ? conflicts : await leadingOut(context, steps, homes, gitDir),
+    conflicts.length > 0 ? conflicts : await leadingOut(context, steps, record, gitDir),
   )
   return steps
 }
 
 /** A link that has come since may lead out by one that comes back. */
 async function leadingOut(
-  { disk }: ApplyContext,
+  { disk, records }: ApplyContext,
   steps: readonly Step[],
-  homes: readonly Home[],
+  record: ChangesetRecord,
   gitDir: string,
 ): Promise<Conflict[]> {
+  const homes = homesOf(record.workspace)
   await using blobs = new BlobReader(gitDir)
   await using held = new AsyncDisposableStack()
   const roots = new Set([...homes.map(({ name }) => name), ...steps.map(({ root }) => root)])
   const trees = new Map([...roots].map((root) => [root, held.use(new Tree(root, disk))]))
-  const found = await ledOut(new Map(steps.map((step) => [entryKey(step), step])), { trees, homes, blobs })
+  const found = await ledOut(
+    new Map(steps.map((step) => [entryKey(step), step])),
+    { trees, homes, blobs },
+    neighboursOf(records, record),
+  )
   return found.map(({ link: { root, path } }) => {
     const why = 'it would lead out of its root by what comes back'
     return { root, ...namedPath(path), why, anchor: '', choices: [] }
