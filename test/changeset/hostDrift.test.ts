@@ -55,3 +55,25 @@ test.each([
     'w',
   ])
 })
+
+test('what an agent in a copy takes away goes also where the user has touched it or its folder meanwhile', async () => {
+  await using bench = await Bench.make()
+  await bench.user(
+    'mkdir d x other; seq 5 > d/f; seq 9 > d/g; echo x > x/f; echo "my other work" > other/f; echo l > lone',
+  )
+  const workspace = await bench.copiedWorkspace()
+  await bench.user('echo n > d/notes; echo mine >> lone; mv x x.bak; mv other x')
+  await bench.agent(workspace, 'mv d e; rm lone; rm -r x')
+  await bench.changesets.capture(workspace, { final: true })
+  const { id } = workspace
+  const { conflicts } = await bench.changesets.conflicts(id)
+  expect(conflicts.map(({ path, why }) => [path, why])).toEqual([
+    ['lone', mayHaveChanged],
+    ['x/f', mayHaveChanged],
+  ])
+  for (const path of ['lone', 'x/f']) await bench.changesets.resolve(id, { path, choice: 'mine' }, 'test')
+  await bench.changesets.apply(id, { all: true, include_ignored: false }, 'test')
+  const names = (await bench.snapshot()).split('\n').map((line) => line.split(' ')[0])
+  for (const path of ['d/notes', 'e/f', 'e/g', 'lone', 'x/f']) expect(names).toContain(path)
+  for (const path of ['d/f', 'd/g', 'e/notes']) expect(names).not.toContain(path)
+})

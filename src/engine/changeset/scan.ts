@@ -201,15 +201,22 @@ async function noteCut<Stat extends Glance>(scan: Scan<Stat>, opaque: ReadonlySe
 }
 
 /** Everything below an original folder that the agent's version does not have any more. */
-async function walkGone<Stat extends Glance>(scan: Scan<Stat>, path: BytePath): Promise<void> {
-  for (const name of listBase(scan, path)) await noteGone(scan, joinPath(path, name))
+async function walkGone<Stat extends Glance>(
+  scan: Scan<Stat>,
+  path: BytePath,
+  had: Had = () => true,
+): Promise<void> {
+  for (const name of listBase(scan, path))
+    if (had(path, name)) await noteGone(scan, joinPath(path, name), had)
 }
-async function noteGone<Stat extends Glance>(scan: Scan<Stat>, path: BytePath): Promise<void> {
+/** Whether the agent was given what the original folder has now under that name. */
+type Had = (folder: BytePath, name: string) => boolean
+async function noteGone<Stat extends Glance>(scan: Scan<Stat>, path: BytePath, had?: Had): Promise<void> {
   if (scan.pace.isDue) await scan.pace.breathe()
   const base = scan.base.lstat(path)
   if (base === null) return
   scan.seen.push({ path, result: null, base })
-  if (base.isDirectory()) await walkGone(scan, path)
+  if (base.isDirectory()) await walkGone(scan, path, had)
 }
 
 type Copied = {
@@ -229,6 +236,7 @@ async function walkCopy(
   path: BytePath,
   isMoved: boolean,
 ): Promise<void> {
+  const had: Had = (folder, name) => mayHaveHad(copied, folder, name)
   const names = await listOrNote(scan, path)
   const present = new Set<string>(names)
   const folders: { path: BytePath; isMoved: boolean }[] = []
@@ -244,15 +252,16 @@ async function walkCopy(
     // A folder that was copied from here and has no original any more: the user has removed that.
     if (!mayDiffer || (isKept && base === null)) continue
     scan.seen.push({ path: at, result: stat, base })
-    if (!stat.isDirectory() && base?.isDirectory() === true) await walkGone(scan, at)
+    if (!stat.isDirectory() && base?.isDirectory() === true) await walkGone(scan, at, had)
   }
   const own = scan.result.lstat(path)
   if (own !== null && (isMoved || own.ctimeNs >= copied.done)) {
     for (const name of listBase(scan, path)) {
-      if (present.has(name) || !mayHaveHad(copied, path, name)) continue
+      if (present.has(name) || !had(path, name)) continue
       const base = scan.base.lstat(joinPath(path, name))
-      // Newer than the copy: the user made it meanwhile, the agent may never have had it to delete.
-      if (base !== null && base.ctimeNs < copied.begun) await noteGone(scan, joinPath(path, name))
+      // Newer than a copy of which nothing is recorded: the agent may never have had it to delete.
+      if (base === null || (copied.tree === null && base.ctimeNs >= copied.begun)) continue
+      await noteGone(scan, joinPath(path, name), had)
     }
   }
   for (const folder of folders) await walkCopy(scan, copied, folder.path, folder.isMoved)
