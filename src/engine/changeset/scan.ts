@@ -55,7 +55,11 @@ export async function scanRoot(
     // Another process asks for the attributes while we walk.
     const marked = opaqueFolders(sides.result)
     marked.catch(() => {})
-    await scanOverlay(scan, workspace, marked)
+    const opened = locked?.count ?? 0
+    await scanOverlay(scan, workspace, async () => {
+      // It could not look into what the walk had to open first: what is in there is asked for once more.
+      return (locked?.count ?? 0) === opened ? marked : opaqueFolders(sides.result)
+    })
   } else {
     const begun = BigInt(Math.floor(workspace.createdAtMs - clockSlackMs)) * 1_000_000n
     const done = workspace.copiedAtMs === undefined ? begun : BigInt(workspace.copiedAtMs) * 1_000_000n
@@ -74,7 +78,7 @@ export async function glanceAt(workspace: Workspace, root: WorkspaceRoot): Promi
   const found = await findBoth(result, base, opaquePattern)
   const scan = newScan<Glance>(found?.result ?? result, found?.base ?? base, null)
   const marked = found === null ? opaqueFolders(sides.result) : readOpaque(sides.result, found.attributes)
-  await scanOverlay(scan, workspace, marked)
+  await scanOverlay(scan, workspace, async () => marked)
   return scan.seen
 }
 
@@ -89,11 +93,11 @@ function newScan<Stat extends Glance>(
 async function scanOverlay<Stat extends Glance>(
   scan: Scan<Stat>,
   workspace: Workspace,
-  marked: ReadonlySet<BytePath> | Promise<ReadonlySet<BytePath>>,
+  marked: () => Promise<ReadonlySet<BytePath>>,
 ): Promise<void> {
   const dialect = workspace.driver === 'fuse-overlayfs' ? fuseOverlay : kernelOverlay
   await walkUpper(scan, dialect, rootPath, true)
-  await noteCut(scan, await marked)
+  await noteCut(scan, await marked())
 }
 
 type Scanned<Stat extends Glance> = {
@@ -123,6 +127,10 @@ export class LockedFolders implements AsyncDisposable {
 
   constructor(disk: Disk) {
     this.#disk = disk
+  }
+
+  get count(): number {
+    return this.#opened.length
   }
 
   async open(root: string, path: BytePath): Promise<void> {
