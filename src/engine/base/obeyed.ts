@@ -90,8 +90,21 @@ export async function configLinkedBelow(root: string, configDir: string): Promis
 
 /** The same as paths below a root that need a decision of their own at review; all of it where it is our folder. */
 export async function obeyedBelow(root: string, configDir: string): Promise<readonly string[]> {
-  const roots = [...new Set([root, await realpath(root).catch(() => root)])]
   const { folders, files } = await obeyed(configDir)
+  return namesBelow(root, folders, files)
+}
+
+/** A folder, and every link on the way to it, as paths below a root; all of that where it lies in the folder. */
+export async function waysBelow(root: string, folder: string): Promise<readonly string[]> {
+  return namesBelow(root, await waysTo(folder), [])
+}
+
+async function namesBelow(
+  root: string,
+  folders: readonly string[],
+  files: readonly string[],
+): Promise<readonly string[]> {
+  const roots = [...new Set([root, await realpath(root).catch(() => root)])]
   if (folders.some((folder) => roots.some((each) => isWithin(each, folder)))) return ['**']
   const below = roots.flatMap((each) =>
     [...folders, ...files].filter((path) => isWithin(path, each)).map((path) => relative(each, path)),

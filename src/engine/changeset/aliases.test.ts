@@ -45,6 +45,29 @@ test('what a protected name of the user leads to through links does not land wit
   expect(landed).toEqual(['ghub/readme', 'plain', 'scripts/other.sh', 'tools/other'])
 })
 
+test('what the user has git take hooks from does not land with "approve all", by whatever link and from whatever root', async () => {
+  await using bench = await Bench.make(['project', 'project/sub'])
+  await bench.user(
+    `git init -q; git config core.hooksPath sub/hooks; mkdir -p sub/tools/hooks sub/src/hooks
+     echo hook > sub/tools/hooks/pre-commit; ln -s tools/hooks sub/hooks; echo called > sub/called
+     ln -s ../../called sub/tools/hooks/pre-push; echo plain > sub/src/hooks/plain`,
+  )
+  const workspace = await bench.workspace([join(bench.root, 'sub')])
+  const { id } = await bench.dispatch(
+    `echo x > hooks/pre-commit; echo x > hooks/post-commit; echo x > called; echo x > src/hooks/plain; echo x > tools/other`,
+    Promise.resolve(workspace),
+  )
+  expect(await heldBack(bench, id)).toEqual({
+    held: ['called', 'tools/hooks/post-commit', 'tools/hooks/pre-commit'],
+    landed: ['src/hooks/plain', 'tools/other'],
+  })
+  const swapped = await bench.dispatch(
+    'mkdir evil; echo x > evil/pre-commit; rm hooks; ln -s evil hooks',
+    bench.workspace([join(bench.root, 'sub')]),
+  )
+  expect((await heldBack(bench, swapped.id)).held).toEqual(['evil/pre-commit', 'hooks'])
+})
+
 test('a link the agent makes under a protected name holds back what it leads to, also one link later', async () => {
   await using bench = await Bench.make()
   await bench.user('mkdir ghub .config; echo m > mid; ln -s mid GEMINI.md')

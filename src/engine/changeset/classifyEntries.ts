@@ -6,6 +6,7 @@ import { Aliases, type UserLinks } from './aliases.ts'
 import type { BytePath } from './bytePath.ts'
 import { hasChangedScripts, isIgnoreFile, isPackageFile, type PackageContent } from './classify.ts'
 import type { Disk } from './disk.ts'
+import { hooksFolders } from './hooksFolders.ts'
 import { ignoredPaths } from './ignored.ts'
 import { followLink, type Home, type LinkAt } from './links.ts'
 import { entryKey, type Entry, type Side } from './manifest.ts'
@@ -28,9 +29,11 @@ export async function classifyEntries(
   entries: readonly Entry[],
   gitDir: string,
   userLinks: UserLinks,
-  { disk, protectedPaths }: { readonly disk: Disk; readonly protectedPaths: readonly string[] },
+  { disk, ...options }: { readonly disk: Disk; readonly protectedPaths: readonly string[] },
 ): Promise<Entry[]> {
   if (entries.length === 0) return []
+  const hooks = await hooksFolders(roots.map(({ path }) => path))
+  const protectedPaths = [...options.protectedPaths, ...hooks]
   await using resources = new AsyncDisposableStack()
   const blobs = resources.use(new BlobReader(gitDir))
   const originals = new Map(
