@@ -1,4 +1,4 @@
-import { appendFile, readFile } from 'node:fs/promises'
+import { appendFile, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { createChangesets } from '../../src/engine/changeset/changesets.ts'
@@ -54,4 +54,21 @@ test("or be replaced by the agent's, and undo brings back what the user had writ
   expect(await contents(bench)).toEqual(['A\n', 'B\n', null])
   await bench.changesets.undo(id, 'test')
   expect(await contents(bench)).toEqual(['a\n', 'b\nmine\n', 'c\n'])
+})
+
+test('a flag that a recovery raised is gone once one succeeds, and one that a person raised stays', async () => {
+  for (const by of ['orangery', 'anna']) {
+    await using bench = await Bench.make()
+    const id = await cutOff(bench)
+    if (by === 'anna') await bench.changesets.escalate(id, 'please look', by)
+    // The user puts back what he had changed meanwhile.
+    await writeFile(join(bench.root, 'b'), 'b\n')
+    await bench.changesets.recover()
+    expect(await contents(bench)).toEqual(['A\n', 'B\n', null])
+    expect(await bench.changesets.get(id)).toMatchObject({
+      state: 'applied',
+      escalated: by === 'anna' ? 'please look' : null,
+      stopped: null,
+    })
+  }
 })

@@ -16,7 +16,8 @@ export async function recoverChangeset(
 ): Promise<readonly string[]> {
   const notes: string[] = []
   const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
-  for (const journal of await journals.open()) {
+  const open = await journals.open()
+  for (const journal of open) {
     await using landing = new Landing(journal, context.disk)
     if (journal.state === 'staging') {
       await throwAway(landing, journals, journal)
@@ -38,7 +39,15 @@ export async function recoverChangeset(
       return followed.commits
     })
   }
+  if (open.length > 0) takeFlagBack(context, record)
   return notes
+}
+
+/** What we flagged because it was half done is so no more; what a person flagged is his. */
+function takeFlagBack({ records }: ApplyContext, { id }: ChangesetRecord): void {
+  if ((records.find(id)?.escalated ?? null) === null) return
+  const raised = records.transitions(id).findLast(({ why }) => why.startsWith('escalated: '))
+  if (raised?.by === 'orangery') records.escalate(id, null, 'orangery')
 }
 
 async function resume(
