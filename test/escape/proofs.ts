@@ -57,16 +57,16 @@ const sandbox = [
     'the disk limit holds for files without a name in a root whose folders were moved',
   ),
   proof(
-    'disk-mapped',
-    'fills the disk with a file that has neither a name nor a descriptor',
+    'disk-mapped disk-long-path',
+    'fills the disk with a file that has neither a name nor a descriptor, or lies deeper than any path reaches',
     'src/engine/sandbox',
-    'holds for a file without a name',
+    'holds for a file without a name, and one in a folder that was closed or lies too deep',
   ),
   proof(
-    'disk-parked',
-    'fills the disk with files that have no name and are open only in messages of sockets',
+    'disk-parked disk-undumpable disk-no-lister',
+    'fills the disk with files nobody can look at: in messages, in a process closed to us, or where no counter can be started',
     'src/engine/sandbox',
-    'holds for files without a name whose descriptors are parked',
+    'is not its own, unless files of it cannot be looked at',
   ),
   proof(
     'disk-many-files',

@@ -1,9 +1,10 @@
+import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { chmod, link, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { SandboxRequest } from '../base/sandbox.ts'
-import { closedLister, diskUse } from './disk.ts'
+import { closedLister, countDisk, diskUse } from './disk.ts'
 import { makeGround, runIn, type Ground } from './fixture.ts'
 import { detectHost, type HostFacts } from './host.ts'
 import { planSandbox, type SandboxPlan } from './plan.ts'
@@ -27,6 +28,8 @@ function boundOn(
   return { workspace: { ...workspace, driver, strategy, roots }, limits: { disk_mb: 8 } }
 }
 
+const lister = closedLister({ shell: { unshare: 'unshare' }, tools: { find: 'find' } } as SandboxPlan)
+
 test('a file of several names is counted once', async () => {
   await using ground = await makeGround()
   await writeFile(join(ground.root, 'big'), Buffer.alloc(megabyte))
@@ -39,13 +42,36 @@ test('thousands of files are counted as few are, those of several names too', as
   // In memory: a busy disk takes its time for so many.
   await using ground = await makeGround('project', '/dev/shm')
   const { root } = ground
-  const lister = closedLister({ shell: { unshare: 'unshare' }, tools: { find: 'find' } } as SandboxPlan)
   await link(join(root, 'README.md'), join(root, 'again'))
   for (let number = 0; number < 5200; number++) writeFileSync(join(root, `file${number}`), '')
   const many = await diskUse([root, root], lister)
   expect(many).toBeGreaterThanOrEqual(5200 * 1024)
   expect(many).toBe(await diskUse([root]))
-  expect(await diskUse([root], lister, 100 * 1024)).toBeLessThan(many)
+  expect((await countDisk([root], lister, 100 * 1024)).bytes).toBeLessThan(many)
+  // As where the user may start no more processes.
+  expect(await countDisk([root], ['/nowhere/find'])).toEqual({ bytes: many, isWhole: true })
+})
+
+/** Folders nested deeper than any path reaches, with a large file in the last of them. */
+const nest = `import os, time
+for i in range(30):
+  os.mkdir("d" * 200)
+  os.chdir("d" * 200)
+open("big", "wb").write(b"1" * (24 << 20))
+time.sleep(20)`
+
+/** Node removes nothing so deep. */
+const unnest = (folder: string) => execFileSync('rm', ['-r', join(folder, 'd'.repeat(200))])
+
+test('what lies deeper than a path can be long is counted, and where it cannot be, that is told', async () => {
+  await using ground = await makeGround()
+  execFileSync('python3', ['-c', nest.replace('time.sleep(20)', '')], { cwd: ground.root })
+  const refused = ['sh', '-c', 'echo find: x: Permission denied >&2']
+  const counts = [await countDisk([ground.root], lister)]
+  for (const other of [[], ['/nowhere/find'], refused]) counts.push(await countDisk([ground.root], other))
+  unnest(ground.root)
+  expect(counts.map(({ isWhole }) => isWhole)).toEqual([true, false, false, false])
+  expect(counts[0]?.bytes).toBeGreaterThan(24 * megabyte)
 })
 
 describe('the disk limit', () => {
@@ -58,7 +84,7 @@ describe('the disk limit', () => {
     expect(outcome.limits).toEqual(['disk'])
   })
 
-  test('holds for a file without a name, and one in a folder that was closed', async () => {
+  test('holds for a file without a name, and one in a folder that was closed or lies too deep', async () => {
     await using ground = await makeGround()
     const limits = { disk_mb: 8 }
     const nameless = 'exec 7>gone; rm gone; head -c 24M /dev/zero >&7; sleep 20'
@@ -79,6 +105,11 @@ time.sleep(20)`
     const closed = 'mkdir -p closed/in; cd closed/in; chmod 0 ..; head -c 24M /dev/zero >big; exec sleep 20'
     expect((await runIn(ground, host, closed, { limits })).limits).toEqual(['disk'])
     await chmod(join(ground.upper, 'closed'), 0o700)
+    await using another = await makeGround()
+    await writeFile(join(another.home, 'nest.py'), nest)
+    const deep = await runIn(another, host, 'python3 ~/nest.py', { limits })
+    unnest(another.upper)
+    expect(deep).toMatchObject({ exitCode: 137, limits: ['disk'] })
   })
 
   // Linux counts them on the socket that is to receive them, and tells nobody which files they are.

@@ -5,8 +5,11 @@ import { minimalEnv } from '../base/process.ts'
 import { onLines } from './lines.ts'
 import type { SandboxPlan } from './plan.ts'
 
-/** A listing of folders that are closed to us, by who can open them: `find` in a user namespace of ours. */
+/** A listing of what is closed to us, by who can open it: `find` in a user namespace of ours. */
 export type ClosedLister = readonly string[]
+
+/** `isWhole` says that nothing was left out, be it because there was more than asked for. */
+export type DiskCount = { readonly bytes: number; readonly isWhole: boolean }
 
 // Blocks, not length: a sparse file of 1 TB takes nothing.
 const blockBytes = 512
@@ -33,49 +36,70 @@ class Tally {
   }
 }
 
-async function tallyListed(
-  tally: Tally,
+/** What `find` says of something that vanished. */
+const goneLine = /: (?:No such file or directory|Not a directory)$/
+
+/** Null where it could not be started, or did not come to its end. */
+async function countListed(
   folders: readonly string[],
   [program = '', ...args]: ClosedLister,
   most: number,
-): Promise<void> {
+): Promise<DiskCount | null> {
+  const tally = new Tally()
   const wanted = [...folders, '-mindepth', '1', '-printf', String.raw`%D:%i %n %y %b\n`]
-  const child = spawn(program, [...args, ...wanted], { env: minimalEnv, stdio: ['ignore', 'pipe', 'ignore'] })
+  const child = spawn(program, [...args, ...wanted], { env: minimalEnv, stdio: ['ignore', 'pipe', 'pipe'] })
+  // Before anything else: one that was not started may have no streams either.
+  const ended = new Promise<number | null>((resolve) =>
+    child.on('error', () => resolve(null)).on('close', (code) => resolve(code)),
+  )
+  let unread = 0
   onLines(child.stdout, (line) => {
     const [key = '', links, kind, blocks] = line.split(' ')
     // A folder's links are its folders.
     if (blocks !== undefined) tally.add(key, kind === 'd' ? 1 : Number(links), Number(blocks))
     if (tally.bytes > most) child.kill('SIGKILL')
   })
-  await new Promise<void>((resolve) => child.on('error', () => resolve()).on('close', () => resolve()))
+  onLines(child.stderr, (line) => {
+    if (!goneLine.test(line)) unread++
+  })
+  const code = await ended
+  if (code === null && tally.bytes <= most) return null
+  return { bytes: tally.bytes, isWhole: unread === 0 }
 }
+
+const isGone = ({ code }: NodeJS.ErrnoException) => code === 'ENOENT' || code === 'ENOTDIR'
 
 /**
  * Bytes on disk below folders; what vanishes while we look counts as gone. Where they are more than `most`, what was
- * counted until then. An agent may close a folder to us and go on writing in it: those are listed by `lister`, where
- * there is one.
+ * counted until then. An agent may close a folder to us and go on writing in it, or nest folders until no path is
+ * long enough: then everything is listed by `lister`, where there is one. (escape: disk-long-path)
  */
-export async function diskUse(
+export async function countDisk(
   folders: readonly string[],
   lister: ClosedLister = [],
   most = Number.POSITIVE_INFINITY,
-): Promise<number> {
+): Promise<DiskCount> {
   const tally = new Tally()
-  const closed: string[] = []
-  const pending = [...new Set(folders)]
+  const starts = [...new Set(folders)]
+  const pending = [...starts]
+  let canList = lister.length > 0
+  const list = async () => {
+    const listed = canList ? await countListed(starts, lister, most).catch(() => null) : null
+    // An agent may have used up the processes its user may have: we go on by ourselves. (escape: disk-no-lister)
+    canList = false
+    return listed
+  }
+  let isWhole = true
   let looked = 0
   for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
     const current = next
     const entries = await readdir(current, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'EACCES') closed.push(current)
+      if (!isGone(error)) isWhole = false
       return []
     })
     looked += entries.length
-    if (looked > manyFiles && lister.length > 0) {
-      const all = new Tally()
-      await tallyListed(all, [...new Set(folders)], lister, most)
-      return all.bytes
-    }
+    const listed = looked > manyFiles ? await list() : null
+    if (listed !== null) return listed
     const found = await Promise.all(
       entries.map(async (entry) => {
         const path = join(current, entry.name)
@@ -83,19 +107,18 @@ export async function diskUse(
         return { entry, path, info }
       }),
     )
-    // It can be listed but not entered, or the name is no UTF-8, under which we find nothing.
-    const isClosed = found.some(
-      ({ entry, info }) => info instanceof Error && (info.code === 'EACCES' || entry.name.includes('\uFFFD')),
-    )
-    if (isClosed && lister.length > 0) closed.push(current)
-    else
-      for (const { entry, path, info } of found) {
-        if (entry.isDirectory()) pending.push(path)
-        if (info instanceof Error) continue
+    for (const { entry, path, info } of found) {
+      if (entry.isDirectory()) pending.push(path)
+      if (!(info instanceof Error))
         tally.add(`${info.dev}:${info.ino}`, info.isDirectory() ? 1 : info.nlink, info.blocks)
-      }
-    if (tally.bytes > most) return tally.bytes
+      // A name that is no UTF-8 is one under which we find nothing.
+      else if (!isGone(info) || entry.name.includes('\uFFFD')) isWhole = false
+    }
+    if (tally.bytes > most) return { bytes: tally.bytes, isWhole }
   }
-  if (closed.length > 0 && lister.length > 0) await tallyListed(tally, closed, lister, most)
-  return tally.bytes
+  return (isWhole ? null : await list()) ?? { bytes: tally.bytes, isWhole }
+}
+
+export async function diskUse(folders: readonly string[], lister: ClosedLister = []): Promise<number> {
+  return (await countDisk(folders, lister)).bytes
 }

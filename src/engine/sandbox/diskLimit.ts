@@ -1,5 +1,6 @@
 import { stat, statfs } from 'node:fs/promises'
-import { closedLister, diskUse, leastBytes } from './disk.ts'
+import { pause } from '../base/pause.ts'
+import { closedLister, countDisk, diskUse, leastBytes, type DiskCount } from './disk.ts'
 import { watchDisk } from './diskWatch.ts'
 import type { InnerMounts } from './innerMounts.ts'
 import type { SandboxPlan } from './plan.ts'
@@ -9,6 +10,8 @@ import type { ProcessTree } from './tree.ts'
 /** Where the workspace is a copy, its folders. */
 const copiesOf = ({ workspace }: SandboxPlan['request']): readonly string[] =>
   workspace.roots.flatMap(({ mount }) => (mount.kind === 'bind' ? [mount.source] : []))
+
+const retryMs = 200
 
 /** By whom files without a name are found, and kept from growing. */
 export type Inside = {
@@ -51,25 +54,44 @@ export class DiskLimit {
     const watched = {
       look: async (most: number) => {
         const [named, nameless] = await Promise.all([this.#named(most), tree.unlinked(mounts.kept, places)])
-        return named + nameless
+        return { bytes: named.bytes + nameless, isWhole: named.isWhole }
       },
       used: () => this.#usedByAll(),
-      hasParked: () => tree.hasCarried(),
+      hasUnseen: () => tree.hasCarried(),
       hold: () => stillness.hold(),
       limitBytes: this.#limitBytes,
       ownBytes: this.#ownBytes,
     }
-    // It ends with the sandbox, and so may any of its questions.
-    watchDisk(watched, signal, (certainty) => onOver(certainty === 'certain')).catch(() => {})
+    void this.#keepWatch(
+      () => watchDisk(watched, signal, (certainty) => onOver(certainty === 'certain')),
+      signal,
+    )
   }
 
-  /** After the end, when only what has a name is left: a run may be over before anybody looked. */
-  async isOver(): Promise<boolean> {
-    return (await this.#named(this.#limitBytes)) > this.#limitBytes
+  /** Any of its questions may end with the sandbox; one that fails before that is no end of the watch. */
+  async #keepWatch(watch: () => Promise<void>, signal: AbortSignal): Promise<void> {
+    let isDone = false
+    while (!isDone) {
+      isDone = await watch().then(
+        () => true,
+        () => false,
+      )
+      if (!isDone && !(await pause(retryMs, signal))) return
+    }
   }
 
-  #named(most: number): Promise<number> {
-    return diskUse(this.#folders, closedLister(this.#plan), most)
+  /**
+   * After the end, when only what has a name is left: a run may be over before anybody looked. What cannot be counted
+   * even then is not taken for nothing.
+   */
+  async isOver(): Promise<'yes' | 'likely' | 'no'> {
+    const { bytes, isWhole } = await this.#named(this.#limitBytes)
+    if (bytes > this.#limitBytes) return 'yes'
+    return isWhole ? 'no' : 'likely'
+  }
+
+  #named(most: number): Promise<DiskCount> {
+    return countDisk(this.#folders, closedLister(this.#plan), most)
   }
 
   async #usedByAll(): Promise<{ bytes: number; filled: number }> {

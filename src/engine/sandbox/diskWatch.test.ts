@@ -10,10 +10,10 @@ function makeDisk(lookMs: number, changes: Partial<DiskWatched> = {}) {
       state.looks++
       const { counted } = state
       await sleep(lookMs)
-      return state.isHeld ? state.counted : counted
+      return { bytes: state.isHeld ? state.counted : counted, isWhole: true }
     },
     used: async () => ({ bytes: state.used, filled: state.used }),
-    hasParked: async () => false,
+    hasUnseen: async () => false,
     hold: async () => {
       state.holds++
       state.isHeld = true
@@ -63,11 +63,12 @@ test('nothing runs while a long look is taken at a disk that may be over its lim
   expect(disk.state.isHeld).toBe(false)
 })
 
-test('what others write beside a run is not its own, unless it keeps descriptors parked', async () => {
+test('what others write beside a run is not its own, unless files of it cannot be looked at', async () => {
   await using alone = makeDisk(1)
-  await using parking = makeDisk(1, { hasParked: async () => true })
+  await using hiding = makeDisk(1, { hasUnseen: async () => true })
+  await using uncounted = makeDisk(1, { look: async () => ({ bytes: 0, isWhole: false }) })
   await sleep(50)
-  for (const { state } of [alone, parking]) state.used += 500
+  for (const { state } of [alone, hiding, uncounted]) state.used += 500
   await sleep(1200)
-  expect([alone.state.over, parking.state.over]).toEqual(['', 'likely'])
+  expect([alone.state.over, hiding.state.over, uncounted.state.over]).toEqual(['', 'likely', 'likely'])
 })

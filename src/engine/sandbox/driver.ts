@@ -121,7 +121,9 @@ export class LinuxSandbox implements RunningSandbox {
       await this.#cgroup[Symbol.asyncDispose]()
     }
     for (const limit of reached) this.#limits.add(limit)
-    if (this.#isReleased && (await this.#disk?.isOver())) this.#limits.add('disk')
+    const isOver = this.#isReleased ? await this.#disk?.isOver() : 'no'
+    if (isOver === 'yes') this.#limits.add('disk')
+    if (isOver === 'likely') this.#likelyLimits.add('disk')
     const code = reported ?? 128 + osConstants.signals.SIGKILL
     return {
       exitCode: code,
