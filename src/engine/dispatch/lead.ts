@@ -332,7 +332,7 @@ async function runAgent(
 
 const likelyDetail = (limit: LimitName): string =>
   limit === 'disk'
-    ? 'more of the disk went than the disk limit allows, while files without a name were kept in messages of sockets'
+    ? 'more of the disk went than the disk limit allows, while it kept files that nobody can look at'
     : `as many ran as the ${limit} limit allows: starting another fails`
 
 function violated(kind: string, detail: string, certain = true): EventBody {

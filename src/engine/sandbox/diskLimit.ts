@@ -54,10 +54,10 @@ export class DiskLimit {
     const watched = {
       look: async (most: number) => {
         const [named, nameless] = await Promise.all([this.#named(most), tree.unlinked(mounts.kept, places)])
-        return { bytes: named.bytes + nameless, isWhole: named.isWhole }
+        return { bytes: named.bytes + nameless.bytes, isWhole: named.isWhole && nameless.isWhole }
       },
       used: () => this.#usedByAll(),
-      hasUnseen: () => tree.hasCarried(),
+      hasParked: () => tree.hasCarried(),
       hold: () => stillness.hold(),
       limitBytes: this.#limitBytes,
       ownBytes: this.#ownBytes,

@@ -13,7 +13,7 @@ function makeDisk(lookMs: number, changes: Partial<DiskWatched> = {}) {
       return { bytes: state.isHeld ? state.counted : counted, isWhole: true }
     },
     used: async () => ({ bytes: state.used, filled: state.used }),
-    hasUnseen: async () => false,
+    hasParked: async () => false,
     hold: async () => {
       state.holds++
       state.isHeld = true
@@ -65,7 +65,7 @@ test('nothing runs while a long look is taken at a disk that may be over its lim
 
 test('what others write beside a run is not its own, unless files of it cannot be looked at', async () => {
   await using alone = makeDisk(1)
-  await using hiding = makeDisk(1, { hasUnseen: async () => true })
+  await using hiding = makeDisk(1, { hasParked: async () => true })
   await using uncounted = makeDisk(1, { look: async () => ({ bytes: 0, isWhole: false }) })
   await sleep(50)
   for (const { state } of [alone, hiding, uncounted]) state.used += 500

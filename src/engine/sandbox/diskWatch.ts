@@ -6,8 +6,8 @@ export type DiskWatched = {
   readonly look: (most: number) => Promise<DiskCount>
   /** Bytes in use on the file systems that are written to, by whomever; `filled` with what files take by being there. */
   readonly used: () => Promise<{ readonly bytes: number; readonly filled: number }>
-  /** Whether anybody inside has files that cannot be looked at: in messages of sockets, or in a table closed to us. */
-  readonly hasUnseen: () => Promise<boolean>
+  /** Whether anybody inside has descriptors on their way in messages of sockets. */
+  readonly hasParked: () => Promise<boolean>
   /** Keeps everything inside from running until it is let go. */
   readonly hold: () => Promise<AsyncDisposable>
   /** Of what is counted. */
@@ -35,7 +35,7 @@ const unseenLooks = 3
  * its table to us (escape: disk-undumpable), and folders that nobody could be started to list. (escape: disk-no-lister)
  */
 export async function watchDisk(
-  { look, used, hasUnseen, hold, limitBytes, ownBytes }: DiskWatched,
+  { look, used, hasParked, hold, limitBytes, ownBytes }: DiskWatched,
   signal: AbortSignal,
   onOver: (certainty: 'certain' | 'likely') => void,
 ): Promise<void> {
@@ -61,7 +61,7 @@ export async function watchDisk(
     filledThen = usedNow.filled
     others = Math.min(others, (await used()).bytes - bytes)
     const isMissing = usedNow.bytes - bytes - others > ownBytes
-    unseen = isMissing && (!isWhole || (await hasUnseen())) ? unseen + 1 : 0
+    unseen = isMissing && (!isWhole || (await hasParked())) ? unseen + 1 : 0
     if (unseen === unseenLooks) return onOver('likely')
     const rest = Math.min(longestPauseMs, Math.max(shortestPauseMs, 10 * (performance.now() - begun)))
     for (let waited = 0; waited < (unseen > 0 ? tickMs : rest); waited += tickMs) {

@@ -2,7 +2,9 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readProcess } from './chain.ts'
+import { parseMapping, sharedMapping, writableRanges, type Mapping } from './mappings.ts'
 import { mountsOf, parseMounts, type InnerMount, type Place } from './mountTable.ts'
+import type { DiskCount } from './disk.ts'
 import { isInside } from './view.ts'
 
 /** `tasks` are processes with their threads; `cpuMs` includes that of children that ended. */
@@ -15,7 +17,7 @@ export type Survey = {
   readonly moving: readonly number[]
 }
 
-/** Something a process has open: where it leads, and what the kernel says of it. */
+/** Something a process has open: where it leads, and what the kernel says of it, which is nothing where all is closed to us. */
 type Open = { readonly link: string; readonly path: string; readonly info: () => string }
 
 const tickMs = 10
@@ -54,9 +56,15 @@ function orElse<T>(work: () => T, otherwise: T): T {
   }
 }
 
+/** For a folder that cannot be listed: whether it is closed to us, or gone. */
+const unlessGone = ({ code }: NodeJS.ErrnoException): 'closed' | readonly string[] =>
+  code === 'EACCES' || code === 'EPERM' ? 'closed' : []
+
 const pageBytes = 4096
 /** What has no place in a root: no folder of a root can come to lie in /dev, where nobody inside may write. */
 const isPlaceless = (link: string) => /^(?:(?:pipe|socket|anon_inode):|\/dev\/null$)/.test(link)
+/** Where a descriptor leads that only fdinfo tells of. */
+const somewhere = 'a file'
 /** What the kernel adds to the path of a file that has none. */
 const deleted = ' (deleted)'
 
@@ -210,10 +218,10 @@ export class ProcessTree {
   }
 
   /**
-   * Bytes on disk of files in a place that have no name any more but are held open, or mapped. `folders` are for the
-   * levels where what is written is no mount.
+   * Bytes on disk of files in a place that have no name any more but are held open, or mapped; not whole where they could
+   * not be looked at. `folders` are for the levels where what is written is no mount.
    */
-  async unlinked(place: Place, folders: readonly string[] = []): Promise<number> {
+  async unlinked(place: Place, folders: readonly string[] = []): Promise<DiskCount> {
     const isNamed = (name: string) => folders.some((folder) => isInside(name, folder))
     const files = new Map<string, number>()
     const guesses = new Map<string, number>()
@@ -222,10 +230,15 @@ export class ProcessTree {
       if (info?.isFile() === true && info.nlink === 0) files.set(String(info.ino), info.blocks * 512)
       return info !== null
     }
+    let isWhole = true
     const known = new Map<string, readonly InnerMount[]>()
     for (const pid of await this.list()) {
-      const here = mountsOf(this.#mounts(pid, known), place)
+      const all = this.#mounts(pid, known)
+      const here = mountsOf(all, place)
+      // Where the home is no mount, a copy need be none either.
+      const around = place.ids.size === 0 ? all : here
       const open = (await this.#open(pid)).map(async ({ info, link, path }) => {
+        if (link === somewhere && (info() === '' || isOf(info(), around))) isWhole = false
         if (!link.endsWith(deleted)) return
         if (isNamed(link) || isOf(info(), here)) await count(path)
       })
@@ -246,7 +259,8 @@ export class ProcessTree {
       const inode = key.slice(key.indexOf(' ') + 1)
       if (!files.has(inode)) guessed.set(inode, Math.max(bytes, guessed.get(inode) ?? 0))
     }
-    return [...files.values(), ...guessed.values()].reduce((sum, bytes) => sum + bytes, 0)
+    const bytes = [...files.values(), ...guessed.values()].reduce((sum, bytes) => sum + bytes, 0)
+    return { bytes, isWhole: isWhole && guessed.size === 0 }
   }
 
   /** Files of a root that a process holds open, or mapped, for writing. */
@@ -316,7 +330,8 @@ export class ProcessTree {
 
   /** How many descriptors of whatever are on their way to a process, in messages it has not taken. */
   async carriedBy(pid: number): Promise<number> {
-    const sockets = await this.#open(pid, this.#tasks(pid), (link) => link.startsWith('socket:'))
+    const mayCarry = (link: string) => link.startsWith('socket:') || link === somewhere
+    const sockets = await this.#open(pid, this.#tasks(pid), mayCarry)
     const counts = await inTurns(sockets, ({ info }) => /^scm_fds:\s*(\d+)/m.exec(info())?.[1])
     return counts.reduce((sum, count) => sum + Number(count ?? 0), 0)
   }
@@ -330,15 +345,36 @@ export class ProcessTree {
     const found: Open[] = []
     for (const task of tasks) {
       // The list is as long as the agent likes: not at once.
-      const numbers = await readdir(this.pathOf(pid, `task/${task}/fd`)).catch(() => [])
-      await inTurns(numbers, (number) => {
-        const path = this.pathOf(pid, `task/${task}/fd/${number}`)
-        const link = this.#follow(path)
-        if (link !== '' && isMeant(link))
-          found.push({ link, path, info: () => this.#readNow(pid, `task/${task}/fdinfo/${number}`) })
-      })
+      const numbers = await readdir(this.pathOf(pid, `task/${task}/fd`)).catch(unlessGone)
+      if (numbers === 'closed')
+        found.push(...(await this.#openUnseen(pid, task)).filter(({ link }) => isMeant(link)))
+      else
+        await inTurns(numbers, (number) => {
+          const path = this.pathOf(pid, `task/${task}/fd/${number}`)
+          const link = this.#follow(path)
+          if (link !== '' && isMeant(link))
+            found.push({ link, path, info: () => this.#readNow(pid, `task/${task}/fdinfo/${number}`) })
+        })
     }
     return found
+  }
+
+  /**
+   * A process that cannot be dumped closes its table of descriptors to all but root: by prctl, or by being a program that can
+   * be run and not read. Newer kernels still tell the owner of its namespace what is open, but not where it leads.
+   * (escape: disk-undumpable)
+   */
+  async #openUnseen(pid: number, task: string): Promise<readonly Open[]> {
+    // One that ended is closed too, and has nothing.
+    if (/[ZX]/.test(parseState(this.#readNow(pid, `task/${task}/stat`)).state)) return []
+    const path = this.pathOf(pid, `task/${task}/fdinfo`)
+    const numbers = await readdir(path).catch(unlessGone)
+    if (numbers === 'closed') return [{ link: somewhere, path, info: () => '' }]
+    return numbers.map((number) => ({
+      link: somewhere,
+      path,
+      info: () => this.#readNow(pid, `task/${task}/fdinfo/${number}`),
+    }))
   }
 
   #follow(path: string): string {
@@ -376,40 +412,4 @@ export class ProcessTree {
   async #maps(pid: number): Promise<readonly Mapping[]> {
     return (await this.#readAny(pid, 'maps')).split('\n').flatMap(parseMapping)
   }
-}
-
-type Mapping = {
-  readonly range: string
-  readonly bytes: number
-  readonly modes: string
-  /** As mountinfo has it. */
-  readonly device: string
-  readonly inode: string
-  readonly file: string
-}
-
-const sharedMapping = /^[0-9a-f]+-[0-9a-f]+ \S{3}s /m
-
-/** A line of /proc/PID/maps, where it is of a file. */
-export function parseMapping(line: string): readonly Mapping[] {
-  const [, from, to, modes, major = '', minor = '', inode, file] =
-    /^([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ ([0-9a-f]+):([0-9a-f]+) (\d+) +(\/.*)$/.exec(line) ?? []
-  if (from === undefined || to === undefined || modes === undefined || inode === undefined) return []
-  const bytes = Number.parseInt(to, 16) - Number.parseInt(from, 16)
-  const plain = (address: string) => address.replace(/^0+(?=.)/, '')
-  const device = `${Number.parseInt(major, 16)}:${Number.parseInt(minor, 16)}`
-  return [{ range: `${plain(from)}-${plain(to)}`, bytes, modes, device, inode, file: file ?? '' }]
-}
-
-/** Of /proc/PID/smaps, the mappings of files that were opened for writing: the kernel counts only those as shared. */
-export function writableRanges(smaps: string): ReadonlySet<string> {
-  const ranges = new Set<string>()
-  let range = ''
-  for (const line of smaps.split('\n')) {
-    const [mapping] = parseMapping(line)
-    if (mapping !== undefined) range = mapping.range
-    else if (/^VmFlags:.* sh\b/.test(line) && range !== '') ranges.add(range)
-    if (line.startsWith('VmFlags:')) range = ''
-  }
-  return ranges
 }
