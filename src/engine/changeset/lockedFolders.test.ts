@@ -41,3 +41,36 @@ test('what went with a folder that was replaced goes also where the agent closed
     console.log(JSON.stringify(files.map(({ path, change }) => change + ' ' + path)))`)
   expect(said).toBe(`${JSON.stringify(['mode d', 'added d/o/new', 'deleted d/o/q', 'deleted d/o/s/s'])}\n`)
 })
+
+test('folders of mode 000, however many and however deep, are captured with few descriptors and closed again', async () => {
+  const script = `
+    const { execFileSync } = await import('node:child_process')
+    const { Bench } = await import(${JSON.stringify(new URL('testing.ts', import.meta.url).href)})
+    await using bench = await Bench.make()
+    const { id, workspace } = await bench.dispatch(\`perl -e '
+      for (1 .. 400) { mkdir "d$_"; open F, ">", "d$_/f"; chmod 0, "d$_" }
+      for (1 .. 140) { mkdir "n"; chdir "n" }
+      open F, ">", "f";
+      for (1 .. 140) { chdir ".."; chmod 0, "n" }'\`)
+    const changeset = await bench.changesets.get(id)
+    const upper = workspace.roots[0].mount.upper
+    const modes = execFileSync('find', [upper, '-mindepth', '1', '-maxdepth', '1', '-perm', '000', '-printf', '.'])
+    execFileSync('chmod', ['-R', 'u+rwX', upper])
+    const files = changeset.files.filter(({ path }) => path.endsWith('/f'))
+    console.log(JSON.stringify({ files: files.length, closed: modes.length }))`
+  const { stdout, stderr } = await run(
+    'sh',
+    [
+      '-c',
+      'ulimit -n 350; exec setpriv "$@"',
+      'sh',
+      ...ordinary,
+      process.execPath,
+      '--input-type=module',
+      '-e',
+      script,
+    ],
+    { env: { PATH: process.env['PATH'] ?? '' } },
+  )
+  expect(stdout.toString(), stderr.toString()).toBe(`${JSON.stringify({ files: 401, closed: 401 })}\n`)
+})

@@ -123,6 +123,8 @@ type Scan<Stat extends Glance> = {
 /** Folders the agent locked us out of, opened for the length of one capture and locked again after it. */
 export class LockedFolders implements AsyncDisposable {
   readonly #opened: { tree: Tree; path: BytePath; mode: number }[] = []
+  /** One for each root: they are as many folders as the agent likes, and a tree keeps only so many open. */
+  readonly #trees = new Map<string, Tree>()
   readonly #disk: Disk
 
   constructor(disk: Disk) {
@@ -134,7 +136,8 @@ export class LockedFolders implements AsyncDisposable {
   }
 
   async open(root: string, path: BytePath): Promise<void> {
-    const tree = new Tree(root, this.#disk)
+    const tree = this.#trees.get(root) ?? new Tree(root, this.#disk)
+    this.#trees.set(root, tree)
     const stat = await tree.lstat(path)
     if (stat === null || path === rootPath) return
     const mode = Number(stat.mode & 0o7777n)
@@ -145,8 +148,8 @@ export class LockedFolders implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const { tree, path, mode } of this.#opened.toReversed()) {
       await this.#set(tree, path, mode).catch(() => {})
-      await tree[Symbol.asyncDispose]()
     }
+    for (const tree of this.#trees.values()) await tree[Symbol.asyncDispose]()
   }
 
   #set(tree: Tree, path: BytePath, mode: number): Promise<void> {
