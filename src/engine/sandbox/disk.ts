@@ -12,7 +12,7 @@ export type ClosedLister = readonly string[]
 export type DiskCount = { readonly bytes: number; readonly isWhole: boolean }
 
 // Blocks, not length: a sparse file of 1 TB takes nothing.
-const blockBytes = 512
+export const blockBytes = 512
 /** An empty file takes an inode and its name: without an end of them no look at them would end. (escape: disk-many-files) */
 export const leastBytes = 1024
 /** From here on `find` is several times as fast as we are, its start included. */

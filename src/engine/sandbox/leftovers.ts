@@ -1,7 +1,7 @@
-import { readdir } from 'node:fs/promises'
+import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { reopenDir } from '../base/files.ts'
-import { diskUse, type ClosedLister } from './disk.ts'
+import { blockBytes, diskUse, type ClosedLister } from './disk.ts'
 
 export type Leftover = { readonly path: string; readonly bytes: number }
 
@@ -18,7 +18,9 @@ export async function listLeftovers(home: string, lister: ClosedLister = []): Pr
       .map(async (entry) => ({
         path: `~/${entry.name}`,
         // A link is not followed: it may lead anywhere.
-        bytes: entry.isDirectory() ? await diskUse([join(home, entry.name)], lister) : 0,
+        bytes: entry.isDirectory()
+          ? await diskUse([join(home, entry.name)], lister)
+          : ((await lstat(join(home, entry.name)).catch(() => null))?.blocks ?? 0) * blockBytes,
       })),
   )
 }

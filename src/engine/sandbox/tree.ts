@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { readProcess } from './chain.ts'
 import { parseMapping, sharedMapping, writableRanges, type Mapping } from './mappings.ts'
 import { mountsOf, parseMounts, type InnerMount, type Place } from './mountTable.ts'
-import type { DiskCount } from './disk.ts'
+import { blockBytes, type DiskCount } from './disk.ts'
 import { isInside } from './view.ts'
 
 /** `tasks` are processes with their threads; `cpuMs` includes that of children that ended. */
@@ -227,7 +227,7 @@ export class ProcessTree {
     const guesses = new Map<string, number>()
     const count = async (path: string): Promise<boolean> => {
       const info = await stat(path).catch(() => null)
-      if (info?.isFile() === true && info.nlink === 0) files.set(String(info.ino), info.blocks * 512)
+      if (info?.isFile() === true && info.nlink === 0) files.set(String(info.ino), info.blocks * blockBytes)
       return info !== null
     }
     let isWhole = true

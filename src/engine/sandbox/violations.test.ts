@@ -136,11 +136,12 @@ test('what tools leave in the home is listed', async () => {
   await runIn(
     ground,
     host,
-    'mkdir -p ~/.cache/tool; head -c 100000 /dev/zero >~/.cache/tool/big; touch ~/.history',
+    'mkdir -p ~/.cache/tool; head -c 100000 /dev/zero >~/.cache/tool/big; head -c 50000 /dev/zero >~/.history',
   )
   const leftovers = await listLeftovers(ground.home)
   expect(leftovers.map(({ path }) => path)).toEqual(['~/.cache', '~/.history'])
   expect(leftovers[0]?.bytes).toBeGreaterThan(99_000)
+  expect(leftovers[1]?.bytes).toBeGreaterThan(49_000)
 })
 
 test('a write that was seen and is printed too is told once, as likely and with a reason, whichever comes first', () => {
