@@ -1,4 +1,5 @@
 import type { Client } from '../shared/api.ts'
+import { boundaryRank } from '../shared/boundary.ts'
 import { isTerminal, type DispatchRow } from '../shared/dispatch.ts'
 import type { BoundaryRequest } from '../shared/escalation.ts'
 import { opens } from '../shared/opens.ts'
@@ -50,6 +51,7 @@ const longestOpening = 160
  */
 export function noticeOfRequest(request: BoundaryRequest, row: DispatchRow | undefined): Notice {
   const now = row?.boundary ?? null
+  const isForHosts = now !== null && request.hosts.length > 0 && boundaryRank(request.to) <= boundaryRank(now)
   const opening = showAll(opens(now, request).join('; '))
   return {
     id: request.dispatch,
@@ -58,7 +60,7 @@ export function noticeOfRequest(request: BoundaryRequest, row: DispatchRow | und
     title:
       request.source === 'config'
         ? `Still ${request.to}, beyond your maximum`
-        : `Asks for ${now === request.to ? `hosts at ${now}` : request.to}`,
+        : `Asks for ${isForHosts ? `hosts at ${now}` : request.to}`,
     body: [
       opening.length > longestOpening
         ? `${opening.slice(0, longestOpening)}… Open to see all of it.`

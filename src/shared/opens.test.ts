@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { boundaryLevels } from './boundary.ts'
-import { opens } from './opens.ts'
+import { opens, opensEveryHost } from './opens.ts'
 
 test('a request says what a yes would open, and only what is closed now', () => {
   expect(opens('readwrite', { to: 'network', hosts: ['registry.test:443'] })).toEqual([
@@ -23,4 +23,17 @@ test('a request names every host that a yes would open, whatever its level (esca
       expect(words).toContain('Reach evil.test:443, worse.test')
     }
   }
+})
+
+test('a yes to one host at full is said, and is, a yes to that host alone (escape: one-host-for-all)', () => {
+  const one = { to: 'full', hosts: ['a.test:80'] } as const
+  expect(opens('full', one)).toEqual(['Reach a.test:80'])
+  expect(opensEveryHost('full', one)).toBe(false)
+  expect(opens('network', one)).toEqual([
+    'Reach a.test:80',
+    'Everything its sandbox level permits, any host included',
+  ])
+  expect(opens('full', { to: 'full', hosts: [] })).toEqual([
+    'Everything its sandbox level permits, any host included',
+  ])
 })

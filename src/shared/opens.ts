@@ -1,5 +1,14 @@
 import { boundaryRank, type BoundaryLevel } from './boundary.ts'
 
+/**
+ * Whether a yes opens every host. One that names hosts says so only where it gives the level as well: at `full` already it
+ * is a yes to those hosts. `from`: what holds when it is given; null: unknown. (escape: one-host-for-all)
+ */
+export const opensEveryHost = (
+  from: BoundaryLevel | null,
+  { to, hosts }: { readonly to: BoundaryLevel; readonly hosts: readonly string[] },
+): boolean => to === 'full' && (hosts.length === 0 || from !== 'full')
+
 /** What a yes would open that is closed now, in words. `from`: what holds now; null: unknown. */
 export function opens(
   from: BoundaryLevel | null,
@@ -14,7 +23,6 @@ export function opens(
   if (request.hosts.length > 0) list.push(`Reach ${request.hosts.join(', ')}`)
   else if (rank < boundaryRank('network') && request.to === 'network')
     list.push('Reach the hosts this level allows')
-  if (rank < boundaryRank('full') && request.to === 'full')
-    list.push('Everything its sandbox level permits, any host included')
+  if (opensEveryHost(from, request)) list.push('Everything its sandbox level permits, any host included')
   return list
 }

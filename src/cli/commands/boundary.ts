@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import { boundaryLevels, boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ApprovalScope, BoundaryRequest, BoundaryState } from '../../shared/escalation.ts'
+import { opensEveryHost } from '../../shared/opens.ts'
 import { withClient } from '../connect.ts'
 import { print, printJson, printJsonLine } from '../terminal/print.ts'
 import { printNotes } from './archive.ts'
@@ -114,13 +115,16 @@ async function approve(id: string, options: ApproveOptions) {
   await withClient(async (client) => {
     const approved = await client.call('boundary.approve', input)
     report(approved, options)
-    printNotes(approved.filter(({ to }) => to === 'full').map(whatFullGives))
-    const left = (await client.call('boundary.show', { id })).requests.filter(
-      ({ status }) => status === 'open',
-    )
+    const { history, requests } = await client.call('boundary.show', { id })
+    printNotes(approved.filter((wish) => opensEveryHost(levelBefore(history, wish), wish)).map(whatFullGives))
+    const left = requests.filter(({ status }) => status === 'open')
     if (options.request === undefined) printNotes(left.map(whyLeft))
   })
 }
+
+/** What held when a request was granted. */
+const levelBefore = (history: BoundaryState['history'], { id }: BoundaryRequest): BoundaryLevel | null =>
+  history.findLast(({ request: granted }) => granted?.split(',').includes(id))?.from ?? null
 
 /** Said aloud, since it may be among several that were answered at once. */
 const whatFullGives = ({ id }: BoundaryRequest): string =>

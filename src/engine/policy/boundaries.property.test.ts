@@ -140,6 +140,7 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
           if (allow.includes('repository.test'))
             expect(oracle.repositoryTrusted, 'the hosts of a repository').toBe(true)
           if (allow.includes('own.test:1')) expect(oracle.opened, 'the hosts of the contract').toBe(true)
+          if (mode === 'open') expect(oracle.openedAll, 'every host').toBe(true)
           if (boundaryRank(set.live.level) > boundaryRank(start)) widenings++
         }
 

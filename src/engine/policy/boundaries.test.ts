@@ -319,6 +319,7 @@ describe('the pipeline', () => {
     const host = { kind: 'host', host: 'a.test', port: 80 } as const
     expect(wishOfDenial('readonly', host)).toMatchObject({ to: 'readonly', hosts: ['a.test:80'] })
     expect(wishOfDenial('readwrite', host)).toMatchObject({ to: 'network', hosts: ['a.test:80'] })
+    expect(wishOfDenial('full', host)).toMatchObject({ to: 'network', hosts: ['a.test:80'] })
     expect(wishOfDenial('network', { ...host, host: '::1' })).toMatchObject({
       to: 'network',
       hosts: ['[::1]:80'],

@@ -1,4 +1,5 @@
 import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
+import { filesAt } from './capabilities.ts'
 import type { Asking } from './escalation.ts'
 
 /** A denial that was observed outside the sandbox, by the broker or the driver; never what a program printed. */
@@ -10,7 +11,8 @@ export type Denial =
 
 /**
  * What a denial asks for. A read-only agent that lacks a host is offered the host and nothing more: its files
- * stay read-only.
+ * stay read-only. Nor is one at `full` offered `full` again: its yes might come when it has been narrowed since.
+ * (escape: one-host-for-all)
  */
 export function wishOfDenial(
   level: BoundaryLevel,
@@ -21,7 +23,7 @@ export function wishOfDenial(
     const to = denial.to === undefined ? usual : (denial.to ?? level)
     return { to, hosts: [], source: 'driver', why: `a write was denied: ${denial.path}` }
   }
-  const to = level === 'readwrite' ? 'network' : level
+  const to = filesAt(level) === 'rw' ? 'network' : level
   const host = denial.host.includes(':') ? `[${denial.host}]` : denial.host
   const port = denial.port === null ? '' : `:${denial.port}`
   return { to, hosts: [host + port], source: 'broker', why: `${denial.host}${port} was denied` }

@@ -53,3 +53,27 @@ test('full by a saved approval, or from the start, opens no more than the output
     expect(policy).toMatchObject({ mode: 'restricted', allow: ['a.test'] })
   }
 })
+
+test.each<Outputs>([{ mode: 'none' }, { mode: 'restricted', allow: ['own.test'] }])(
+  'a yes to one host of a run at full opens that host and no other, with outputs %o (escape: one-host-for-all)',
+  async (outputs) => {
+    const { boundaries, id, project } = await theatre.stage('full')
+    const contract = contractOf(project, { boundary: 'full', outputs })
+    const now = () => networkNow(contract, theatre.store.boundaries.read(id), defaultConfig())
+    const denied = await boundaries.denied(id, { kind: 'host', host: 'a.test', port: 80 })
+    expect(denied).toMatchObject({ to: 'network', hosts: ['a.test:80'], status: 'open' })
+    await boundaries.request(id, { ...asks, hosts: ['b.test:80'] })
+    await boundaries.approve(id, yes)
+    expect(boundaries.show(id).level).toBe('full')
+    expect(now()).toMatchObject({ mode: 'restricted' })
+    expect(now().allow).toEqual(expect.arrayContaining(['a.test:80', 'b.test:80']))
+  },
+)
+
+test('a yes to a host that was denied at full lifts nothing back to full where it was narrowed since', async () => {
+  const { boundaries, id } = await theatre.stage('full')
+  await boundaries.denied(id, { kind: 'host', host: 'a.test', port: 80 })
+  await boundaries.narrow(id, { to: 'readwrite', by: 'person', why: '', way: 'narrowed' })
+  await boundaries.approve(id, yes)
+  expect(boundaries.show(id)).toMatchObject({ level: 'network', hosts: ['a.test:80'] })
+})

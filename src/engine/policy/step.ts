@@ -8,6 +8,7 @@ import {
   type BoundaryRequest,
 } from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
+import { opensEveryHost } from '../../shared/opens.ts'
 import type { EscalationState } from '../base/escalation.ts'
 import { unique } from './config/narrow.ts'
 import { givingAgain, nothingTaken, type Taken } from './taken.ts'
@@ -62,8 +63,8 @@ export function opensGrantedOnly({
     const last = now
     const isOpening = (request ?? '')
       .split(',')
-      .map((id) => known.get(id))
-      .some((wish) => wish?.to === 'full' || (wish?.to === 'network' && wish.hosts.length === 0))
+      .flatMap((id) => known.get(id) ?? [])
+      .some((wish) => opensEveryHost(from, wish) || (wish.to === 'network' && wish.hosts.length === 0))
     if (way === 'undone') now = now || before
     else if (boundaryRank(to) >= network && isOpening) now = false
     else if (from !== null && boundaryRank(to) >= network && boundaryRank(from) < network) now = true
@@ -72,16 +73,16 @@ export function opensGrantedOnly({
   return now
 }
 
-/** Whether a person said yes to `full` while it ran, and it has not been narrowed since. */
+/** Whether a person said yes to `full` itself while it ran, and it has not been narrowed since. */
 export function opensEverything({ grants, requests }: Pick<EscalationState, 'grants' | 'requests'>): boolean {
   const known = new Map(requests.map((request) => [request.id, request]))
   let [before, now] = [false, false]
-  for (const { to, way, request } of grants) {
+  for (const { from, to, way, request } of grants) {
     const last = now
-    const wishes = (request ?? '').split(',').map((id) => known.get(id))
+    const wishes = (request ?? '').split(',').flatMap((id) => known.get(id) ?? [])
     if (way === 'undone') now = now && before
     else if (to !== 'full') now = false
-    else if (isOfPerson(way) && wishes.some((wish) => wish?.to === 'full')) now = true
+    else if (isOfPerson(way) && wishes.some((wish) => opensEveryHost(from, wish))) now = true
     before = last
   }
   return now

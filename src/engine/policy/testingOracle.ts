@@ -50,6 +50,9 @@ export class Oracle {
   /** Whether somebody opened the contract's own hosts. */
   opened: boolean
   #openedBefore: boolean
+  /** Whether a person opened every host: by a yes to `full` that gave the level, or that named no host. */
+  openedAll = false
+  #openedAllBefore = false
   /** The project's file as somebody else wrote it, and the one that was trusted; null: one of no known text. */
   #file: Text | null = null
   #trusted: Text | null = null
@@ -121,14 +124,18 @@ export class Oracle {
     })
   }
 
-  /** What a person gives; what is kept of it is one yes for each level. */
+  /** What a person gives; what is kept of it is one yes for each level, and one for its hosts. */
   given(wishes: readonly Pick<Wish, 'to' | 'hosts'>[]): Entry[] {
     this.said.push(...wishes.map(({ to, hosts }) => ({ agent: this.#agent, level: to, hosts })))
     this.back.push(...wishes.flatMap(({ hosts }) => hosts))
     const levels = [...new Set(wishes.map(({ to }) => to))]
-    return levels.map((level) => {
-      const hosts = wishes.filter(({ to }) => to === level).flatMap((wish) => wish.hosts)
-      return { level, hosts: [...new Set(hosts)], agent: this.#agent }
+    return levels.flatMap((level) => {
+      const alike = wishes.filter(({ to }) => to === level)
+      const hosts = [...new Set(alike.flatMap((wish) => wish.hosts))]
+      return [
+        ...(alike.some((wish) => wish.hosts.length === 0) ? [{ level, hosts: [], agent: this.#agent }] : []),
+        ...(hosts.length > 0 ? [{ level, hosts, agent: this.#agent }] : []),
+      ]
     })
   }
 
@@ -208,8 +215,11 @@ export class Oracle {
       const wishes = requests.filter(({ id }) => named.includes(id))
       const said = JSON.stringify(grant)
       const last = this.opened
-      if (grant.way === 'undone') this.opened = this.opened || this.#openedBefore
-      else if (wishes.length > 0) {
+      const lastAll = this.openedAll
+      if (grant.way === 'undone') {
+        this.opened = this.opened || this.#openedBefore
+        this.openedAll &&= this.#openedAllBefore
+      } else if (wishes.length > 0) {
         const added = grant.hosts.filter((host) => !held.hosts.includes(host))
         const wished = wishes.flatMap(({ hosts }) => hosts)
         expect(covered(added, wished), `hosts nobody wished: ${said}`).toBe(true)
@@ -222,9 +232,14 @@ export class Oracle {
           expect(this.speaksFor(got, held.level), `nobody said so: ${said}`).toBe(true)
         }
         if (wishes.some(opens)) this.opened = true
+        const givesLevel = held.level !== 'full'
+        if (isAnswered && wishes.some(({ to, hosts }) => to === 'full' && (givesLevel || hosts.length === 0)))
+          this.openedAll = true
       }
       if (!atMost('network', grant.to)) this.opened = false
+      if (grant.to !== 'full') this.openedAll = false
       this.#openedBefore = last
+      this.#openedAllBefore = lastAll
       held = { level: grant.to, hosts: grant.hosts }
     }
     this.#grants = history.length

@@ -72,6 +72,15 @@ const plays: [BoundaryLevel, Command[]][] = [
       { do: 'take', host: 'a.test' },
     ],
   ],
+  // A yes to one host at full is no yes to every other.
+  [
+    'full',
+    [
+      { do: 'request', to: 'full', hosts: ['b.test:1'], source: 'broker' },
+      { do: 'approve', scope: 'once' },
+      { do: 'restart' },
+    ],
+  ],
   // Nobody else's yes counts, nor one that has ended, is for elsewhere, or was taken back.
   ...[{ agent: 'codex' }, { endsIn: 60_000 }, { elsewhere: true }].map(
     (limit): [BoundaryLevel, Command[]] => [

@@ -1,5 +1,6 @@
 import { ArrowRight, CalendarClock, Check, ChevronDown, FolderCog, Repeat2, UserCog, X } from 'lucide-react'
 import { useState } from 'react'
+import { boundaryRank } from '../../shared/boundary.ts'
 import type { DispatchRow } from '../../shared/dispatch.ts'
 import type { ApprovalScope, BoundaryRequest } from '../../shared/escalation.ts'
 import { opens } from '../../shared/opens.ts'
@@ -81,6 +82,8 @@ export function RequestCard({
   const from = row?.boundary ?? null
   const canAnswer = isAnswerable(request)
   const opened = opens(from, request)
+  // At `full` a host is asked for at the level that hosts are mostly opened at, and nothing goes down to it.
+  const to = from !== null && canAnswer && boundaryRank(request.to) < boundaryRank(from) ? from : request.to
   // Only in the inbox do the keys mean this card.
   const keyed = (keys: string) => (current ? { keys } : {})
   return (
@@ -90,15 +93,13 @@ export function RequestCard({
       className={`rounded-lg bg-raised p-4 ${current ? 'shadow-[0_0_0_1.5px_var(--accent)]' : 'shadow-[0_0_0_1px_var(--line-strong)]'}`}
     >
       <div className="flex items-center gap-2">
-        {from !== null && from !== request.to && (
+        {from !== null && from !== to && (
           <>
             <Badge>{boundaryWords[from].label}</Badge>
             <ArrowRight size={13} className="text-ink-faint" />
           </>
         )}
-        <Badge tone={!canAnswer ? 'warn' : from === request.to ? 'neutral' : 'accent'}>
-          {boundaryWords[request.to].label}
-        </Badge>
+        <Badge tone={!canAnswer ? 'warn' : from === to ? 'neutral' : 'accent'}>{boundaryWords[to].label}</Badge>
         <span className="min-w-0 flex-1 truncate text-ink-soft">{sourceWords[request.source]}</span>
         {request.count > 1 && (
           <span
