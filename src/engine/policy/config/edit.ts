@@ -1,10 +1,9 @@
-import { mkdir, realpath, stat } from 'node:fs/promises'
+import { realpath } from 'node:fs/promises'
 import { dirname, isAbsolute, join, relative } from 'node:path'
 import { userConfigName, type SavedApproval, type TrustQuestion } from '../../../shared/config.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
-import { ensurePrivateDir, writeFileAtomically } from '../../base/files.ts'
+import { ensurePrivateDir } from '../../base/files.ts'
 import { approvalsKey, indexesOf, withoutApprovals } from './approvalText.ts'
-import { bytesOf } from './bytes.ts'
 import { withListItem } from './listEdit.ts'
 import { parseConfig, readConfigText, sha256Of, type ConfigLayer } from './read.ts'
 import { readIncludeList, withInclude } from './include.ts'
@@ -20,16 +19,7 @@ import {
   type ProjectTrust,
 } from './trust.ts'
 import { repositoryOf } from './twin.ts'
-
-/** Follows a link to the file itself, so that a dotfiles folder keeps its link. */
-async function writeConfig(file: string, text: string, freshMode: number): Promise<void> {
-  const target = await realpath(file).catch(() => file)
-  const before = await stat(target).catch(() => null)
-  await mkdir(dirname(target), { recursive: true })
-  const bytes = bytesOf(text)
-  if (before === null) await writeFileAtomically(target, bytes, freshMode)
-  else await writeFileAtomically(target, bytes, before.mode & 0o777, 'file and folder', before)
-}
+import { writeProjectConfig, writeUserConfig } from './write.ts'
 
 /** What is written must read back as what was meant; otherwise nothing is written. */
 function checked(file: string, text: string): ConfigLayer {
@@ -44,7 +34,7 @@ async function saveToUser(userConfigDir: string, approvals: readonly SavedApprov
   const source = await readConfigText(file, { follow: true })
   const before = source === null ? null : parseConfig(source)
   const { text, ids } = added(file, before, approvals)
-  if (text !== before?.text) await writeConfig(file, text, 0o600)
+  if (text !== before?.text) await writeUserConfig(file, text)
   return { file, ids }
 }
 
@@ -95,7 +85,7 @@ async function saveToProject(
   const records = await readTrust(userConfigDir)
   const known = records.projects[home]
   // The approval the user just gave is trusted; what else an untrusted file says stays untrusted.
-  if (text !== layer?.text) await writeConfig(file, text, 0o644)
+  if (text !== layer?.text) await writeProjectConfig(file, text)
   const decided = { at: at.toISOString(), by }
   const entry =
     trust === 'trusted'
@@ -180,12 +170,11 @@ export async function revokeApproval(
   const userFile = join(userConfigDir, userConfigName)
   const source = await readConfigText(userFile, { follow: true })
   const files = await filesOf(userConfigDir, roots)
-  const layers = [source === null ? null : parseConfig(source), ...files.map(({ layer }) => layer)].filter(
-    (layer) => layer !== null,
-  )
-  const id = wholeId(typed, layers)
-  const revoked: RevokedApproval[] = []
-  for (const layer of layers) revoked.push(...(await removeFrom(layer, id)).revoked)
+  const user = source === null ? null : parseConfig(source)
+  const layers = files.flatMap(({ layer }) => layer ?? [])
+  const id = wholeId(typed, user === null ? layers : [user, ...layers])
+  const revoked = user === null ? [] : await removeFrom(user, id, writeUserConfig)
+  for (const layer of layers) revoked.push(...(await removeFrom(layer, id, writeProjectConfig)))
   // Also where the same text was trusted in another worktree: what is revoked must not count there.
   for (const home of new Set(files.map(({ home }) => home)))
     await changeTrusts(userConfigDir, home, (known) => withoutRevoked(known, id))
@@ -231,19 +220,19 @@ async function changeTrusts(
 async function removeFrom(
   layer: ConfigLayer,
   id: string,
-): Promise<{ readonly text: string; readonly revoked: readonly RevokedApproval[] }> {
+  write: (file: string, text: string) => Promise<void>,
+): Promise<RevokedApproval[]> {
   const list = layer.values.sandboxApprovedEscalations ?? []
   const indexes = indexesOf(layer, (own) => own === id)
-  if (indexes.length === 0) return { text: layer.text, revoked: [] }
+  if (indexes.length === 0) return []
   const text = withoutApprovals(layer, (own) => own === id)
   checked(layer.file, text)
-  await writeConfig(layer.file, text, 0o600)
-  const revoked = indexes.map((index) => ({
+  await write(layer.file, text)
+  return indexes.map((index) => ({
     file: layer.file,
     line: layer.lineOf([approvalsKey, index]),
     approval: list[index] as SavedApproval,
   }))
-  return { text, revoked }
 }
 
 export async function trustQuestion(userConfigDir: string, root: string): Promise<TrustQuestion> {

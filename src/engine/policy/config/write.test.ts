@@ -1,0 +1,62 @@
+import { mkdir, mkdtemp, readFile, realpath, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { writeProjectConfig, writeUserConfig } from './write.ts'
+
+let home: string
+let mine: string
+let project: string
+let file: string
+
+beforeEach(async () => {
+  home = await realpath(await mkdtemp(join(tmpdir(), 'orangery-write-')))
+  mine = join(home, 'config.json')
+  project = join(home, 'project')
+  file = join(project, '.orangery.json')
+  await mkdir(project)
+  await writeFile(mine, '{"agentInactivityTimeout":77}')
+})
+afterEach(() => rm(home, { recursive: true, force: true }))
+
+test('a project’s config is never written through a link that was put in its place (escape: config-fifo)', async () => {
+  await symlink(mine, file)
+  await expect(writeProjectConfig(file, '{"sandboxEnabled":false}')).rejects.toMatchObject({
+    code: 'config.replaced',
+  })
+  expect(await readFile(mine, 'utf8')).toBe('{"agentInactivityTimeout":77}')
+  // A race that the check loses ends at the link itself.
+  await rm(file)
+  let isOver = false
+  const swapping = (async () => {
+    for (let turn = 0; !isOver; turn++) {
+      const next = join(project, 'next')
+      await (turn % 2 === 0 ? symlink(mine, next) : writeFile(next, '{}'))
+      await rename(next, file)
+    }
+  })()
+  for (let turn = 0; turn < 60; turn++)
+    await writeProjectConfig(file, '{"sandboxEnabled":false}').catch(() => {})
+  isOver = true
+  await swapping
+  expect(await readFile(mine, 'utf8')).toBe('{"agentInactivityTimeout":77}')
+})
+
+test('a project’s config is not written where its folder, or one above, has become a link', async () => {
+  const elsewhere = join(home, 'elsewhere')
+  await mkdir(join(elsewhere, 'inner'), { recursive: true })
+  await rename(project, join(home, 'before'))
+  await symlink(elsewhere, project)
+  for (const place of [project, join(project, 'inner')]) {
+    await expect(writeProjectConfig(join(place, '.orangery.json'), '{}')).rejects.toThrow()
+    await expect(readFile(join(place, '.orangery.json'), 'utf8')).rejects.toThrow('ENOENT')
+  }
+})
+
+test('the user’s own config may be a link, and stays one', async () => {
+  const link = join(home, 'link.json')
+  await symlink(mine, link)
+  await writeUserConfig(link, '{}')
+  expect(await realpath(link)).toBe(mine)
+  expect(await readFile(mine, 'utf8')).toBe('{}')
+})

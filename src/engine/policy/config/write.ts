@@ -1,0 +1,44 @@
+import { constants } from 'node:fs'
+import { lstat, mkdir, open, readlink, realpath, stat } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { OrangeryError } from '../../../shared/errors.ts'
+import { writeFileAtomically } from '../../base/files.ts'
+import { bytesOf } from './bytes.ts'
+
+/** Writes the user's own file. Follows a link to the file itself, so that a dotfiles folder keeps its link. */
+export async function writeUserConfig(file: string, text: string): Promise<void> {
+  const target = await realpath(file).catch(() => file)
+  const before = await stat(target).catch(() => null)
+  await mkdir(dirname(target), { recursive: true })
+  const bytes = bytesOf(text)
+  if (before === null) await writeFileAtomically(target, bytes, 0o600)
+  else await writeFileAtomically(target, bytes, before.mode & 0o777, 'file and folder', before)
+}
+
+/**
+ * Writes a project's file. An agent on the real files could put a link in its place, or in that of a folder above it, once
+ * it has been read: so it is written in the very folder that was read, by its descriptor, and replaces what has the name
+ * without following it. (escape: config-fifo)
+ */
+export async function writeProjectConfig(file: string, text: string): Promise<void> {
+  const folder = dirname(file)
+  const opened = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
+  try {
+    const place = `/proc/self/fd/${opened.fd}`
+    if ((await readlink(place)) !== folder) throw notOurs(folder, 'another folder is there by now')
+    const target = join(place, basename(file))
+    const before = await lstat(target).catch(() => null)
+    const bytes = bytesOf(text)
+    if (before === null) return await writeFileAtomically(target, bytes, 0o644)
+    if (!before.isFile()) throw notOurs(file, 'it is no regular file by now')
+    await writeFileAtomically(target, bytes, before.mode & 0o777, 'file and folder', before)
+  } finally {
+    await opened.close()
+  }
+}
+
+const notOurs = (path: string, why: string) =>
+  new OrangeryError('config.replaced', `${path}: ${why}`, {
+    kind: 'refused',
+    hint: 'Put the file itself there; nothing is written through a link.',
+  })
