@@ -21,7 +21,7 @@ import {
   type Held,
   type Step,
 } from './step.ts'
-import { nothingTaken, stillTaken, takenByEither, takingBack } from './taken.ts'
+import { stillTaken, takenByEither, takingBack } from './taken.ts'
 
 export type Approving = Answering & {
   readonly scope: ApprovalScope
@@ -229,25 +229,39 @@ export function narrowBoundary(
   }
 }
 
-/** What was taken from a parent is taken from who it starts then, too. (escape: taken-host-by-child) */
-export function inheritTaken(
+/**
+ * What a parent was deprived of while it started somebody, its child does not begin with: neither a level nor a host.
+ * (escape: taken-host-by-child, widen-through-child)
+ */
+export function inheritNarrowing(
   state: EscalationState,
   at: Date,
 ): Pick<Step<BoundaryGrant | null>, 'state' | 'result'> {
   const [parent] = state.ancestors
-  const above = parent === undefined ? nothingTaken : current(parent)
+  if (parent === undefined) return { state, result: null }
+  const above = current(parent)
   const now = current(state)
-  if (above.taken.every((host) => now.taken.includes(host))) return { state, result: null }
-  const { taken, returned } = state.grants.length === 0 ? above : takenByEither(now, above)
+  const to = narrowerBoundary(now.level, above.level)
+  const isLower = to !== now.level
+  const hasMoreHosts = !above.taken.every((host) => now.taken.includes(host))
+  if (!isLower && !hasMoreHosts) return { state, result: null }
+  const { taken, returned } =
+    hasMoreHosts && state.grants.length > 0 ? takenByEither(now, above) : hasMoreHosts ? above : now
+  const why = [
+    ...(isLower ? [`its parent ${parent.dispatch} was narrowed to ${to}`] : []),
+    ...(hasMoreHosts
+      ? [`${stillTaken(above).join(', ')} taken back from its parent ${parent.dispatch}`]
+      : []),
+  ]
   const inherited: BoundaryGrant = {
     at: at.toISOString(),
     from: now.level,
-    to: now.level,
-    hosts: [...now.hosts],
+    to,
+    hosts: isLower ? [] : [...now.hosts],
     taken: [...taken],
     returned: [...returned],
     by: 'supervisor',
-    why: `${stillTaken(above).join(', ')} taken back from its parent ${parent?.dispatch}`,
+    why: why.join('; '),
     way: 'narrowed',
     request: null,
   }

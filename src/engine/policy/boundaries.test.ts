@@ -2,6 +2,7 @@ import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { narrowBoundary, undoGrant } from './answers.ts'
+import { Boundaries } from './boundaries.ts'
 import { wishOfDenial } from './denial.ts'
 import { current } from './step.ts'
 import { contractOf, Theatre } from './testing.ts'
@@ -119,6 +120,33 @@ describe('the pipeline', () => {
     const young = theatre.newId()
     theatre.addDispatch(young, project, 'readonly', 'claude', id)
     await expect(boundaries.request(young, wish)).rejects.toMatchObject({ code: 'boundary.beyond_parent' })
+  })
+
+  test('a child that is being started has the level its parent was narrowed to meanwhile, before its first instruction and after', async () => {
+    const { boundaries, id, project, userConfigDir, contracts } = await theatre.stage('network')
+    await boundaries.narrow(id, { to: 'readonly', by: 'person', why: 'enough', way: 'narrowed' })
+    const late = theatre.newId()
+    theatre.addDispatch(late, project, 'network', 'claude', id)
+    expect(boundaries.inherit(late)).toMatchObject({ from: 'network', to: 'readonly', hosts: [] })
+    expect(boundaries.inherit(late)).toBeNull()
+    expect(boundaries.show(late)).toMatchObject({
+      level: 'readonly',
+      history: [{ way: 'narrowed', why: `its parent ${id} was narrowed to readonly` }],
+    })
+    // One that looked at its parent just before.
+    const other = await theatre.stage('network')
+    const young = theatre.newId()
+    const narrowing = new Boundaries({
+      records: theatre.store.boundaries,
+      userConfigDir,
+      apply: async (of) => {
+        if (of === other.id) theatre.addDispatch(young, other.project, 'network', 'claude', other.id)
+      },
+      contractOf: async (of) => contracts.get(of) ?? contractOf(project, {}),
+      tell: async () => {},
+    })
+    await narrowing.narrow(other.id, { to: 'readonly', by: 'person', why: '', way: 'narrowed' })
+    expect(narrowing.show(young).level).toBe('readonly')
   })
 
   test('an approval for the task answers a child, until it is revoked', async () => {

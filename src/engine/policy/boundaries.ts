@@ -17,7 +17,7 @@ import { narrowerBoundary } from './config/narrow.ts'
 import {
   approveRequests,
   denyRequests,
-  inheritTaken,
+  inheritNarrowing,
   narrowBoundary,
   undoGrant,
   type Answering,
@@ -121,9 +121,15 @@ export class Boundaries {
 
   async narrow(id: DispatchId, narrowing: Narrowing): Promise<BoundaryGrant> {
     normalised(narrowing.hosts ?? [])
+    if (narrowing.way !== 'narrowed') return this.#narrowOne(id, narrowing)
+    const { records } = this.#parts
     // Children first: a parent that is narrowed must not go on through them.
-    const failures = narrowing.way === 'narrowed' ? await this.#narrowChildren(id, narrowing) : []
+    const first = records.descendants(id)
+    const failures = await this.#narrowAll(first, id, narrowing)
     const grant = await this.#narrowOne(id, narrowing)
+    // One that came meanwhile may have looked at its parent before; one that is yet to come looks now.
+    const later = records.descendants(id).filter((child) => !first.includes(child))
+    failures.push(...(await this.#narrowAll(later, id, narrowing)))
     if (failures.length > 0) throw failures[0]
     return grant
   }
@@ -132,14 +138,18 @@ export class Boundaries {
   inherit(id: DispatchId): BoundaryGrant | null {
     const { records } = this.#parts
     // Most have nothing to inherit, and need not wait for whoever writes. What is taken from now on finds the child.
-    if (inheritTaken(records.read(id), this.#now()).result === null) return null
-    return records.change(id, (state) => inheritTaken(state, this.#now()))
+    if (inheritNarrowing(records.read(id), this.#now()).result === null) return null
+    return records.change(id, (state) => inheritNarrowing(state, this.#now()))
   }
 
-  async #narrowChildren(id: DispatchId, { to, ...rest }: Narrowing): Promise<OrangeryError[]> {
+  async #narrowAll(
+    children: readonly DispatchId[],
+    id: DispatchId,
+    { to, ...rest }: Narrowing,
+  ): Promise<OrangeryError[]> {
     const failures: OrangeryError[] = []
     const isOfHosts = (rest.hosts ?? []).length > 0
-    for (const child of this.#parts.records.descendants(id)) {
+    for (const child of children) {
       const { level, hosts } = current(this.#parts.records.read(child))
       const isNarrower = to === undefined || boundaryRank(level) <= boundaryRank(to)
       if (!isOfHosts && isNarrower && hosts.length === 0) continue

@@ -27,9 +27,9 @@ test('a project’s config is never written through a link that was put in its p
   expect(await readFile(mine, 'utf8')).toBe('{"agentInactivityTimeout":77}')
   // A race that the check loses ends at the link itself.
   await rm(file)
-  let isOver = false
+  const over = new AbortController()
   const swapping = (async () => {
-    for (let turn = 0; !isOver; turn++) {
+    for (let turn = 0; !over.signal.aborted; turn++) {
       const next = join(project, 'next')
       await (turn % 2 === 0 ? symlink(mine, next) : writeFile(next, '{}'))
       await rename(next, file)
@@ -37,7 +37,7 @@ test('a project’s config is never written through a link that was put in its p
   })()
   for (let turn = 0; turn < 60; turn++)
     await writeProjectConfig(file, '{"sandboxEnabled":false}').catch(() => {})
-  isOver = true
+  over.abort()
   await swapping
   expect(await readFile(mine, 'utf8')).toBe('{"agentInactivityTimeout":77}')
 })
