@@ -447,3 +447,13 @@ test('a host that the config denies is cut off from a running agent at once', as
   await says(id, 'cut')
   expect((await ended(id)).boundary).toBe('network')
 })
+
+test('a maximum that is lowered while an agent starts holds for its files, too', async () => {
+  const id = await spawn('while echo x > new.txt; do sleep 0.2; done; echo held', { boundary: 'readwrite' })
+  await user({ sandboxMaximumBoundary: 'readonly' })
+  await says(id, 'held')
+  expect(await call().call('boundary.show', { id })).toMatchObject({
+    level: 'readonly',
+    history: [{ way: 'config', to: 'readonly' }],
+  })
+})

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
-import type { BoundaryRequest } from '../../shared/escalation.ts'
+import type { BoundaryGrant, BoundaryRequest } from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
 import type { NetworkPolicy, WritableScopes } from '../base/contract.ts'
 import { PerMinute } from '../../shared/perMinute.ts'
@@ -18,6 +18,7 @@ import { refuseOwnPlaces, type Authority } from '../egress/index.ts'
 import {
   Boundaries,
   currentBoundary,
+  heldByMaximum,
   levelForWriting,
   loadConfig,
   networkAt,
@@ -48,7 +49,10 @@ function reachOf(state: Pick<EscalationState, 'start' | 'grants' | 'requests'>):
 
 /** The boundary a dispatch begins with; null where there is none to keep. */
 type StartingBoundary = {
-  readonly inherited: ReturnType<Boundaries['inherit']>
+  /** What changed it since its contract was worked out. */
+  readonly changed: Pick<BoundaryGrant, 'by' | 'why'> | null
+  /** Whether the config, read again since, leaves no room for it. */
+  readonly isBeyond: boolean
   readonly policy: NetworkPolicy
 } | null
 
@@ -140,8 +144,13 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     this.#config = config
     if (contract.level === 0) return null
     const inherited = this.#boundaries.inherit(id)
-    const held = currentBoundary(this.#state())
-    return { inherited, policy: networkAt(contract, this.#level, [], config, false, held) }
+    const state = this.#state()
+    const held = currentBoundary(state)
+    return {
+      changed: inherited ?? state.grants.at(-1) ?? null,
+      isBeyond: heldByMaximum(held, config.sandboxMaximumBoundary) !== null,
+      policy: networkAt(contract, this.#level, [], config, false, held),
+    }
   }
 
   /**
@@ -150,13 +159,13 @@ export class LiveBoundary implements AsyncDisposable, Listener {
    */
   async start(found: StartingBoundary, followed: FollowedConfig, isPatient = true): Promise<void> {
     if (found === null) return
-    const { inherited, policy } = found
+    const { changed, isBeyond, policy } = found
     // Where nothing gets out, somebody listens for which names are asked for, and wakes when one is.
     const isLazy = policy.mode === 'none' && !listensForHosts(this.#job)
     const opening = this.#network.set(policy, isLazy)
     if (isPatient || !isLazy) await opening
     else opening.catch(() => {})
-    if (inherited !== null) await this.follow(inherited.by, inherited.why)
+    if (changed !== null) await this.follow(changed.by, changed.why)
     followed.listen(() => {
       // A config that cannot be read now changes nothing: what holds goes on holding.
       void this.#reload().catch((error: unknown) => {
@@ -164,6 +173,8 @@ export class LiveBoundary implements AsyncDisposable, Listener {
         this.#note({ type: 'Note', text: `config: ${why}` })
       })
     })
+    // To who follows the config from here on, what was lowered while it started is no change.
+    if (isBeyond) await this.#reload()
   }
 
   /** The config has changed: what it approves, what it forbids, and the hosts of the level as it is. */
