@@ -16,6 +16,10 @@ test('a request says what a yes would open, and only what is closed now', () => 
   ])
 })
 
+test('a request for network without a host says what it opens also where one host was granted before', () => {
+  expect(opens('network', { to: 'network', hosts: [] })).toEqual(['Reach the hosts this level allows'])
+})
+
 test('a request names every host that a yes would open, whatever its level (escape: unnamed-host)', () => {
   for (const from of [null, ...boundaryLevels]) {
     for (const to of boundaryLevels) {

@@ -21,8 +21,8 @@ export function opens(
     list.push('Write in its folders, into the changeset')
   // A host is opened at any level, and nobody grants one that he is not shown. (escape: unnamed-host)
   if (request.hosts.length > 0) list.push(`Reach ${request.hosts.join(', ')}`)
-  else if (rank < boundaryRank('network') && request.to === 'network')
-    list.push('Reach the hosts this level allows')
+  // Asked for at this level already where only granted hosts are open: what is open is not asked for at all.
+  else if (request.to === 'network') list.push('Reach the hosts this level allows')
   if (opensEveryHost(from, request)) list.push('Everything its sandbox level permits, any host included')
   return list
 }
