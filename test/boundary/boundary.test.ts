@@ -457,3 +457,20 @@ test('a maximum that is lowered while an agent starts holds for its files, too',
     history: [{ way: 'config', to: 'readonly' }],
   })
 })
+
+test('a person opens the outputs of a run that began at full, while it runs', async () => {
+  const id = await spawn('sleep 30', { boundary: 'full', outputs: { mode: 'none' } })
+  await waitUntil(
+    'it runs',
+    async () => (await call().call('dispatch.get', { id })).status === 'running',
+    60_000,
+  )
+  const asked = await call().call('boundary.request', { id, to: 'full', hosts: [], reason: 'all', wait_s: 0 })
+  expect(asked.status).toBe('open')
+  await call().call('boundary.approve', { id, request: asked.id, scope: 'once', message: '' })
+  await waitUntil('it took', async () =>
+    (await events(id)).some((event) => event.type === 'BoundaryEscalated' && event.to === 'full'),
+  )
+  await call().call('dispatch.kill', { id })
+  await ended(id)
+})

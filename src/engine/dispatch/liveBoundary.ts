@@ -23,6 +23,7 @@ import {
   loadConfig,
   networkAt,
   networkNow,
+  opensEverything,
   opensGrantedOnly,
   scopeAt,
   stillTaken,
@@ -44,7 +45,7 @@ import { UntilNarrowed } from './untilNarrowed.ts'
 /** All that the records say of hosts, to tell whether it changed. */
 function reachOf(state: Pick<EscalationState, 'start' | 'grants' | 'requests'>): string {
   const { hosts, taken, returned } = currentBoundary(state)
-  return JSON.stringify([opensGrantedOnly(state), hosts, taken, returned])
+  return JSON.stringify([opensGrantedOnly(state), opensEverything(state), hosts, taken, returned])
 }
 
 /** The boundary a dispatch begins with; null where there is none to keep. */

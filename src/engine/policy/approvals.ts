@@ -5,7 +5,7 @@ import { someHostCovers } from '../../shared/hosts.ts'
 import type { EscalationState } from '../base/escalation.ts'
 import { filesAt } from './capabilities.ts'
 import { beyondAncestors, type Bounds } from './ancestors.ts'
-import { current } from './step.ts'
+import { current, opensEverything } from './step.ts'
 
 export type EscalationContext = {
   readonly at: Date
@@ -14,7 +14,22 @@ export type EscalationContext = {
   readonly roots: readonly string[]
   /** Of its ancestors. */
   readonly bounds: Bounds
+  /** Whether its contract names outputs that are not open: then `full` by itself reaches no more than those. */
+  readonly namesOutputs?: boolean
 }
+
+/** At `full` already, and not at every host: those a person opens who says yes to this, and nothing else does. */
+export const asksForEveryHost = (
+  state: EscalationState,
+  { to, hosts }: Pick<BoundaryRequest, 'to' | 'hosts'>,
+  { namesOutputs = false }: EscalationContext,
+): boolean =>
+  namesOutputs &&
+  to === 'full' &&
+  hosts.length === 0 &&
+  current(state).level === 'full' &&
+  state.ancestors.length === 0 &&
+  !opensEverything(state)
 
 const isInside = (path: string, folder: string): boolean =>
   path === folder || path.startsWith(folder === '/' ? '/' : `${folder}/`)
@@ -120,6 +135,7 @@ function answerFor(
   // (escape: widen-through-child)
   if (state.ancestors.some(isNarrowed)) return null
   if (beyondAncestors(state, wish, context.bounds) !== null) return null
+  if (asksForEveryHost(state, wish, context)) return null
   const { level } = current(state)
   const saved = savedApprovalsFor(state, wish, context)
   if (saved !== null) {

@@ -288,10 +288,18 @@ export class Boundaries {
   async #context(id: DispatchId): Promise<EscalationContext> {
     const { roots, ancestors } = this.#parts.records.read(id)
     const at = this.#now()
-    const config = await this.#config(roots, await this.#contractOf(id), at)
+    const contract = await this.#contractOf(id)
+    const config = await this.#config(roots, contract, at)
     const real = await Promise.all(roots.map((root) => realpath(root).catch(() => root)))
     const bounds = await Promise.all(ancestors.map((ancestor) => this.#boundOf(ancestor, at)))
-    return { at, config, roots: real, bounds: new Map(bounds.filter((bound) => bound !== null)) }
+    const namesOutputs = contract?.outputs.declared === true && contract.outputs.mode !== 'open'
+    return {
+      at,
+      config,
+      roots: real,
+      bounds: new Map(bounds.filter((bound) => bound !== null)),
+      namesOutputs,
+    }
   }
 
   async #boundOf({ dispatch, roots }: Ancestor, at: Date): Promise<readonly [DispatchId, Bound] | null> {

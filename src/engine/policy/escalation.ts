@@ -2,7 +2,7 @@ import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { BoundaryRequest, RequestSource } from '../../shared/escalation.ts'
 import type { EscalationState } from '../base/escalation.ts'
-import { standingApproval, type EscalationContext } from './approvals.ts'
+import { asksForEveryHost, standingApproval, type EscalationContext } from './approvals.ts'
 import { beyondAncestors } from './ancestors.ts'
 import { filesAt } from './capabilities.ts'
 import { atMost, isBeyondMaximum } from './maximum.ts'
@@ -112,7 +112,8 @@ export function fileRequest(
   if (
     (isForHosts || boundaryRank(wish.to) <= boundaryRank(now.level)) &&
     wish.hosts.every((host) => now.hosts.includes(host) && !isTaken(now, host)) &&
-    !(wish.to === 'network' && wish.hosts.length === 0 && opensGrantedOnly(state))
+    !(wish.to === 'network' && wish.hosts.length === 0 && opensGrantedOnly(state)) &&
+    !asksForEveryHost(state, wish, context)
   ) {
     const has = answered({ ...wish, status: 'approved' }, at, 'config', 'boundary', 'It has this already.')
     return { state, effects: [], result: has }

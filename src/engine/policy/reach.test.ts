@@ -77,3 +77,20 @@ test('a yes to a host that was denied at full lifts nothing back to full where i
   await boundaries.approve(id, yes)
   expect(boundaries.show(id)).toMatchObject({ level: 'network', hosts: ['a.test:80'] })
 })
+
+test('a request for full by a run at full whose outputs are named waits for a person, whose yes opens the rest', async () => {
+  const { boundaries, id, project, contracts, user } = await theatre.stage('full')
+  await user({ sandboxApprovedEscalations: [{ agent: '*', level: 'full', hosts: [] }] })
+  const contract = contractOf(project, { boundary: 'full', outputs: { mode: 'none' } })
+  contracts.set(id, contract)
+  const now = () => networkNow(contract, theatre.store.boundaries.read(id), defaultConfig())
+  expect(await boundaries.request(id, asks)).toMatchObject({ status: 'open' })
+  await boundaries.reconsider(id)
+  expect(now().mode).toBe('none')
+  await boundaries.approve(id, yes)
+  expect(now().mode).toBe('open')
+  expect(await boundaries.request(id, asks)).toMatchObject({ status: 'approved', answer: { way: 'config' } })
+  // Where nobody named outputs, all is open as it is.
+  const open = await theatre.stage('full')
+  expect(await open.boundaries.request(open.id, asks)).toMatchObject({ status: 'approved' })
+})
