@@ -40,6 +40,7 @@ import { Network } from './network.ts'
 import { answerInWords, longestReason, nobodyAnswered, wordsOfDenial } from './answerWords.ts'
 import { listensForHosts } from './outwards.ts'
 import type { Parts } from './parts.ts'
+import { speakTo } from './speak.ts'
 import { UntilNarrowed } from './untilNarrowed.ts'
 
 /** All that the records say of hosts, to tell whether it changed. */
@@ -131,7 +132,9 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     this.#boundaries = new Boundaries({
       records: parts.store.boundaries,
       userConfigDir: parts.configDir,
-      apply: (_id, { by, why }) => this.follow(by, why),
+      // A child that is to be narrowed with it has a supervisor of its own.
+      apply: (of, { by, why }) =>
+        of === id ? this.follow(by, why) : speakTo(parts, of, { op: 'boundary', by, why }),
       contractOf: (ancestor) => readContract(parts, ancestor),
       tell: async (_id, event) => note(event),
       onChange: (listener) => parts.store.onChange(listener),

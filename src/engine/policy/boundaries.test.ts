@@ -149,6 +149,20 @@ describe('the pipeline', () => {
     expect(narrowing.show(young).level).toBe('readonly')
   })
 
+  test('a child in a project of its own is narrowed with its parent where the parent’s config lowers the maximum', async () => {
+    const { boundaries, id, project, own } = await theatre.stage('network')
+    const inner = join(project, 'inner')
+    await mkdir(join(inner, '.git'), { recursive: true })
+    const child = theatre.newId()
+    theatre.addDispatch(child, inner, 'network', 'claude', id)
+    await own({ sandboxMaximumBoundary: 'readonly' })
+    await boundaries.reconsider(child)
+    expect(boundaries.show(child).level).toBe('network')
+    await boundaries.reconsider(id)
+    expect([id, child].map((each) => boundaries.show(each).level)).toEqual(['readonly', 'readonly'])
+    expect(boundaries.show(child).history).toMatchObject([{ way: 'config', to: 'readonly' }])
+  })
+
   test('an approval for the task answers a child, until it is revoked', async () => {
     const { boundaries, id, project } = await theatre.stage()
     await boundaries.request(id, wish)

@@ -121,7 +121,6 @@ export class Boundaries {
 
   async narrow(id: DispatchId, narrowing: Narrowing): Promise<BoundaryGrant> {
     normalised(narrowing.hosts ?? [])
-    if (narrowing.way !== 'narrowed') return this.#narrowOne(id, narrowing)
     const { records } = this.#parts
     // Children first: a parent that is narrowed must not go on through them.
     const first = records.descendants(id)
@@ -199,7 +198,7 @@ export class Boundaries {
     const why = `the config now ${atMost(maximum, now)}`
     try {
       for (const step of to === null ? [] : stepsDown(now, to))
-        await this.narrow(id, { to: step, by: 'config', why, way: 'config' })
+        await this.#narrowOne(id, { to: step, by: 'config', why, way: 'config' })
     } catch (error) {
       const kept = `${why}: ${error instanceof Error ? error.message : String(error)}`
       const asking = { id: randomBytes(4).toString('hex'), why: kept, at: this.#now() }
@@ -207,8 +206,15 @@ export class Boundaries {
       await this.#carryOut(id, told, [])
       throw error
     }
+    if (to !== null) await this.#holdChildren(id, { to, by: 'config', why, way: 'config' })
     if (keptNoMore(state) !== state)
       this.#parts.records.change(id, (latest) => ({ state: keptNoMore(latest), result: null }))
+  }
+
+  /** A child may stand in a project of its own, whose config says nothing of this. */
+  async #holdChildren(id: DispatchId, narrowing: Narrowing): Promise<void> {
+    const failures = await this.#narrowAll(this.#parts.records.descendants(id), id, narrowing)
+    if (failures.length > 0) throw failures[0]
   }
 
   /** The level that the config's maximum holds it to and that it has not come down to; null: there is none. */
