@@ -1,5 +1,5 @@
-import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { mkdir, readdir, readFile, rename, symlink, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { RepoId } from '../../src/shared/ids.ts'
 import { git } from '../../src/engine/base/git.ts'
@@ -109,4 +109,28 @@ test('records that name their trees by a link leave neither branch nor worktree 
   expect(await gitText(repo, 'branch', '--list', meta.sandbox_branch ?? '', made.branch)).toBe('')
   const known = await gitText(repo, 'worktree', 'list', '--porcelain')
   expect(known.match(/^worktree .*$/gm)).toEqual([`worktree ${repo}`, `worktree ${worktree.tree_path}`])
+})
+
+test('a tree or sandbox that the user moved away and linked back is neither emptied nor called archived', async () => {
+  const meta = await start()
+  const places = [
+    {
+      at: worktree.tree_path,
+      end: () => removeIntegration(ground.layout, worktree.worktree_id, { force: true }),
+    },
+    {
+      at: dirname(meta.sandbox_path),
+      end: () => discardAgent(ground.layout, meta.invocation_id),
+    },
+  ].toReversed()
+  for (const [number, { at, end }] of places.entries()) {
+    const precious = join(repo, '..', `precious-${number}`)
+    await rename(at, precious)
+    await symlink(precious, at)
+    await writeFile(join(precious, 'gold'), 'gold')
+    const before = await readdir(precious)
+    await expect(end()).rejects.toMatchObject({ code: 'workspace.linked_away', exitCode: 75 })
+    expect(await readdir(precious)).toEqual(before)
+    expect(await readdir(ground.layout.archive).catch(() => [])).toEqual([])
+  }
 })

@@ -15,7 +15,7 @@ import { retireInvocation } from './dispose.ts'
 import { holdsMore } from './leftover.ts'
 import { findGit } from '../base/findGit.ts'
 import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
-import { refuseMounts } from './mounts.ts'
+import { refuseLinked, refuseMounts } from './mounts.ts'
 import { folderInside } from './pathSafety.ts'
 import { openRepository } from './repository.ts'
 import { reattachWorktree, type AfterRestoreStep, type Renamed } from './reattach.ts'
@@ -83,6 +83,7 @@ async function discardBroken(layout: Layout, repoId: RepoId, id: DispatchId) {
   // Its record may be torn while something runs in it all the same.
   await using _claim = await claimWorkspace(layout, { repoId, id, roots: [] }, { timeoutMs: 0 })
   await using _lock = await createRepoLock(layout).acquire(repoId)
+  await refuseLinked(layout.sandbox(repoId, id))
   await refuseMounts(layout.sandbox(repoId, id))
   const tree = layout.sandboxTree(repoId, id)
   const place = await findGit(tree).catch(() => null)

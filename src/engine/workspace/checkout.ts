@@ -9,7 +9,7 @@ import { ownNamespace } from '../base/throughHolder.ts'
 import { makeScratch } from '../base/scratch.ts'
 import type { Aside } from './archive.ts'
 import { holderOf, stateCommit } from './gitSide.ts'
-import { refuseMounts } from './mounts.ts'
+import { refuseLinked, refuseMounts } from './mounts.ts'
 import { changedPaths, someOf } from './notes.ts'
 import { removeTree } from './removeTree.ts'
 import type { Repository } from './repository.ts'
@@ -64,7 +64,8 @@ async function refuseTaken(repository: Repository, tree: string, branch: string)
 
 /** Takes one worktree of ours out of the repository and off the disk; others are never pruned along. */
 export async function removeWorktree(repository: Repository, tree: string): Promise<void> {
-  // Git removes whatever it finds below the tree.
+  // Git removes whatever it finds below the tree, through a link too.
+  await refuseLinked(tree)
   await refuseMounts(tree)
   // Git knows it by its real path, and of a tree that is gone does not look for that.
   const real = realFolder(tree)

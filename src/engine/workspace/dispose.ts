@@ -11,7 +11,7 @@ import { asideOf, deleteBranch, removeWorktree, snapshotCommit, treeHead } from 
 import { lastCommit, publishCommits } from './commits.ts'
 import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
 import { isWorkedOn } from './leftover.ts'
-import { refuseMounts } from './mounts.ts'
+import { refuseLinked, refuseMounts } from './mounts.ts'
 import { removeTree } from './removeTree.ts'
 import { openRepository } from './repository.ts'
 import { isFolder } from './scan.ts'
@@ -104,6 +104,7 @@ export async function retireInvocation(
   const dir = layout.sandbox(repoId, id)
   const isWorktree = meta.strategy === 'worktree'
   await using _lock = isWorktree ? await createRepoLock(layout).acquire(repoId) : null
+  await refuseLinked(dir)
   // What has landed is to go whatever is mounted there; it is then the archive that keeps it.
   if (outcome !== 'landed') await refuseMounts(dir)
   const untouched = async () => !(await hasWork(workspaceOf(layout, repoId, meta)))

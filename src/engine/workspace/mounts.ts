@@ -1,4 +1,4 @@
-import { readFile, realpath } from 'node:fs/promises'
+import { readFile, readlink, realpath } from 'node:fs/promises'
 import { OrangeryError } from '../../shared/errors.ts'
 import { isInside } from './pathSafety.ts'
 
@@ -65,6 +65,23 @@ export async function refuseMounts(folder: string): Promise<void> {
       kind: 'busy',
       hint: `Nothing was changed. Unmount it first: umount ${mounts.at(-1)}`,
       details: { mounts },
+    },
+  )
+}
+
+/**
+ * Refuses to take away or put away a folder of ours that somebody moved and linked back: what is behind the link is
+ * his, would be emptied by git, and is not what the archive would get.
+ */
+export async function refuseLinked(folder: string): Promise<void> {
+  const to = await readlink(folder).catch(() => null)
+  if (to === null) return
+  throw new OrangeryError(
+    'workspace.linked_away',
+    `${folder}: it is a link to ${to}, which is not ours to end`,
+    {
+      kind: 'busy',
+      hint: `Nothing was changed. Put that folder back in place of the link, or remove the link: rm ${folder}`,
     },
   )
 }

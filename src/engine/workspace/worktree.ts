@@ -22,7 +22,7 @@ import { claimLanding, listRunningOn } from './claim.ts'
 import { adminOf } from './gitSide.ts'
 import { includeFiles } from './includeFiles.ts'
 import { assertHidden, hideMarkers, writeMarker } from './marker.ts'
-import { refuseMounts } from './mounts.ts'
+import { refuseLinked, refuseMounts } from './mounts.ts'
 import { submoduleNotes, uncommittedNotes } from './notes.ts'
 import { identifyProject, requireGit, type Project } from './project.ts'
 import { reattachWorktree, type AfterRestoreStep } from './reattach.ts'
@@ -205,6 +205,7 @@ export async function removeIntegration(
   await refuseInUse(layout, meta)
   // No agent starts on the folder while it goes.
   await using _claim = await claimLanding(layout, { id, paths: [meta.tree_path] })
+  await refuseLinked(meta.tree_path)
   await refuseMounts(meta.tree_path)
   if (!(await isFolder(meta.common_dir))) return await removeAlone(layout, meta, options.force === true)
   const isStanding = await isFolder(meta.tree_path)
