@@ -170,6 +170,21 @@ test('narrowing an agent narrows its running children at once', async () => {
   })
 })
 
+test('a project whose file lowers the maximum narrows the children, too, that stand in a repository of their own', async () => {
+  const writes = 'while echo x > x.txt 2>/dev/null; do echo wrote; sleep 0.1; done; echo stopped'
+  const inner = join(project, 'inner')
+  await mkdir(join(inner, '.git'), { recursive: true })
+  const parent = await spawn(writes)
+  await says(parent, 'wrote')
+  const child = await spawn(writes, null, { parent, roots: [inner] })
+  await says(child, 'wrote')
+  await writeFile(join(project, '.orangery.json'), '{ "sandboxMaximumBoundary": "readonly" }')
+  for (const id of [parent, child]) {
+    await says(id, 'stopped')
+    expect(await ended(id)).toMatchObject({ status: 'completed', boundary: 'readonly' })
+  }
+})
+
 const build =
   'until curl -sf --max-time 5 http://registry.test:8080/package; do echo failed; sleep 0.2; done; echo built'
 const gated = () => ({
