@@ -113,16 +113,17 @@ test('records that name their trees by a link leave neither branch nor worktree 
 
 test('a tree or sandbox that the user moved away and linked back is neither emptied nor called archived', async () => {
   const meta = await start()
+  const other = await createWorktree({ layout: ground.layout, repo, name: 'other' })
   const places = [
     {
-      at: worktree.tree_path,
-      end: () => removeIntegration(ground.layout, worktree.worktree_id, { force: true }),
+      at: other.tree_path,
+      end: () => removeIntegration(ground.layout, other.worktree_id, { force: true }),
     },
     {
       at: dirname(meta.sandbox_path),
       end: () => discardAgent(ground.layout, meta.invocation_id),
     },
-  ].toReversed()
+  ]
   for (const [number, { at, end }] of places.entries()) {
     const precious = join(repo, '..', `precious-${number}`)
     await rename(at, precious)
