@@ -99,7 +99,9 @@ export function RequestCard({
             <ArrowRight size={13} className="text-ink-faint" />
           </>
         )}
-        <Badge tone={!canAnswer ? 'warn' : from === to ? 'neutral' : 'accent'}>{boundaryWords[to].label}</Badge>
+        <Badge tone={!canAnswer ? 'warn' : from === to ? 'neutral' : 'accent'}>
+          {boundaryWords[to].label}
+        </Badge>
         <span className="min-w-0 flex-1 truncate text-ink-soft">{sourceWords[request.source]}</span>
         {request.count > 1 && (
           <span
