@@ -8,6 +8,7 @@ import { git, tryGit } from './git.ts'
 import { indexRows, type RunGit, type Weave } from './indexRows.ts'
 import { createRepoLock } from './lock.ts'
 import type { Layout } from './paths.ts'
+import { tame } from './tame.ts'
 
 export type BranchMove = {
   /** A work tree that has the branch checked out. */
@@ -184,10 +185,6 @@ async function setAside({ log }: Place, path: string, why: string): Promise<void
 
 async function finish(note: Note, key: string, path: string): Promise<void> {
   const { checkout, gitDir, ref, old } = note
-  // Nothing here looks at the files: the next start knows nothing of the filters that would run on what an agent
-  // wrote, and `--refresh` ran them. The user's own git compares them when it is next asked. (escape: git-drivers)
-  const run: RunGit = (args, options = {}) =>
-    git(args, { cwd: checkout, ...options, env: { ...options.env, GIT_WORK_TREE: checkout } })
   const ask = async (...args: string[]) => {
     const { code, stdout } = await tryGit(args, { cwd: checkout })
     return code === 0 ? stdout.toString().trim() : ''
@@ -197,6 +194,15 @@ async function finish(note: Note, key: string, path: string): Promise<void> {
   if (!isThere || (await ask('rev-parse', '--absolute-git-dir').catch(() => '')) !== gitDir) return
   // Nor is it about another repository that lies there meanwhile.
   if (old !== '' && (await ask('cat-file', '-t', old)) !== 'commit') return
+  // To write an index git compares files that are as young as the last one, and filters run on what an agent wrote.
+  const { settings, failed } = await tame({ cwd: checkout })
+  if (failed !== undefined) return
+  const run: RunGit = (args, options = {}) =>
+    git([...settings, ...args], {
+      cwd: checkout,
+      ...options,
+      env: { ...options.env, GIT_WORK_TREE: checkout },
+    })
   const tip = await ask('rev-parse', '--verify', '-q', ref)
   const parent = note.to === null ? await ask('rev-parse', '--verify', '-q', `${ref}^`) : old
   const isMade = note.to === null ? tip !== '' && tip !== old && parent === old : tip === note.to
