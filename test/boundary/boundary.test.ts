@@ -409,7 +409,7 @@ test('a lowered maximum closes the network of an agent that holds a file open, t
   const reached = requests.length
   await says(id, 'stopped')
   expect(requests.length).toBe(reached)
-  expect(await inbox()).toEqual([])
+  await waitUntil('the notice is gone', async () => (await inbox()).length === 0)
   expect(await ended(id)).toMatchObject({ boundary: 'readonly' })
 })
 

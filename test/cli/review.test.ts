@@ -26,7 +26,10 @@ test('what is approved of a running agent is what changeset diff has shown, and 
     child.stdin.write('go on\n')
     const shown = () => place.orangery('changeset', 'show', id, '--json').then(({ stdout }) => stdout)
     await expect.poll(shown, { timeout: 20_000 }).toContain('"reopened": true')
-    expect(await approve()).toMatchObject({ code: 75, stderr: expect.stringContaining('changed it since') })
+    expect(await approve()).toMatchObject({
+      code: 75,
+      stderr: expect.stringContaining('changed since you looked'),
+    })
     child.stdin.end('end\n')
     await running
     expect((await approve()).code).toBe(75)
