@@ -1,105 +1,25 @@
-import { once } from 'node:events'
-import { mkdir, mkdtemp, readFile, realpath, writeFile } from 'node:fs/promises'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { ConfigFile } from '../../src/shared/config.ts'
-import type { BoundaryState } from '../../src/shared/escalation.ts'
-import type { EventBody } from '../../src/shared/events.ts'
-import { createEngine, type Engine } from '../../src/engine/index.ts'
-import { processesWith, waitUntil } from '../dispatch/harness.ts'
-import { removeTree } from '../dispatch/removeTree.ts'
+import { expect, test } from 'vitest'
+import { waitUntil } from '../dispatch/harness.ts'
+import {
+  base,
+  call,
+  ended,
+  events,
+  gated,
+  openRequest,
+  output,
+  project,
+  requests,
+  says,
+  spawn,
+  useGround,
+  user,
+} from './ground.ts'
 
-let base: string
-let project: string
-let engine: Engine
-let outside: Server
-let port: number
-const requests: string[] = []
-const formerConfigHome = process.env['XDG_CONFIG_HOME']
+useGround()
 
-beforeEach(async () => {
-  base = await realpath(await mkdtemp(join(tmpdir(), 'orangery-boundary-')))
-  project = join(base, 'project')
-  await mkdir(project)
-  await mkdir(join(base, 'config', 'orangery'), { recursive: true })
-  await writeFile(join(project, 'old.txt'), 'old\n')
-  process.env['XDG_CONFIG_HOME'] = join(base, 'config')
-  engine = await createEngine({ dataDir: join(base, 'data'), host: 'command-line' })
-  requests.length = 0
-  outside = createServer((request, response) => {
-    requests.push(request.url ?? '')
-    response.end('from outside\n')
-  })
-  outside.listen(0, '127.0.0.1')
-  await once(outside, 'listening')
-  port = (outside.address() as AddressInfo).port
-})
-afterEach(async () => {
-  outside.close()
-  outside.closeAllConnections()
-  await engine.close()
-  await waitUntil('supervisors are gone', async () => (await processesWith(join(base, 'data'))).length === 0)
-  await removeTree(base)
-  if (formerConfigHome === undefined) delete process.env['XDG_CONFIG_HOME']
-  else process.env['XDG_CONFIG_HOME'] = formerConfigHome
-})
-
-const call = () => engine.client
-const user = (config: ConfigFile) =>
-  writeFile(join(base, 'config', 'orangery', 'config.json'), JSON.stringify(config))
-
-async function spawn(script: string, spec: object | null = null, more: object = {}): Promise<string> {
-  const { id } = await call().call('dispatch.spawn', {
-    command: ['sh', '-c', script],
-    roots: [project],
-    ...(spec === null ? {} : { sandbox_spec: JSON.stringify(spec) }),
-    ...more,
-  })
-  return id
-}
-async function output(id: string): Promise<string> {
-  let text = ''
-  for await (const { data } of call().open('dispatch.output', { id, follow: false })) {
-    text += Buffer.from(data, 'base64').toString()
-  }
-  return text
-}
-const says = (id: string, word: string) =>
-  waitUntil(`it says ${word}`, async () => (await output(id).catch(() => '')).includes(word), 60_000)
-async function ended(id: string) {
-  await waitUntil(
-    'it ends',
-    async () => (await call().call('dispatch.get', { id })).ended_at !== null,
-    60_000,
-  )
-  return call().call('dispatch.get', { id })
-}
-async function events(id: string): Promise<EventBody[]> {
-  const found: EventBody[] = []
-  for await (const { event } of call().open('dispatch.events', { id, follow: false })) found.push(event)
-  return found
-}
-async function openRequest(
-  id: string,
-  source?: BoundaryState['requests'][number]['source'],
-): Promise<BoundaryState['requests'][number]> {
-  let found: BoundaryState['requests'][number] | undefined
-  await waitUntil(
-    'a request is open',
-    async () => {
-      const { requests: known } = await call().call('boundary.show', { id })
-      found = known.find((each) => each.status === 'open' && (source ?? each.source) === each.source)
-      return found !== undefined
-    },
-    60_000,
-  )
-  return found!
-}
-
-// It looks before it writes: a write that is denied would ask by itself.
 const tryToWrite = `while ! [ -w . ]; do [ -n "$said" ] || echo refused; said=1; sleep 0.1; done; echo new > new.txt; echo wrote`
 
 test('a running agent that may only read can write once a person has approved, and the change is an event', async () => {
@@ -139,59 +59,8 @@ test('a denied request leaves the agent where it is and carries the person’s w
   expect((await ended(id)).changeset).toBeNull()
 })
 
-test('a running agent that is narrowed cannot write any more, be its config spoilt meanwhile', async () => {
-  const id = await spawn(
-    'n=0; while echo $n > counter.txt 2>/dev/null; do n=$((n+1)); echo wrote; sleep 0.1; done; echo stopped',
-  )
-  await says(id, 'wrote')
-  await writeFile(join(project, '.orangery.json'), '{')
-  const state = await call().call('boundary.narrow', { id, to: 'readonly', reason: 'enough' })
-  expect(state).toMatchObject({
-    level: 'readonly',
-    history: [{ from: 'readwrite', to: 'readonly', way: 'narrowed' }],
-  })
-  await says(id, 'stopped')
-  expect(await ended(id)).toMatchObject({ status: 'completed', boundary: 'readonly' })
-})
-
-test('narrowing an agent narrows its running children at once', async () => {
-  const writes = 'while echo x > x.txt 2>/dev/null; do echo wrote; sleep 0.1; done; echo stopped'
-  const parent = await spawn(writes)
-  await says(parent, 'wrote')
-  const child = await spawn(writes, null, { parent })
-  await says(child, 'wrote')
-  await call().call('boundary.narrow', { id: parent, to: 'readonly', reason: 'enough' })
-  for (const id of [parent, child]) {
-    await says(id, 'stopped')
-    expect(await ended(id)).toMatchObject({ status: 'completed', boundary: 'readonly' })
-  }
-  expect(await call().call('boundary.show', { id: child })).toMatchObject({
-    history: [{ to: 'readonly', way: 'narrowed', why: `its parent ${parent} was narrowed: enough` }],
-  })
-})
-
-test('a project whose file lowers the maximum narrows the children, too, that stand in a repository of their own', async () => {
-  const writes = 'while echo x > x.txt 2>/dev/null; do echo wrote; sleep 0.1; done; echo stopped'
-  const inner = join(project, 'inner')
-  await mkdir(join(inner, '.git'), { recursive: true })
-  const parent = await spawn(writes)
-  await says(parent, 'wrote')
-  const child = await spawn(writes, null, { parent, roots: [inner] })
-  await says(child, 'wrote')
-  await writeFile(join(project, '.orangery.json'), '{ "sandboxMaximumBoundary": "readonly" }')
-  for (const id of [parent, child]) {
-    await says(id, 'stopped')
-    expect(await ended(id)).toMatchObject({ status: 'completed', boundary: 'readonly' })
-  }
-})
-
 const build =
   'until curl -sf --max-time 5 http://registry.test:8080/package; do echo failed; sleep 0.2; done; echo built'
-const gated = () => ({
-  boundary: 'readwrite',
-  outputs: { mode: 'restricted', pins: { 'registry.test:8080': `127.0.0.1:${port}` } },
-})
-
 test('a build that needs a host fails, a person approves and saves to the project, the build goes on, and the next run does not ask', async () => {
   const id = await spawn(build, gated())
   const request = await openRequest(id)
@@ -309,14 +178,6 @@ test('who speaks to a dispatch that is just starting, or spawns its child, waits
   expect(types).toContain('BoundaryEscalated')
 })
 
-test('a config that lowers the maximum narrows a running agent at once', async () => {
-  const id = await spawn('while echo x > x.txt 2>/dev/null; do echo wrote; sleep 0.1; done; echo stopped')
-  await says(id, 'wrote')
-  await user({ sandboxMaximumBoundary: 'readonly' })
-  await says(id, 'stopped')
-  expect(await ended(id)).toMatchObject({ boundary: 'readonly' })
-})
-
 test('a plan writes its one file in place and nothing else', async () => {
   const id = await spawn(
     'echo "- [ ] one" > TODO.md && echo planned; echo x > other.txt || echo kept out',
@@ -366,93 +227,6 @@ test('paths the user protects, and our own config, need a decision of their own'
   expect(isProtected).toMatchObject({ 'deploy/run.yml': true, 'src/main.c': false })
 })
 
-test('narrowing that a writer holds up says who, changes nothing, and leaves the network as it was', async () => {
-  const script = `exec 3>held.txt; while echo x >&3; do curl -sf --max-time 5 http://registry.test:8080/x >/dev/null && echo reached; sleep 0.1; done`
-  const id = await spawn(script, { ...gated(), boundary: 'network' })
-  await says(id, 'reached')
-  await expect(call().call('boundary.narrow', { id, to: 'readonly' })).rejects.toThrow(/held\.txt/)
-  expect(await call().call('boundary.show', { id })).toMatchObject({
-    level: 'network',
-    history: [{ to: 'readonly' }, { to: 'network', way: 'undone', why: expect.stringContaining('held.txt') }],
-  })
-  const before = requests.length
-  await waitUntil('it still reaches the host', () => requests.length > before, 30_000)
-  await call().call('dispatch.kill', { id })
-  expect((await ended(id)).sandbox_effective).toHaveProperty(
-    'boundary_history',
-    expect.arrayContaining([
-      expect.objectContaining({
-        from: 'network',
-        to: 'network',
-        why: expect.stringMatching(/^readonly did not take: .*held\.txt/) as string,
-      }),
-    ]),
-  )
-})
-
-test('a lowered maximum closes the network of an agent that holds a file open, tells a person, and narrows its files once it lets go', async () => {
-  const script =
-    'exec 3>held.txt; n=0; while [ $n -lt 60 ]; do curl -sf --max-time 5 http://registry.test:8080/z >/dev/null && echo reached || { echo cut; n=$((n + 1)); }; sleep 0.1; done; ' +
-    'exec 3>&-; while echo x > x.txt 2>/dev/null; do sleep 0.1; done; echo stopped'
-  const id = await spawn(script, { ...gated(), boundary: 'network' })
-  await says(id, 'reached')
-  await user({ sandboxMaximumBoundary: 'readonly' })
-  await says(id, 'cut')
-  const inbox = () => call().call('boundary.inbox', {})
-  await waitUntil('a person is told', async () => (await inbox()).length > 0)
-  expect(await inbox()).toMatchObject([
-    { dispatch: id, source: 'config', to: 'readwrite', why: expect.stringContaining('held.txt') },
-  ])
-  const shown = await call().call('boundary.show', { id })
-  expect(shown).toMatchObject({ level: 'readwrite', hosts: [] })
-  await expect(call().call('boundary.approve', { id })).rejects.toThrow(/readonly at most/)
-  const reached = requests.length
-  await says(id, 'stopped')
-  expect(requests.length).toBe(reached)
-  await waitUntil('the notice is gone', async () => (await inbox()).length === 0)
-  expect(await ended(id)).toMatchObject({ boundary: 'readonly' })
-})
-
-test('a boundary that is decided and has not taken yet is shown as such, and on record only once it took', async () => {
-  const id = await spawn(
-    'sh -c "exec 3>held; echo open; while :; do sleep 0.01; done" & while :; do sleep 0.1; done',
-  )
-  await says(id, 'open')
-  const narrowing = call().call('boundary.narrow', { id, to: 'readonly' })
-  let shown: BoundaryState | undefined
-  await waitUntil('it is decided', async () => {
-    shown = await call().call('boundary.show', { id })
-    return shown.level === 'readonly'
-  })
-  expect(shown).toMatchObject({ level: 'readonly', in_effect: 'readwrite' })
-  expect((await call().call('dispatch.get', { id })).boundary).toBe('readwrite')
-  expect(await narrowing).not.toHaveProperty('in_effect')
-  expect((await call().call('dispatch.get', { id })).boundary).toBe('readonly')
-  await call().call('dispatch.kill', { id })
-  await ended(id)
-})
-
-test('a boundary that had not taken when the agent was ended is a wish on record, and no change', async () => {
-  const id = await spawn('exec 3>held; echo open; while :; do sleep 0.1; done')
-  await says(id, 'open')
-  const narrowing = call()
-    .call('boundary.narrow', { id, to: 'readonly' })
-    .catch(() => {})
-  await waitUntil(
-    'it is decided',
-    async () => (await call().call('boundary.show', { id })).level === 'readonly',
-  )
-  await new Promise((resolve) => setTimeout(resolve, 200))
-  await call().call('dispatch.kill', { id })
-  await narrowing
-  expect((await ended(id)).sandbox_effective).toMatchObject({
-    boundary_history: [
-      { to: 'readwrite' },
-      { to: 'readwrite', why: expect.stringMatching(/^readonly did not take/) },
-    ],
-  })
-})
-
 test('a host that the config denies is cut off from a running agent at once', async () => {
   const script =
     'while curl -sf --max-time 5 http://registry.test:8080/y >/dev/null; do echo reached; sleep 0.1; done; echo cut'
@@ -461,16 +235,6 @@ test('a host that the config denies is cut off from a running agent at once', as
   await user({ sandboxLevels: { network: { deniedHosts: ['registry.test'] } } })
   await says(id, 'cut')
   expect((await ended(id)).boundary).toBe('network')
-})
-
-test('a maximum that is lowered while an agent starts holds for its files, too', async () => {
-  const id = await spawn('while echo x > new.txt; do sleep 0.2; done; echo held', { boundary: 'readwrite' })
-  await user({ sandboxMaximumBoundary: 'readonly' })
-  await says(id, 'held')
-  expect(await call().call('boundary.show', { id })).toMatchObject({
-    level: 'readonly',
-    history: [{ way: 'config', to: 'readonly' }],
-  })
 })
 
 test('a person opens the outputs of a run that began at full, while it runs', async () => {
