@@ -46,6 +46,7 @@ import {
   worktreeEntrySchema,
   worktreeMetaSchema,
 } from './invocation.ts'
+import { workspaceStrategySchema } from './spec.ts'
 
 /**
  * The contract: every procedure and event stream of the engine, with its input and output. The window, the
@@ -63,6 +64,8 @@ const nothing = z.object({})
 const reference = z.object({ id: z.string().min(1) })
 /** Files too large for a patch, which are not in it. */
 const leftOut = z.array(z.string()).optional()
+/** A patch to read; `text_b64` carries the exact bytes where it is not UTF-8. */
+const exactText = { text: z.string(), text_b64: z.string().optional() }
 const byId = z.object({ id: dispatchIdSchema })
 /** `idle`: where an agent runs on the same folders, the landing waits for it instead of being refused. */
 const landsWhen = z.enum(['now', 'idle']).default('now')
@@ -116,12 +119,15 @@ export const api = {
   ),
   'agent.cards': procedure(nothing, z.array(agentCardSchema)),
 
-  /** What presets among allowed hosts (`@npm`) mean here: to be seen before they are granted. */
+  /** What presets among allowed hosts (`@npm`) mean where a spawn with the same words runs: to be seen before they are granted. */
   'outputs.expand': procedure(
     z.object({
       rules: z.array(z.string()),
       agent: z.string().default('command'),
       roots: z.array(z.string()).default([]),
+      invocation: z.string().optional(),
+      worktree: z.string().optional(),
+      changeset: workspaceStrategySchema.optional(),
     }),
     z.array(presetExpansionSchema),
   ),
@@ -130,7 +136,12 @@ export const api = {
   /** `notes`: what of the user's work is not in the sandbox, and the like. */
   'dispatch.spawn': procedure(spawnInputSchema, byId.extend({ notes: z.array(z.string()).optional() })),
   'dispatch.list': procedure(
-    z.object({ limit: z.number().int().positive().max(1000).default(100), before: z.string().optional() }),
+    z.object({
+      limit: z.number().int().positive().max(1000).default(100),
+      before: z.string().optional(),
+      /** Beside the newest also whatever has not ended or waits for a review, however old: it needs a person. */
+      waiting: z.boolean().default(false),
+    }),
     z.array(dispatchRowSchema),
   ),
   'dispatch.get': procedure(reference, dispatchDetailSchema),
@@ -170,11 +181,9 @@ export const api = {
       /** Somebody reads it: what he then approves without saying what he saw is what was shown here. */
       read: z.boolean().default(false),
     }),
-    /** `text_b64` carries the exact bytes where the diff is not UTF-8. */
     z.object({
       revision: z.string(),
-      text: z.string(),
-      text_b64: z.string().optional(),
+      ...exactText,
       truncated: z.boolean(),
       left_out: leftOut,
     }),
@@ -239,7 +248,11 @@ export const api = {
     reference.extend({ format: z.enum(exportFormats), include_ignored: z.boolean().default(false) }),
     z.object({ name: z.string(), data_b64: z.string(), left_out: leftOut }),
   ),
-  'changeset.undo': procedure(reference.extend({ when: landsWhen }), applyResultSchema),
+  /** Takes back all that has landed of it; `last`: only what the last apply landed. */
+  'changeset.undo': procedure(
+    reference.extend({ when: landsWhen, last: z.boolean().default(false) }),
+    applyResultSchema,
+  ),
   'changeset.reject': procedure(
     reference.extend({ comment: z.string() }),
     z.object({ id: dispatchIdSchema, state: changesetStateSchema }),
@@ -298,9 +311,16 @@ export const api = {
     z.object({ all: z.boolean().default(false) }),
     z.array(invocationEntrySchema.extend({ running: z.boolean() })),
   ),
-  'agent.get': procedure(reference, invocationEntrySchema.extend({ commits: z.array(agentCommitSchema) })),
+  'agent.get': procedure(
+    reference,
+    invocationEntrySchema.extend({
+      commits: z.array(agentCommitSchema),
+      /** What else the agent committed, which could not be had. */
+      missing: z.array(z.object({ path: z.string(), why: z.string() })).default([]),
+    }),
+  ),
   /** One commit of an agent as a patch. */
-  'agent.commit': procedure(reference.extend({ commit: z.string() }), z.object({ text: z.string() })),
+  'agent.commit': procedure(reference.extend({ commit: z.string() }), z.object(exactText)),
   'agent.land': procedure(
     reference.extend({
       how: z.enum(['merge', 'squash', 'apply']).default('merge'),

@@ -7,10 +7,17 @@ export const boundaryLevelSchema = z.enum(boundaryLevels)
 export const phases = ['plan', 'build', 'learn'] as const
 export type Phase = (typeof phases)[number]
 export const phaseSchema = z.enum(phases)
+/** Phases that are for reading, whatever boundary the config starts them with. */
+export const isReadingPhase = (phase: string | null): phase is Exclude<Phase, 'build'> =>
+  phase === 'plan' || phase === 'learn'
 
 export const accessModes = ['read-only', 'workspace-write', 'full'] as const
 export type AccessMode = (typeof accessModes)[number]
 export const accessModeSchema = z.enum(accessModes)
+
+/** Where the level stays, it was hosts that were given or taken. */
+export const changeInWords = (from: BoundaryLevel | null, to: BoundaryLevel, unset = '-'): string =>
+  from === to ? `${to}, other hosts` : `${from ?? unset} → ${to}`
 
 export const boundaryRank = (level: BoundaryLevel): number => boundaryLevels.indexOf(level)
 

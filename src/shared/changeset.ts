@@ -18,6 +18,14 @@ export type ChangeKind = (typeof changeKinds)[number]
 /** A path as answers carry it: with its bytes where it is not UTF-8, which `path` then shows with replacement characters. */
 const namedPath = { path: z.string(), path_b64: z.string().optional() }
 const placedPath = { root: z.string(), ...namedPath }
+
+/** `more`: how many files both touch besides those named. */
+const overlapSchema = z.object({
+  id: dispatchIdSchema,
+  paths: z.array(z.string()),
+  more: z.number().optional(),
+})
+export type Overlap = z.infer<typeof overlapSchema>
 /** A path as a caller names it: by its text, or by its bytes, which win. */
 export const givenPlace = {
   root: z.string().optional(),
@@ -92,6 +100,8 @@ export const changedFileSchema = z.object({
   decision: decisionSchema,
   /** It was decided on before and has changed since. */
   reopened: z.boolean().optional(),
+  /** It was deleted after a change of it was rejected, and nobody has decided on that: "approve all" leaves it out. */
+  asked_again: z.boolean().optional(),
   comments: z.array(commentSchema).optional(),
   provenance: provenanceSchema.nullable().optional(),
 })
@@ -126,8 +136,10 @@ export const changesetSchema = z.object({
   escalated: z.string().nullable().optional(),
   /** Where an apply or undo that a crash had cut off stopped, since the path is neither old nor new; or null. */
   stopped: z.object(placedPath).nullable().optional(),
+  /** The applies that have landed something of it and were not undone, the oldest first. */
+  landed: z.array(z.object({ at: z.string(), by: z.string() })).optional(),
   /** Other open changesets that touch the same files, whatever roots they have them under. */
-  overlaps: z.array(z.object({ id: dispatchIdSchema, paths: z.array(z.string()) })).optional(),
+  overlaps: z.array(overlapSchema).optional(),
   /** Commits the agent made; they are imported to `refs/orangery/<id>/` when the changeset is applied. */
   commits: z
     .array(
@@ -155,7 +167,8 @@ export const glimpseSchema = z.object({
 export type Glimpse = z.infer<typeof glimpseSchema>
 
 const landingPathSchema = z.object(placedPath)
-const skippedPathSchema = z.object({ ...namedPath, why: z.string() })
+/** The root where there are several. */
+const skippedPathSchema = z.object({ root: z.string().optional(), ...namedPath, why: z.string() })
 const nameInGit = z.string().optional()
 /** A commit that an apply also makes. */
 export const commitRequestSchema = z.object({
@@ -222,3 +235,7 @@ export const diffScopes = ['all', 'review', 'turn'] as const
 export type DiffScope = (typeof diffScopes)[number]
 export const exportFormats = ['patch', 'tar', 'json'] as const
 export type ExportFormat = (typeof exportFormats)[number]
+
+/** Whether what a review tells of a `.git` is that commits in there stayed in it. */
+export const isUnimported = ({ why }: { readonly why: string }): boolean =>
+  /\b(?:were not|could not be) imported\b/.test(why)

@@ -189,6 +189,8 @@ test('nothing given and nothing happened is nothing to compare', () => {
 })
 
 test('whatever JSON an older program stored, comparing it shows something and never fails', () => {
+  const named = { sandbox: null, sandbox_spec: { tools_denied: [{ toString: null }] }, sandbox_effective: [] }
+  expect(comparisonLines(compareSandbox(named)).join()).toContain('toString')
   const anything = (names: readonly string[]) =>
     fc.oneof(
       fc.jsonValue(),

@@ -32,9 +32,12 @@ const fieldsOf = (value: unknown): Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
 const otherThanFields = (value: unknown): unknown =>
   typeof value === 'object' && !Array.isArray(value) ? null : JSON.stringify(value)
+// Never by its own toString, which stored JSON may name.
+const wordOf = (value: unknown): string =>
+  typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value)
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 const namesOf = (value: unknown): readonly string[] | null =>
-  Array.isArray(value) ? value.map(String) : null
+  Array.isArray(value) ? value.map(wordOf) : null
 const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null)
 const numberOf = (value: unknown): number | null => (typeof value === 'number' ? value : null)
 
@@ -298,7 +301,7 @@ function outputs(spec: Fields, effective: Fields, ended: boolean): ComparedField
   }
   const reached = allowed.filter((entry) => !isSilent(entry)).map(hostAndCount)
   // Let out, and nobody was there: that is no host it reached.
-  const silent = allowed.filter(isSilent).map((entry) => String(fieldsOf(entry)['host']))
+  const silent = allowed.filter(isSilent).map((entry) => wordOf(fieldsOf(entry)['host']))
   const refused = listOf(network['denied']).map(hostAndCount)
   const parts = [
     ...(reached.length > 0 ? [`reached ${reached.join(', ')}`] : []),
@@ -317,12 +320,12 @@ function outputs(spec: Fields, effective: Fields, ended: boolean): ComparedField
 
 const widened = (effective: Fields): boolean =>
   listOf(effective['boundary_history']).some((step) =>
-    ['network', 'full'].includes(String(fieldsOf(step)['to'])),
+    ['network', 'full'].includes(wordOf(fieldsOf(step)['to'])),
   )
 
 function hostAndCount(entry: unknown): string {
   const { host, connections } = fieldsOf(entry)
-  return typeof connections === 'number' ? `${String(host)} (${connections})` : String(host)
+  return typeof connections === 'number' ? `${wordOf(host)} (${connections})` : wordOf(host)
 }
 
 function limits(spec: Fields, effective: Fields, ceiling: Fields): ComparedField[] {
@@ -379,11 +382,11 @@ function failedProbes(effective: Fields): ComparedField[] {
     .map(fieldsOf)
     .filter((check) => check['ok'] === false)
     .map((check) => ({
-      field: `declared: ${String(check['name'])}`,
+      field: `declared: ${wordOf(check['name'])}`,
       requested: show(check['declared']),
       effective: show(check['actual']),
       differs: true,
-      violation: `${String(check['name'])} is not as declared`,
+      violation: `${wordOf(check['name'])} is not as declared`,
     }))
 }
 
@@ -391,14 +394,14 @@ function violations(effective: Fields): ComparedField[] {
   return listOf(effective['violations'])
     .map(fieldsOf)
     .map((violation) => {
-      const detail = String(violation['detail'] ?? '')
+      const detail = wordOf(violation['detail'] ?? '')
       const doubt = violation['certain'] === false ? ' (likely)' : ''
       return {
-        field: `violation: ${String(violation['kind'] ?? 'unknown')}`,
+        field: `violation: ${wordOf(violation['kind'] ?? 'unknown')}`,
         requested: null,
         effective: detail + doubt,
         differs: true,
-        violation: (detail === '' ? String(violation['kind'] ?? 'unknown') : detail) + doubt,
+        violation: (detail === '' ? wordOf(violation['kind'] ?? 'unknown') : detail) + doubt,
       }
     })
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { boundaryLevels, boundaryLevelSchema, phases, phaseSchema } from './boundary.ts'
+import { hidePatternSchema } from './hidePattern.ts'
 import { notAHost, parseHostPattern } from './hosts.ts'
 import { sandboxLevelSchema } from './level.ts'
 
@@ -43,9 +44,11 @@ export const levelOverrideSchema = z.strictObject({
       'Files and folders, relative to the first root: all else is read-only. Above readonly, "." is the whole workspace, and without a list a level has that of the level below.',
     ),
   hide: z
-    .array(z.string().min(1))
+    .array(hidePatternSchema)
     .optional()
-    .describe('Globs, relative to each root, the agent does not see.'),
+    .describe(
+      'Globs as in .gitignore, relative to each root, that the agent does not see; or absolute, or below ~/.',
+    ),
   tools: toolList.optional().describe('Tool names, for agents that can enforce them.'),
   commands: toolList.optional().describe('Shell commands, for agents that can enforce them.'),
 })
@@ -90,6 +93,12 @@ export const selectionRuleSchema = z.strictObject({
 })
 export type SelectionRule = z.infer<typeof selectionRuleSchema>
 
+const framingHeaders = new Set(
+  'host connection content-length transfer-encoding upgrade te trailer keep-alive proxy-connection expect'.split(
+    ' ',
+  ),
+)
+
 export const credentialSchema = z
   .strictObject({
     hosts: z.array(hostText).min(1).describe('Where the secret is sent, and nowhere else.'),
@@ -114,6 +123,15 @@ export const credentialSchema = z
   })
   .refine(({ env, file }) => (env === undefined) !== (file === undefined), {
     error: 'name one of env and file',
+  })
+  // Where a message ends and whom it is for is not a secret's to say.
+  .refine(({ header }) => !framingHeaders.has(header.toLowerCase()), {
+    error: 'this header says where a request goes or ends, and can hold no secret',
+    path: ['header'],
+  })
+  .refine(({ value }) => value.includes('{secret}'), {
+    error: 'must hold {secret}, which stands for the secret, as in "Bearer {secret}"',
+    path: ['value'],
   })
   .refine(({ intercept, hosts }) => !intercept || !hosts.some((host) => /^[0-9.:]+$|^\[/.test(host)), {
     error: 'TLS is opened for names only, not for addresses',
@@ -154,7 +172,7 @@ export const configFileSchema = z
       .enum(['auto', 'prompt'])
       .optional()
       .describe(
-        'prompt (default): a person or a saved approval decides. auto: a denial may also widen by itself, within sandboxAutoEscalation.',
+        'prompt (default): a person or a saved approval decides. auto: a denial may also widen by itself, within sandboxAutoEscalation; never in the phases plan and learn.',
       ),
     sandboxEscalationWait: z
       .number({ error: waitRange })
@@ -168,7 +186,9 @@ export const configFileSchema = z
         roots: z.array(z.string().min(1)).default([]),
       })
       .optional()
-      .describe('User file only: hosts and roots within which the policy auto may widen without asking.'),
+      .describe(
+        'User file only: hosts and roots within which the policy auto may widen without asking. Both must match: every root of the dispatch, and the host.',
+      ),
     sandboxApprovedEscalations: z
       .array(savedApprovalSchema)
       .optional()

@@ -55,6 +55,7 @@ test.each([
   [{ outputs: 'none', allowHost: ['a.test'] }, 'input'],
   [{ allowHost: ['a.test/path'] }, 'usage'],
   [{ allowHost: ['a.test=evil.test:80'] }, 'usage'],
+  [{ allowHost: ['a.test=localhost:80'] }, 'usage'],
   [{ allowHost: ['*.a.test=127.0.0.1:80'] }, 'usage'],
   [{ allowHost: ['a.test=999.0.0.1:80'] }, 'usage'],
 ] as const)('%j is refused as %s', (options, kind) => {

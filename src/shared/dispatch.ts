@@ -27,6 +27,9 @@ export const changesetSummarySchema = z.object({
   deletions: z.number(),
   /** Why a human is asked to look; only where lists of changesets tell it. */
   escalated: z.string().nullable().optional(),
+  /** The folders it is about, and when it last changed; only there, too. */
+  roots: z.array(z.string()).optional(),
+  updated_at: z.string().optional(),
 })
 export type ChangesetSummary = z.infer<typeof changesetSummarySchema>
 

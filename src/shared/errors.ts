@@ -1,3 +1,5 @@
+import { refusalOfError } from './hostRefusal.ts'
+
 /** What went wrong, told apart by who can mend it. The exit codes are those of the command line. */
 export type ErrorKind =
   'usage' | 'input' | 'not_found' | 'preflight' | 'internal' | 'cannot_create' | 'busy' | 'refused'
@@ -60,11 +62,19 @@ export function reportError(error: unknown): ErrorReport {
     return { code, kind, message, hint, details }
   }
   const message = error instanceof Error ? error.message : String(error)
+  const refusal = refusalOfError(error)
+  if (refusal !== null)
+    return {
+      code: 'host.refused',
+      kind: 'cannot_create',
+      message: `the system refused it: ${message.split('\n')[0] ?? ''}`,
+      hint: refusal.hint,
+    }
   return {
     code: 'internal.unexpected',
     kind: 'internal',
     message: `something went wrong in Orangery: ${message.split('\n')[0] ?? ''}`,
-    hint: 'This is our fault. The log in the data folder has the details.',
+    hint: 'This is our fault. Please report it, with what you did.',
   }
 }
 

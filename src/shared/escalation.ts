@@ -17,7 +17,7 @@ export type RequestStatus = (typeof requestStatuses)[number]
 export const approvalScopes = ['once', 'task', 'project', 'user'] as const
 export type ApprovalScope = (typeof approvalScopes)[number]
 
-/** `saved` and `task`: an earlier yes of a person. `auto`: the policy, on a reported denial. */
+/** `saved`: an earlier yes of a person, in a file or for the task. `auto`: the policy, on a reported denial. */
 export const answerWays = [...approvalScopes, 'saved', 'auto', 'policy', 'config'] as const
 export type AnswerWay = (typeof answerWays)[number]
 
@@ -48,7 +48,8 @@ export const boundaryGrantSchema = boundaryChangeSchema.extend({
   taken: z.array(z.string()),
   /** Hosts that were granted since, and count in spite of `taken`. */
   returned: z.array(z.string()),
-  way: z.enum([...answerWays, 'narrowed', 'undone']),
+  /** `closed`: narrowed to the level that it had, which takes what is open at every level. */
+  way: z.enum([...answerWays, 'narrowed', 'closed', 'undone']),
   request: z.string().nullable(),
 })
 export type BoundaryGrant = z.infer<typeof boundaryGrantSchema>

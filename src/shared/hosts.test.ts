@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { formatHostPattern, parseHostPattern, someHostCovers } from './hosts.ts'
+import { formatHostPattern, parseHostPattern, showTarget, someHostCovers } from './hosts.ts'
 
 test.each([
   ['bücher.example', 'xn--bcher-kva.example'],
@@ -46,4 +46,16 @@ test.each([
 test('a name covers itself in either spelling', () => {
   expect(someHostCovers(['bücher.example'], 'xn--bcher-kva.example:443')).toBe(true)
   expect(someHostCovers(['bücher.example'], 'bucher.example')).toBe(false)
+})
+
+test.each([
+  ['2a00:5::5', 80, '[2a00:5::5]:80'],
+  ['2a00:5::5', null, '[2a00:5::5]'],
+  ['::1', 443, '[::1]:443'],
+  ['1.2.3.4', 80, '1.2.3.4:80'],
+  ['example.com', null, 'example.com'],
+])('what a program wanted, %s at %s, is shown as the rule that means it', (host, port, shown) => {
+  expect(showTarget({ host, port })).toBe(shown)
+  const pattern = parseHostPattern(shown)
+  expect(pattern).toEqual({ host: showTarget({ host, port: null }), port })
 })

@@ -11,6 +11,12 @@ export type HostPattern = {
   readonly port: number | null
 }
 
+/**
+ * Where a rule says no port, or everything is open: what plain `connect()` programs use most (ssh, http, https, git). Not
+ * 8080, the default of development servers: what is listened on for a host no server of the agent's can have.
+ */
+export const usualPorts: readonly number[] = [22, 80, 443, 8443, 9418]
+
 /** `@npm` among allowed hosts stands for what the user's own npm is configured for, and so on. */
 export const presetNames = ['npm', 'pip', 'cargo', 'go', 'maven', 'git', 'model'] as const
 export type PresetName = (typeof presetNames)[number]
@@ -85,6 +91,13 @@ export function formatHostPattern(pattern: HostPattern): string {
   return pattern.port === null ? pattern.host : `${pattern.host}:${pattern.port}`
 }
 
+/**
+ * What a program wanted, as a rule names it: without the brackets an IPv6 address and its port would be another address.
+ * Without a port where all it said was a name.
+ */
+export const showTarget = ({ host, port }: { readonly host: string; readonly port: number | null }): string =>
+  `${/:.*:/.test(host) ? `[${host}]` : host}${port === null ? '' : `:${port}`}`
+
 /** Whether everything `inner` stands for is also stood for by `outer`. */
 export function hostCovers(outer: HostPattern, inner: HostPattern): boolean {
   if (outer.port !== null && outer.port !== inner.port) return false
@@ -95,17 +108,21 @@ export function hostCovers(outer: HostPattern, inner: HostPattern): boolean {
   return outer.host === inner.host
 }
 
-/** Whether some host and port is stood for by both. */
-export function hostsOverlap(a: string, b: string): boolean {
+/** What is stood for by both; undefined: nothing. */
+export function commonHost(a: string, b: string): string | undefined {
   const [one, other] = [parseHostPattern(a), parseHostPattern(b)]
-  if (one === undefined || other === undefined) return false
-  if (one.port !== null && other.port !== null && one.port !== other.port) return false
-  const [anyOne, anyOther] = [
-    { ...one, port: null },
-    { ...other, port: null },
-  ]
-  return hostCovers(anyOne, anyOther) || hostCovers(anyOther, anyOne)
+  if (one === undefined || other === undefined) return undefined
+  if (one.port !== null && other.port !== null && one.port !== other.port) return undefined
+  const port = one.port ?? other.port
+  if (hostCovers({ ...one, port: null }, { ...other, port: null }))
+    return formatHostPattern({ ...other, port })
+  return hostCovers({ ...other, port: null }, { ...one, port: null })
+    ? formatHostPattern({ ...one, port })
+    : undefined
 }
+
+/** Whether some host and port is stood for by both. */
+export const hostsOverlap = (a: string, b: string): boolean => commonHost(a, b) !== undefined
 
 /** Whether one of the patterns stands for `host` (itself a pattern). A text that is no pattern covers nothing. */
 export function someHostCovers(patterns: readonly string[], host: string): boolean {
@@ -117,11 +134,22 @@ export function someHostCovers(patterns: readonly string[], host: string): boole
   })
 }
 
+/** The ports that patterns name for `host`; none for one that has a port itself. */
+export function portsOf(patterns: readonly string[], host: string): number[] {
+  const inner = parseHostPattern(host)
+  if (inner === undefined || inner.port !== null) return []
+  const ports = patterns.flatMap((text) => {
+    const outer = parseHostPattern(text)
+    const isOfIt = outer !== undefined && hostCovers({ ...outer, port: null }, inner)
+    return isOfIt && outer.port !== null ? [outer.port] : []
+  })
+  return [...new Set(ports)]
+}
+
 /** `ADDR:PORT` of a pin; undefined for anything else. */
 export function parsePinAddress(text: string): { address: string; port: number } | undefined {
-  const match = /^(\[[0-9a-fA-F:.]+\]|\d{1,3}(?:\.\d{1,3}){3}|localhost):\d{1,5}$/.exec(text)
+  const match = /^(\[[0-9a-fA-F:.]+\]|\d{1,3}(?:\.\d{1,3}){3}):\d{1,5}$/.exec(text)
   const pattern = match === null ? undefined : parseHostPattern(text)
   if (pattern === undefined || pattern.port === null) return undefined
-  const address = pattern.host.replace(/^\[|\]$/g, '')
-  return { address: address === 'localhost' ? '127.0.0.1' : address, port: pattern.port }
+  return { address: pattern.host.replace(/^\[|\]$/g, ''), port: pattern.port }
 }

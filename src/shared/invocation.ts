@@ -47,6 +47,8 @@ export const invocationMetaSchema = z.looseObject({
   /** What became of the sandbox once it was taken down, and where its work is kept. */
   outcome: z.enum(['landed', 'discarded', 'disposed']).nullable().default(null),
   archive: z.string().nullable().default(null),
+  /** Refs of the agent's repository whose commits could not be had, and why. */
+  commits_refused: z.array(z.object({ ref: z.string(), why: z.string() })).optional(),
   /** The invocation whose sandbox this one goes on in: a later turn has a record of its own and no sandbox. */
   continues: dispatchIdSchema.optional(),
 })

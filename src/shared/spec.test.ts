@@ -88,6 +88,28 @@ test.each([
   expect(error.hint).toBeTruthy()
 })
 
+test('a pattern that can hide nothing in a root is bad input that says why', () => {
+  const wrong = ['', ' ', '/', './', '~/', '..', 'a/../sec', '../x', '!n', '{.env,n}', 'a{1..3}', '@(a|b)']
+  for (const pattern of [...wrong, '$HOME/x', '${HOME}/x', 'x\\', '**/a/**/b/**/c/**/d/**', 'a\0b']) {
+    const error = refusal(JSON.stringify({ hide: [pattern] }))
+    expect(error).toMatchObject({ code: 'spec.invalid', exitCode: 65 })
+    expect(error.message).toContain(`hide.0: ${JSON.stringify(pattern)} `)
+  }
+  const right = [
+    '.env*',
+    '**/.env',
+    '\\!n',
+    '{{name}}',
+    '\\{a,b}',
+    '$id.tsx',
+    '[id].ts',
+    '~/a/b',
+    '/a',
+    'a..b',
+  ]
+  expect(parseSandboxSpec(JSON.stringify({ hide: right })).hide).toEqual(right)
+})
+
 test('brackets inside of strings are no nest', () => {
   const text = `{"x":"\\"${'['.repeat(600)}"}`
   expect(parseSandboxSpec(text)).toEqual({ x: `"${'['.repeat(600)}` })

@@ -9,6 +9,7 @@ import {
   boundaryOfAccessMode,
 } from './boundary.ts'
 import { OrangeryError } from './errors.ts'
+import { hidePatternSchema } from './hidePattern.ts'
 import { isolationOfLevel, isolations, levelOfIsolation, parseLevel, type SandboxLevel } from './level.ts'
 
 export const workspaceStrategies = ['overlay', 'clone', 'worktree', 'none'] as const
@@ -84,7 +85,7 @@ export const sandboxSpecSchema = z.looseObject({
   phase: phaseSchema.optional(),
   roots: z.array(absolutePath).optional(),
   root_modes: rootModesSchema.optional(),
-  hide: names.optional(),
+  hide: z.array(hidePatternSchema).optional(),
   on_limit: z.enum(['record', 'stop']).optional(),
   limits: limitsSchema.optional(),
 })
