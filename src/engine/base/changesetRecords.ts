@@ -58,12 +58,13 @@ export type ApplyRecord = {
   /** The journal's name. */
   readonly transaction: string
   readonly kind: 'apply' | 'undo'
+  /** The changeset as it was reviewed, with what earlier applies have landed of it. */
   readonly revision: string
   readonly at: string
   readonly by: string
   readonly state: 'committed' | 'undone'
-  /** The transaction that an undo took back. */
-  readonly undoes?: string | null
+  /** The transactions that an undo took back. */
+  readonly undoes?: readonly string[] | null
 }
 
 /** A dispatch that went on working on a changeset after a review. */
@@ -128,6 +129,8 @@ export interface ChangesetRecords {
   reviewedRevisions(id: DispatchId): readonly string[]
   markReviewed(id: DispatchId, by: string, revision: string, at: string): void
   applies(id: DispatchId): readonly ApplyRecord[]
+  /** Sets how much it is said to be. */
+  recount(id: DispatchId, counts: Pick<ChangesetRecord, 'files' | 'insertions' | 'deletions'>): void
   /** Records a finished apply or undo together with the state it leads to and what remains. */
   applied(
     id: DispatchId,

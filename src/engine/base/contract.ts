@@ -2,6 +2,7 @@ import type { BoundaryLevel, Phase } from '../../shared/boundary.ts'
 import type { TrustState } from '../../shared/config.ts'
 import type { SandboxLevel } from '../../shared/level.ts'
 import type { Limits, OutputMode, Platform, RootModes, WorkspaceStrategy } from '../../shared/spec.ts'
+import type { WorkspaceDriver } from './workspace.ts'
 
 export type ContractOutputs = {
   readonly mode: OutputMode
@@ -11,15 +12,21 @@ export type ContractOutputs = {
   readonly deny: readonly string[]
   /** `host[:port]` → `address:port` the user chose; the one way to reach loopback or the LAN. */
   readonly pins: Readonly<Record<string, string>>
+  /** They are its parent's: they say where a host leads that it may reach, and open none. */
+  readonly led?: boolean
+  /** They hold at every boundary: those of networks too, which no list of hosts names. */
+  readonly pinsAlways?: boolean
   /** Hosts that hold at every boundary: what the agent's card needs to think at all, and what a read-only phase names. */
   readonly always: readonly string[]
+  /** Every public host is open at every boundary: where an open network goes with files that stay as they are. */
+  readonly openAlways?: boolean
   /** Those of `always` that the card needs; left out: all of them. No maximum of the config closes these. */
   readonly ofCard?: readonly string[]
   /** Plain HTTP is held to reading. */
   readonly readOnly: boolean
   /** False where nobody said anything about outputs: then `full` may open them. */
   readonly declared: boolean
-  /** A child's, about which nobody said anything: declared as nothing only so that it gets no more than its parent. */
+  /** Nobody said anything: declared as nothing so that a child gets no more than its parent, or a word about files opens nothing. */
   readonly cut?: boolean
 }
 
@@ -66,7 +73,12 @@ export type Contract = WritableScopes & {
   readonly maxCommands: number | null
   /** What an agent on the real files cannot lift by changing them: it goes on holding until its dispatch ends. */
   readonly projects?: readonly HeldProject[] | undefined
+  /** What carries its writes, once it runs; none in contracts of earlier releases. */
+  readonly driver?: WorkspaceDriver
 }
+
+/** The boundary that keeps back hosts which the contract names; null: every public one. */
+export type Gate = { readonly level: BoundaryLevel; readonly hosts: readonly string[] | null }
 
 /** What the broker lets through right now. */
 export type NetworkPolicy = {
@@ -78,4 +90,5 @@ export type NetworkPolicy = {
   /** Taken back by a person: denied, whatever allows them, but for what is among `returned`. */
   readonly taken: readonly string[]
   readonly returned: readonly string[]
+  readonly gate?: Gate
 }

@@ -37,6 +37,7 @@ export interface EscalationRecords {
   change<T>(id: DispatchId, change: (state: EscalationState) => { state: EscalationState; result: T }): T
   /** Open requests of all dispatches, oldest first. */
   openRequests(): readonly BoundaryRequest[]
+  /** Of tasks in which somebody is at work, or something can be sent back. */
   taskApprovals(): readonly TaskApproval[]
   revokeTaskApproval(id: string, at: string): boolean
   /** Children that are starting or running, and theirs. */

@@ -1,5 +1,7 @@
+import { statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
+import { fullDisk, refusalInText } from '../../shared/hostRefusal.ts'
 import { minimalEnv, run, type RunOptions, type RunResult } from './process.ts'
 import type { ThroughHolder } from './throughHolder.ts'
 
@@ -22,6 +24,9 @@ const hardening = [
   'safe.directory=*',
 ].flatMap((setting) => ['-c', setting])
 
+/** Whom our own calls sign with, in what they commit and in the way a branch went. */
+export const ownEmail = 'orangery@localhost'
+
 const hardenedEnv: Readonly<Record<string, string>> = {
   ...minimalEnv,
   GIT_CONFIG_NOSYSTEM: '1',
@@ -31,9 +36,9 @@ const hardenedEnv: Readonly<Record<string, string>> = {
   GIT_TERMINAL_PROMPT: '0',
   GIT_OPTIONAL_LOCKS: '0',
   GIT_AUTHOR_NAME: 'Orangery',
-  GIT_AUTHOR_EMAIL: 'orangery@localhost',
+  GIT_AUTHOR_EMAIL: ownEmail,
   GIT_COMMITTER_NAME: 'Orangery',
-  GIT_COMMITTER_EMAIL: 'orangery@localhost',
+  GIT_COMMITTER_EMAIL: ownEmail,
 }
 
 export type GitOptions = RunOptions & {
@@ -66,10 +71,50 @@ export async function git(args: readonly string[], options: GitOptions = {}): Pr
   throw gitFailed(args, result)
 }
 
+/** The objects are ours: whoever reads that they are gone can do nothing about git. */
+const isDamage = (said: string) =>
+  /unable to read|bad object|loose object|inflate:|packed object .* is corrupt|missing (?:blob|tree|commit)/i.test(
+    said,
+  )
+
 export function gitFailed(args: readonly string[], { code, signal, stderr }: RunResult): OrangeryError {
-  const said = stderr.toString().trim().split('\n').at(-1) ?? ''
-  return new OrangeryError('git.failed', `git ${args[0] ?? ''}: ${said || `ended with ${code ?? signal}`}`, {
+  const text = stderr.toString().trim()
+  // A full disk is told on the way, and last of all only what came of it.
+  const refusal = refusalInText(text)
+  const said = refusal?.line ?? text.split('\n').at(-1) ?? ''
+  const damage = isDamage(said)
+    ? 'A file in the data folder is damaged. Check the disk, and bring the data folder back from a backup.'
+    : undefined
+  const hint = refusal?.hint ?? damage
+  return new OrangeryError('git.failed', `git ${verbOf(args)}: ${said || `ended with ${code ?? signal}`}`, {
+    ...(refusal === null ? {} : { kind: 'cannot_create' }),
     details: { args, code, stderr: stderr.toString() },
+    ...(hint === undefined ? {} : { hint }),
+  })
+}
+
+/** The command, behind settings that are given before it. */
+function verbOf(args: readonly string[]): string {
+  const at = args.findIndex(
+    (arg, index) => !arg.startsWith('-') && !['-c', '-C'].includes(args[index - 1] ?? ''),
+  )
+  return args[at] ?? ''
+}
+
+/** The same, where git has not said that the place it wrote to is full. */
+export async function gitFailedAt(
+  place: string,
+  args: readonly string[],
+  result: RunResult,
+): Promise<OrangeryError> {
+  const failed = gitFailed(args, result)
+  const room = failed.kind === 'internal' ? await statfs(place).catch(() => null) : null
+  // Some file systems count nothing.
+  if (room === null || room.blocks === 0 || room.bavail > 0) return failed
+  return new OrangeryError(failed.code, `${failed.message} (no space is left at ${place})`, {
+    kind: 'cannot_create',
+    ...fullDisk,
+    details: failed.details,
   })
 }
 

@@ -20,8 +20,9 @@ const nothing = '000000'
  * the user has staged there stays staged.
  */
 export async function indexRows(run: RunGit, from: string, to: string, weave?: Weave): Promise<Buffer> {
-  const ends = from === '' ? ['--root', '--no-commit-id', to] : [from, to]
-  const raw = await run(['diff-tree', '-r', '-z', '--raw', '--no-renames', '--full-index', ...ends, '--'])
+  // Not `--root`: of several commits that would tell what the last one changed.
+  const start = from || (await run(['hash-object', '-t', 'tree', '/dev/null'])).toString().trim()
+  const raw = await run(['diff-tree', '-r', '-z', '--raw', '--no-renames', '--full-index', start, to, '--'])
   const staged = await stagedItems(run)
   const removed: Buffer[] = []
   const put: Buffer[] = []

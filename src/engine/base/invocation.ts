@@ -13,6 +13,6 @@ export {
 export type InvocationPatch = Partial<
   Pick<
     InvocationMeta,
-    'status' | 'runner' | 'mode' | 'ended_at' | 'notes' | 'outcome' | 'archive' | 'roots' | 'driver'
+    'commits_refused' | 'status' | 'runner' | 'mode' | 'notes' | 'outcome' | 'archive' | 'roots' | 'driver'
   >
 >

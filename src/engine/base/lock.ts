@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3'
-import { closeSync, openSync, rmSync, statSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, rmSync, statSync } from 'node:fs'
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -39,9 +39,9 @@ export function createRepoLock(layout: Pick<Layout, 'locks'>): RepoLock {
     const path = join(layout.locks, `${name}.lock`)
     const deadline = performance.now() + (options.timeoutMs ?? defaultTimeoutMs)
     const leave = await enterQueue(path, deadline, options.signal)
-    let database: Database.Database
+    let locked: Held
     try {
-      database = await lockFile(layout.locks, path, deadline, options.signal)
+      locked = await lockFile(layout.locks, path, deadline, options.signal)
     } catch (error) {
       leave()
       throw error
@@ -55,7 +55,7 @@ export function createRepoLock(layout: Pick<Layout, 'locks'>): RepoLock {
         await told.withdraw()
         // Removed while it is still ours; whoever has it open finds another file at the path and tries again.
         rmSync(path, { force: true })
-        database.close()
+        locked.close()
         leave()
       },
     }
@@ -118,12 +118,7 @@ async function enterQueue(path: string, deadline: number, signal?: AbortSignal):
   }
 }
 
-async function lockFile(
-  folder: string,
-  path: string,
-  deadline: number,
-  signal?: AbortSignal,
-): Promise<Database.Database> {
+async function lockFile(folder: string, path: string, deadline: number, signal?: AbortSignal): Promise<Held> {
   for (let pause = 2; ; pause = Math.min(pause * 1.5, 40)) {
     const attempt = tryLock(path)
     if (typeof attempt !== 'string') return attempt
@@ -139,41 +134,47 @@ async function lockFile(
   }
 }
 
+/** `close` frees the lock. */
+type Held = { close(): void }
+
 /** One attempt, in a fraction of a millisecond: all of its calls are small and none of them waits. */
-function tryLock(path: string): Database.Database | 'busy' | 'replaced' | 'no folder' {
-  let before: number
+function tryLock(path: string): Held | 'busy' | 'replaced' | 'no folder' {
+  let file: number
   try {
-    closeSync(openSync(path, 'a', 0o600))
-    before = statSync(path).ino
+    file = openSync(path, 'a', 0o600)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    // A holder took the file away between the two calls, or nobody has made the folder yet.
     if (code === 'ENOENT')
       return statSync(join(path, '..'), { throwIfNoEntry: false }) ? 'replaced' : 'no folder'
     throw unusable(path, error)
   }
   let database: Database.Database | undefined
+  const held: Held = {
+    close() {
+      database?.close()
+      // Last: closing any descriptor of a file frees what this process has locked of it.
+      closeSync(file)
+    },
+  }
+  // While it is open its number cannot go to another file: if that is at the path now it has been all the time, and is
+  // what was locked. Else two could each hold a file of the same number.
+  const isStill = () => statSync(path, { throwIfNoEntry: false })?.ino === fstatSync(file).ino
   try {
     database = new Database(path, { timeout: 0 })
     // Of a journal on disk a killed holder would leave the file.
     database.pragma('journal_mode = MEMORY')
     database.exec('BEGIN EXCLUSIVE')
   } catch (error) {
-    const isSame = isStill(path, before)
-    database?.close()
+    const isSame = isStill()
+    held.close()
     if (isBusy(error)) return 'busy'
     // SQLite notices a file that was taken away and calls it a disk error.
     if (!isSame) return 'replaced'
     throw unusable(path, error)
   }
-  if (isStill(path, before)) return database
-  database.close()
+  if (isStill()) return held
+  held.close()
   return 'replaced'
-}
-
-/** Asked while the file is open, so that its number cannot have gone to another one. */
-function isStill(path: string, inode: number): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.ino === inode
 }
 
 function unusable(path: string, error: unknown): OrangeryError {

@@ -1,5 +1,16 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { appendFile, copyFile, lstat, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import {
+  appendFile,
+  constants,
+  copyFile,
+  link,
+  lstat,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  writeFile,
+} from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { z } from 'zod'
 import { OrangeryError } from '../../shared/errors.ts'
@@ -40,6 +51,8 @@ type Place = Pick<Layout, 'dataDir' | 'locks' | 'log'>
 const notesIn = ({ dataDir }: Place) => join(dataDir, 'moving')
 const lockOf = (gitDir: string) => join(gitDir, 'index.lock')
 const nextIndex = (gitDir: string, key: string) => join(gitDir, `orangery-index-${key}`)
+const lockedIndex = (gitDir: string, key: string) => `${nextIndex(gitDir, key)}.lock`
+const readyLock = (gitDir: string, key: string) => join(gitDir, `orangery-lock-${key}`)
 const lockName = (gitDir: string) => `index-${createHash('sha256').update(gitDir).digest('hex').slice(0, 16)}`
 const heldIn = (place: Place, gitDir: string) => createRepoLock(place).acquire(lockName(gitDir))
 
@@ -216,22 +229,39 @@ async function finish(note: Note, key: string, path: string): Promise<void> {
   await letGo(gitDir, key, path)
 }
 
+/**
+ * The lock says whose it is from the first moment: an empty one that a crash left would be taken for another git's,
+ * and keep the user from every commit.
+ */
 async function takeLock(gitDir: string, key: string, ref: string): Promise<boolean> {
+  const ready = readyLock(gitDir, key)
   try {
-    await using lock = await open(lockOf(gitDir), 'wx', 0o600)
-    await lock.writeFile(
+    await writeFile(
+      ready,
       `Orangery moves ${ref} (${key}). If it was ended meanwhile, its next start goes on.\n`,
+      {
+        mode: 0o600,
+      },
     )
+    // Where there are no second names, a copy has to do.
+    await link(ready, lockOf(gitDir)).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'EEXIST') throw error
+      return copyFile(ready, lockOf(gitDir), constants.COPYFILE_EXCL)
+    })
     return true
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
     throw error
+  } finally {
+    await rm(ready, { force: true })
   }
 }
 
 /** An index beside the user's, which it replaces by a rename. */
 async function writeNext(gitDir: string, key: string, rows: Buffer, run: RunGit): Promise<void> {
   const next = nextIndex(gitDir, key)
+  // A git that was killed while it wrote this one has left its lock, and every later one would give up.
+  await rm(lockedIndex(gitDir, key), { force: true })
   await copyFile(join(gitDir, 'index'), next).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error
   })
@@ -240,7 +270,8 @@ async function writeNext(gitDir: string, key: string, rows: Buffer, run: RunGit)
 }
 
 async function letGo(gitDir: string, key: string, note: string): Promise<void> {
-  await rm(nextIndex(gitDir, key), { force: true })
+  for (const path of [nextIndex(gitDir, key), lockedIndex(gitDir, key), readyLock(gitDir, key)])
+    await rm(path, { force: true })
   const isOurs = (await readFile(lockOf(gitDir), 'utf8').catch(() => '')).includes(key)
   if (isOurs) await rm(lockOf(gitDir), { force: true })
   await rm(note, { force: true })

@@ -1,6 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { lstat, mkdir, readlink, rename, rm, rmdir, symlink } from 'node:fs/promises'
-import { userInfo } from 'node:os'
 import { dirname, join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 
@@ -21,7 +20,7 @@ const fits = (folder: string) => Buffer.byteLength(join(folder, longestName)) <=
 function elsewhere(dataDir: string, env: NodeJS.ProcessEnv): string[] {
   const tag = createHash('sha256').update(dataDir).digest('hex').slice(0, 12)
   const session = env['XDG_RUNTIME_DIR']
-  const shared = join('/tmp', `orangery-${userInfo().uid}`, tag)
+  const shared = join('/tmp', `orangery-${process.getuid?.() ?? 'user'}`, tag)
   return session?.startsWith('/') ? [join(session, 'orangery', tag), shared] : [shared]
 }
 

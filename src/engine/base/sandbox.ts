@@ -56,7 +56,7 @@ export type SandboxRequest = {
   readonly secretDirs: readonly string[]
   readonly terminal: boolean
   /** A folder of ours, shown read-only at `doorPath`. None at level 0, where nothing is asked for. */
-  readonly door?: { readonly folder: string; readonly guardsCommands: boolean }
+  readonly door?: { readonly folder: string }
 }
 
 export type LimitName = 'memory' | 'pids' | 'disk' | 'timeout'
@@ -72,7 +72,13 @@ export type SandboxEnd = {
   readonly limits: readonly LimitName[]
   /** Limits that were likely run into: the kernel tells nobody of it. */
   readonly likelyLimits: readonly LimitName[]
-  readonly resources: { readonly wall_ms: number; readonly cpu_ms: number; readonly max_rss_mb: number }
+  readonly resources: {
+    readonly wall_ms: number
+    readonly cpu_ms: number
+    readonly max_rss_mb: number
+    /** The most that was counted against a limit of the disk, where there is one. */
+    readonly disk_mb?: number
+  }
 }
 
 /** How often the kernel itself turned something away in the sandbox's network, so far: nobody else hears of it. */
@@ -95,6 +101,9 @@ export type SandboxIo = {
   readonly isAnnotated?: boolean
 }
 
+/** Told of a path that was not written; null: of more of them it is not told. */
+export type OnDeniedWrite = (path: string | null) => void
+
 export interface RunningSandbox extends AsyncDisposable {
   /** The process whose death ends everything inside. */
   readonly pid: number
@@ -111,7 +120,7 @@ export interface RunningSandbox extends AsyncDisposable {
   kill(): Promise<void>
   /** Whether writes that the read-only workspace denies are seen; who listens is told of each path once. */
   readonly seesDeniedWrites: boolean
-  onDeniedWrite(listener: (path: string) => void): void
+  onDeniedWrite(listener: OnDeniedWrite): void
   /**
    * Flips the workspace of the running process tree; resolves when it has taken effect. `writable`: those of the
    * request's files and folders that can be written while the rest cannot; without it all.
@@ -125,13 +134,14 @@ export interface RunningSandbox extends AsyncDisposable {
    * `proxyPort` and a listener for each alias. Called again, it changes the aliases of the running relay.
    * Who gives `onStarted` is handed a new relay's process, which passes its listening sockets over IPC;
    * otherwise it carries every connection to the broker's socket. `isLazy`: only when somebody comes to it.
+   * Gives where it could not listen (`host:port`), because somebody inside does.
    */
   startRelay(
     brokerSocket: string,
     hosts: readonly HostAlias[],
     onStarted?: (relay: ChildProcess) => void,
     isLazy?: boolean,
-  ): Promise<void>
+  ): Promise<readonly string[]>
   stopRelay(): Promise<void>
   /** Says a line on the stderr of the program that holds this end of a connection, if it has one to be spoken on. */
   tell(peer: Peer, line: string): Promise<void>

@@ -14,7 +14,7 @@ export type WorkspaceRoot = {
   readonly target: string
   /** Folder name of this root in a changeset, unique among the roots. */
   readonly name: string
-  /** `git` is the common `.git` of a worktree: writable for the agent, never landed as files. */
+  /** `git` is the common `.git` of a worktree, beside the roots: never landed as files, nor written where there is no layer. */
   readonly role: 'project' | 'git'
   readonly access: RootMode
   readonly mount:
@@ -41,3 +41,10 @@ export const modeOf = (
   { target, path }: Pick<WorkspaceRoot, 'target' | 'path'>,
   modes: RootModes | undefined,
 ): RootMode => modes?.[target] ?? modes?.[path] ?? 'rw'
+
+/**
+ * What it may do with a git folder that lies beside the roots. With the real files a hook or a ref written there is another
+ * checkout's, an integration worktree's for one, and nobody named that. (escape: shared-git-direct)
+ */
+export const besideRoots = (driver: WorkspaceDriver, mode: RootMode): RootMode =>
+  driver === 'direct' && mode === 'rw' ? 'ro' : mode

@@ -1,4 +1,5 @@
 import type { BoundaryLevel } from '../../shared/boundary.ts'
+import type { OutputMode } from '../../shared/spec.ts'
 import type { RequestStatus } from '../../shared/escalation.ts'
 
 /** What somebody inside asks for. */
@@ -28,6 +29,12 @@ export type Shown = {
   readonly files: 'read-only' | 'writable'
   /** Hosts that were granted while it runs. */
   readonly hosts: readonly string[]
+  /** What it can reach now, by its contract and what was granted since; what is denied is denied whatever allows it. */
+  readonly network: {
+    readonly mode: OutputMode
+    readonly allowed: readonly string[]
+    readonly denied: readonly string[]
+  }
   /** Hosts that were not reached: many programs show only a number, and here is what it was. */
   readonly refused: readonly { readonly host: string; readonly why: string }[]
   readonly requests: readonly {

@@ -16,12 +16,19 @@ beforeEach(async () => {
 })
 afterEach(() => scope.disposeAsync())
 
-const opened = async (commands: readonly string[] = []) => {
-  const door = scope.use(await openDoor(folder, { commands, version: '1.2.3', shownAt: folder }))
+const opened = async () => {
+  const door = scope.use(await openDoor(folder, { version: '1.2.3', shownAt: folder }))
   await door.furnish()
   return door
 }
-const shown: Shown = { level: 'readonly', files: 'read-only', hosts: [], refused: [], requests: [] }
+const shown: Shown = {
+  level: 'readonly',
+  files: 'read-only',
+  hosts: [],
+  network: { mode: 'none', allowed: [], denied: [] },
+  refused: [],
+  requests: [],
+}
 const hears = (ask: (asked: Asked) => Promise<Answered>) => ({ ask, show: () => shown })
 const ask = (...args: string[]) => run('sh', [join(folder, 'bin', 'orangery-ask'), ...args])
 const shell = (script: string) =>
@@ -141,13 +148,21 @@ test('a reason cannot redraw the terminal of who reads it', () => {
   expect(readWish(JSON.stringify(said))).toMatchObject({ kind: 'wish', wish: { reason: 'a [2Jb c' } })
 })
 
+// A repository's own config may deny what it likes, and must not keep the rest from being refused with it.
+const noPrograms = ['x'.repeat(256), 'nul\0l']
+
 test('a call that the boundary denies is refused by name, until it does no longer; others go through', async () => {
-  const door = await opened(['seq 3', 'wc', '/usr/bin/env', '../up'])
-  expect((await readdir(join(folder, 'commands'))).sort()).toEqual(['seq', 'wc'])
-  await door.deny(['seq 3', 'wc'])
+  const door = await opened()
+  await door.deny(['seq 3', 'wc'], ['seq 3', '/usr/bin/env', '../up', ...noPrograms, 'factor'])
+  expect((await readdir(join(folder, 'commands'))).sort()).toEqual(['factor', 'seq', 'wc'])
+  expect(await shell('factor 6')).toMatchObject({ code: 0 })
   expect(await shell('seq 3 4')).toMatchObject({ code: 126, stdout: Buffer.from('') })
   expect(await shell('seq 4 5')).toMatchObject({ code: 0, stdout: Buffer.from('4\n5\n') })
   expect((await shell('wc -c </dev/null')).stderr.toString()).toContain('wc: not allowed at this boundary')
+  // What a config denies that was changed since.
+  await door.deny(['factor', 'tac'])
+  expect(await shell('factor 6')).toMatchObject({ code: 126, stdout: Buffer.from('') })
+  expect(await shell('tac </dev/null')).toMatchObject({ code: 126 })
   await door.deny([])
   expect(await shell('seq 3 4; printf x | wc -c')).toMatchObject({
     code: 0,

@@ -1,7 +1,7 @@
 import { constants, existsSync, open, renameSync } from 'node:fs'
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { Socket } from 'node:net'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { PerMinute } from '../../shared/perMinute.ts'
 import { doorPath } from '../base/sandbox.ts'
@@ -42,9 +42,8 @@ const breathMs = 1_000
  */
 export class Door implements AsyncDisposable {
   #folder: string
-  /** Whether calls of some programs go through a script of ours. */
-  readonly guardsCommands: boolean
-  readonly #commands: readonly string[]
+  /** Programs whose calls go through a script of ours. */
+  readonly #guarded = new Set<string>()
   readonly #shownAt: string
   #pipe: Socket | undefined
   readonly #version: string
@@ -58,12 +57,10 @@ export class Door implements AsyncDisposable {
   #deniedText = ''
   #writing: Promise<unknown> = Promise.resolve()
 
-  constructor(folder: string, { commands, version, shownAt = doorPath }: DoorOptions) {
+  constructor(folder: string, { version, shownAt = doorPath }: DoorOptions) {
     this.#folder = folder
     this.#version = version
     this.#shownAt = shownAt
-    this.#commands = [...new Set(commands.flatMap((command) => programOf(command)))]
-    this.guardsCommands = this.#commands.length > 0
   }
 
   get folder(): string {
@@ -74,7 +71,7 @@ export class Door implements AsyncDisposable {
   furnish(): Promise<void> {
     return this.#inTurn(async () => {
       if (this.#pipe !== undefined) return
-      const descriptor = await furnish(this.#folder, this.#commands, this.#shownAt)
+      const descriptor = await furnish(this.#folder, this.#shownAt)
       this.#pipe = new Socket({ fd: descriptor, readable: true, writable: false })
       // A pipe that broke is a door that stays shut; the dispatch goes on.
       this.#pipe.on('error', () => {})
@@ -113,12 +110,22 @@ export class Door implements AsyncDisposable {
     pipe?.resume()
   }
 
-  /** Calls that are refused from now on: a program's name, or its first words. */
-  deny(commands: readonly string[]): Promise<void> {
+  /**
+   * Calls that are refused from now on: a program's name, or its first words. `later` are those that another boundary
+   * would refuse: guarded already, because a shell remembers where it once found a program.
+   */
+  deny(commands: readonly string[], later: readonly string[] = []): Promise<void> {
     const text = commands.map((command) => `${command.replaceAll(/\s+/g, ' ')}\n`).join('')
-    if (text === this.#deniedText) return Promise.resolve()
+    const programs = new Set([...commands, ...later].flatMap(programOf))
+    const names = [...programs].filter((name) => !this.#guarded.has(name))
+    if (text === this.#deniedText && names.length === 0) return Promise.resolve()
     this.#deniedText = text
-    return this.#inTurn(() => replace(join(this.#folder, 'denied'), text, 0o644))
+    for (const name of names) this.#guarded.add(name)
+    return this.#inTurn(async () => {
+      await replace(join(this.#folder, 'denied'), text, 0o644)
+      for (const name of names)
+        await writeProgram(join(this.#folder, 'commands', name), commandScript(this.#shownAt))
+    })
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -241,9 +248,14 @@ async function replace(path: string, text: string, mode: number): Promise<void> 
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
+/** Made beside the folder that is on PATH: who calls it must not meet half of it. */
+async function writeProgram(path: string, text: string): Promise<void> {
+  const fresh = join(dirname(path), '..', 'program.new')
+  await writeFile(fresh, text, { mode: 0o755 })
+  await rename(fresh, path)
+}
+
 type DoorOptions = {
-  /** All that some boundary may refuse. */
-  readonly commands: readonly string[]
   readonly version: string
   /** Where the folder is seen inside. */
   readonly shownAt?: string
@@ -256,20 +268,19 @@ export async function openDoor(folder: string, options: DoorOptions): Promise<Do
 }
 
 /** Everything in the folder; gives the descriptor questions come through. */
-async function furnish(folder: string, names: readonly string[], shownAt: string): Promise<number> {
+async function furnish(folder: string, shownAt: string): Promise<number> {
   const pipe = join(folder, 'ask')
-  const programs = async (kind: 'bin' | 'commands', texts: Readonly<Record<string, string>>) => {
-    await mkdir(join(folder, kind), { mode: 0o755 })
-    for (const [name, text] of Object.entries(texts))
-      await writeFile(join(folder, kind, name), text, { mode: 0o755 })
+  const asker = async () => {
+    await mkdir(join(folder, 'bin'), { mode: 0o755 })
+    await writeFile(join(folder, 'bin', 'orangery-ask'), askScript(shownAt), { mode: 0o755 })
   }
   // Side by side: an agent waits for this.
   await Promise.all([
     makePipes(pipe),
     mkdir(join(folder, 'answers'), { mode: 0o755 }),
     mkdir(join(folder, 'sessions'), { mode: 0o755 }),
-    programs('bin', { 'orangery-ask': askScript(shownAt) }),
-    programs('commands', Object.fromEntries(names.map((name) => [name, commandScript(shownAt)]))),
+    mkdir(join(folder, 'commands'), { mode: 0o755 }),
+    asker(),
     writeFile(join(folder, 'denied'), '', { mode: 0o644 }),
     writeFile(join(folder, 'mcp.json'), mcpConfig(shownAt), { mode: 0o644 }),
   ])
@@ -286,8 +297,11 @@ async function makeAfresh(folder: string): Promise<void> {
   })
 }
 
-/** The program a listed command starts with; a path names a file and no word on PATH. */
+const longestName = 255
+
+/** The program a listed command starts with; a path names a file and no word on PATH, and no program is called what no file can be. */
 function programOf(command: string): readonly string[] {
   const name = command.trim().split(/\s+/)[0] ?? ''
-  return name === '' || name.includes('/') || name === '.' || name === '..' ? [] : [name]
+  const isFile = !/[/\0]/.test(name) && Buffer.byteLength(name) <= longestName
+  return isFile && name !== '' && name !== '.' && name !== '..' ? [name] : []
 }

@@ -27,6 +27,7 @@ const shown = {
   level: 'readonly' as const,
   files: 'read-only' as const,
   hosts: ['a.test:443'],
+  network: { mode: 'restricted' as const, allowed: ['a.test:443'], denied: ['b.test'] },
   refused: [{ host: 'a.test', why: 'not in the list of allowed hosts' }],
   requests: [{ to: 'network' as const, hosts: [], status: 'denied' as const, message: 'not now' }],
 }
@@ -42,7 +43,7 @@ const listener: Listener = {
   show: () => shown,
 }
 async function opened() {
-  const door = scope.use(await openDoor(folder, { commands: [], version: '1.2.3', shownAt: folder }))
+  const door = scope.use(await openDoor(folder, { version: '1.2.3', shownAt: folder }))
   await door.furnish()
   door.listen(listener)
   return door

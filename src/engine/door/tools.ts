@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { boundaryLevels, boundaryLevelSchema } from '../../shared/boundary.ts'
 import { requestStatuses } from '../../shared/escalation.ts'
+import { outputModes } from '../../shared/spec.ts'
 import type { Answered, Listener, Waiting } from './asking.ts'
 import { plainReason, wishFields } from './wish.ts'
 
@@ -27,6 +28,11 @@ const showOutput = z.object({
   level: boundaryLevelSchema,
   files: z.enum(['read-only', 'writable']),
   hosts: z.array(z.string()),
+  network: z.object({
+    mode: z.enum(outputModes),
+    allowed: z.array(z.string()),
+    denied: z.array(z.string()),
+  }),
   refused: z.array(z.object({ host: z.string(), why: z.string() })),
   requests: z.array(
     z.object({
@@ -57,7 +63,7 @@ export const toolList = [
   {
     name: 'show_boundary',
     title: 'See the own boundary',
-    description: `Shows what this sandbox allows now (${boundaryLevels.join(', ')}) which hosts were refused, and what became of the requests so far.`,
+    description: `Shows what this sandbox allows now (${boundaryLevels.join(', ')}), which hosts can be reached, which were refused, and what became of the requests so far.`,
     inputSchema: schemaOf(z.strictObject({})),
     outputSchema: outputSchemaOf(showOutput),
     annotations: { readOnlyHint: true, openWorldHint: false },

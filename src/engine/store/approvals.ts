@@ -7,8 +7,11 @@ import type { DispatchId } from '../../shared/ids.ts'
 import type { Ancestor, EscalationRecords, EscalationState } from '../base/escalation.ts'
 import type { StoreDatabase } from './database.ts'
 
-/** Older closed requests say nothing about what to do next; the whole list is in the table. */
-const requestsLookedAt = 200
+/**
+ * Older ones say nothing about what to do next; the whole list is in the table. Of each status by itself, so that a
+ * flood of answered ones carries off no denial, nor what is counted against the flood (at most 200 a minute).
+ */
+const lookedAtOfEach = 250
 
 type RequestRow = {
   id: string
@@ -66,22 +69,37 @@ function prepareStatements(sqlite: Database) {
       'SELECT id, agent, phase, roots, status, boundary, parent_id FROM dispatches WHERE id = ?',
     ),
     requests: sqlite.prepare(
-      `SELECT * FROM (SELECT rowid AS position, * FROM boundary_requests WHERE dispatch_id = ?
-       ORDER BY (status = 'open') DESC, created_at DESC, rowid DESC LIMIT ${requestsLookedAt})
+      // A yes that opened more than the hosts it names is what a grant is read by, however old.
+      `SELECT * FROM (SELECT rowid AS position, *,
+         row_number() OVER (PARTITION BY status ORDER BY created_at DESC, rowid DESC) AS age
+         FROM boundary_requests WHERE dispatch_id = ?)
+       WHERE age <= ${lookedAtOfEach} OR status = 'open'
+         OR (status = 'approved' AND (hosts = '[]' OR to_level = 'full'))
        ORDER BY created_at, position`,
     ),
     grants: sqlite.prepare(
       'SELECT at, from_level, to_level, hosts, taken, returned, by, why, way, request FROM boundary_grants WHERE dispatch_id = ? ORDER BY seq',
     ),
     taskApprovals: sqlite.prepare('SELECT * FROM task_approvals WHERE task = ? ORDER BY at, id'),
-    allTaskApprovals: sqlite.prepare('SELECT * FROM task_approvals ORDER BY at, id'),
+    // Nobody comes to a task any more in which nobody is at work and nothing can be sent back to its agent.
+    lastingTaskApprovals: sqlite.prepare(
+      `WITH RECURSIVE family(task, id) AS (
+         SELECT DISTINCT task, task FROM task_approvals
+         UNION SELECT family.task, turn.dispatch_id FROM changeset_turns turn JOIN family ON turn.changeset_id = family.id
+         UNION SELECT family.task, dispatches.id FROM dispatches JOIN family ON dispatches.parent_id = family.id)
+       SELECT * FROM task_approvals WHERE task IN (
+         SELECT family.task FROM family JOIN dispatches USING (id) WHERE status IN ('starting', 'running')
+         UNION SELECT family.task FROM family JOIN changesets USING (id) WHERE state IN ('active', 'review', 'rejected'))
+       ORDER BY at, id`,
+    ),
+    firstTurn: sqlite.prepare('SELECT changeset_id FROM changeset_turns WHERE dispatch_id = ?').pluck(),
     insertRequest: sqlite.prepare(
       `INSERT INTO boundary_requests
        (id, dispatch_id, to_level, hosts, source, by, why, status, count, created_at, last_at, expires_at, answer)
        VALUES (@id, @dispatch, @to, @hosts, @source, @by, @why, @status, @count, @created_at, @last_at, @expires_at, @answer)`,
     ),
     updateRequest: sqlite.prepare(
-      `UPDATE boundary_requests SET why = @why, status = @status, count = @count, last_at = @last_at, answer = @answer
+      `UPDATE boundary_requests SET why = @why, hosts = @hosts, status = @status, count = @count, last_at = @last_at, answer = @answer
        WHERE id = @id AND dispatch_id = @dispatch`,
     ),
     insertGrant: sqlite.prepare(
@@ -138,7 +156,8 @@ export class BoundaryRecords implements EscalationRecords {
       throw new OrangeryError('dispatch.not_found', `dispatch ${id}: there is none`, { kind: 'not_found' })
     }
     const ancestors = this.#ancestorsOf(row)
-    const task = ancestors.at(-1)?.id ?? row.id
+    const first = ancestors.at(-1)?.id ?? row.id
+    const task = (this.#statements.firstTurn.get(first) as string | undefined) ?? first
     const phase = phaseSchema.safeParse(row.phase)
     return {
       ...this.#held(row, 'readonly'),
@@ -154,14 +173,14 @@ export class BoundaryRecords implements EscalationRecords {
 
   #held({ id, roots, boundary }: DispatchRow, unsaid: BoundaryLevel): Ancestor {
     const grants = (this.#statements.grants.all(id) as GrantRow[]).map(toGrant)
-    const requests = this.#statements.requests.all(id) as (RequestRow & { position: number })[]
+    const requests = this.#statements.requests.all(id) as (RequestRow & { position: number; age: number })[]
     return {
       dispatch: id,
       roots: roots === null ? [] : (JSON.parse(roots) as string[]),
       // The row's boundary follows the grants; the first of them remembers where it began.
       start: grants[0]?.from ?? boundary ?? unsaid,
       grants,
-      requests: requests.map(({ position: _position, ...request }) => toRequest(request)),
+      requests: requests.map(({ position: _position, age: _age, ...request }) => toRequest(request)),
     }
   }
 
@@ -210,7 +229,7 @@ export class BoundaryRecords implements EscalationRecords {
   }
 
   taskApprovals(): readonly TaskApproval[] {
-    return this.#attempt(() => this.#statements.allTaskApprovals.all() as TaskRow[]).map(toTask)
+    return this.#attempt(() => this.#statements.lastingTaskApprovals.all() as TaskRow[]).map(toTask)
   }
 
   revokeTaskApproval(id: string, at: string): boolean {

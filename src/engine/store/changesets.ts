@@ -307,6 +307,20 @@ export class StoredChangesets implements ChangesetRecords {
     }))
   }
 
+  recount(
+    id: DispatchId,
+    { files, insertions, deletions }: Parameters<ChangesetRecords['recount']>[1],
+  ): void {
+    this.#write(id, () =>
+      this.#sql('UPDATE changesets SET files = ?, insertions = ?, deletions = ? WHERE id = ?').run(
+        files,
+        insertions,
+        deletions,
+        id,
+      ),
+    )
+  }
+
   applied(
     id: DispatchId,
     apply: ApplyRecord,
@@ -324,9 +338,8 @@ export class StoredChangesets implements ChangesetRecords {
         `INSERT INTO changeset_applies (transaction_id, changeset_id, kind, revision, at, by, state)
          VALUES (?, ?, ?, ?, ?, ?, ?)`,
       ).run(apply.transaction, id, apply.kind, apply.revision, apply.at, apply.by, apply.state)
-      if (apply.undoes != null) {
-        this.#sql(`UPDATE changeset_applies SET state = 'undone' WHERE transaction_id = ?`).run(apply.undoes)
-      }
+      for (const undone of apply.undoes ?? [])
+        this.#sql(`UPDATE changeset_applies SET state = 'undone' WHERE transaction_id = ?`).run(undone)
       this.#sql(
         'UPDATE changesets SET revision = ?, files = ?, insertions = ?, deletions = ?, updated_at = ? WHERE id = ?',
       ).run(remains.revision, remains.files, remains.insertions, remains.deletions, apply.at, id)

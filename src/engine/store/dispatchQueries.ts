@@ -32,6 +32,13 @@ export function dispatchQueries({ orm, sqlite }: StoreDatabase) {
   const details = () =>
     orm.select(detailColumns).from(dispatches).leftJoin(changesets, theirChangeset()).$dynamic()
   const ids = () => orm.select({ id: dispatches.id }).from(dispatches).$dynamic()
+  // Each found by an index of its own, whatever else there is (a CROSS JOIN keeps its order). Who asks for more has
+  // not ended.
+  const waitingIds = () => sql`
+    SELECT id FROM dispatches WHERE status IN ('starting','running')
+    UNION SELECT id FROM changesets WHERE state = 'review'
+    UNION SELECT turn.dispatch_id FROM changesets first CROSS JOIN changeset_turns turn ON turn.changeset_id = first.id
+      WHERE first.state = 'review'`
   const olderThanBefore = () => {
     const before = orm
       .select({ createdAt: dispatches.createdAt })
@@ -89,6 +96,11 @@ export function dispatchQueries({ orm, sqlite }: StoreDatabase) {
         .where(olderThanBefore())
         .orderBy(...newestFirst())
         .limit(parameter('limit')),
+    ),
+    waiting: compile<RowFound>(sqlite, () =>
+      rows()
+        .where(sql`${dispatches.id} IN (${waitingIds()})`)
+        .orderBy(...newestFirst()),
     ),
     byPrefix: compile<{ id: DispatchId }>(sqlite, () =>
       ids()

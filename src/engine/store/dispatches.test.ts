@@ -266,6 +266,40 @@ test('pages run from the newest to the oldest without a gap or a repetition, als
   expect(times).toEqual(times.toSorted().reverse())
 })
 
+test('what has not ended or waits for a review is listed however old it is, after the newest, once and in order', () => {
+  const { sqlite } = store.database
+  const at = (second: number) => ({
+    id: `2026010100000${second}-0000` as DispatchId,
+    createdAt: `2026-01-01T00:00:0${second}.000Z`,
+  })
+  const ended = (second: number) => {
+    const id = recorded(at(second))
+    store.dispatches.markRunning(id, supervisor)
+    store.dispatches.finish(id, anOutcome())
+    return id
+  }
+  const changeset = sqlite.prepare('INSERT INTO changesets (id, state) VALUES (?, ?)')
+  const reviewed = ended(0)
+  changeset.run(reviewed, 'review')
+  const running = recorded(at(1))
+  changeset.run(ended(2), 'applied')
+  const laterTurn = ended(3)
+  sqlite
+    .prepare(`INSERT INTO changeset_turns (dispatch_id, changeset_id, at, by) VALUES (?, ?, '', 'person')`)
+    .run(laterTurn, reviewed)
+  ended(4)
+  const newest = [recorded(at(6)), ended(5)]
+  const listed = (options: Parameters<typeof store.dispatches.list>[0]) =>
+    store.dispatches.list(options).map(({ id }) => id)
+  expect(listed({ limit: 2, waiting: true })).toEqual([...newest, laterTurn, running, reviewed])
+  expect(listed({ limit: 2 })).toEqual(newest)
+  expect(store.dispatches.list({ limit: 1, waiting: true }).at(-1)).toMatchObject({
+    id: reviewed,
+    changeset: { id: reviewed, state: 'review' },
+  })
+  expect(listed({ limit: 9, waiting: true })).toEqual(listed({ limit: 9 }))
+})
+
 test('children are listed under their parent, oldest first, and a grandchild is not a child', () => {
   const parent = recorded()
   const children = [1, 2].map((second) =>
@@ -295,6 +329,7 @@ test('no query walks the whole table, so that 100,000 dispatches cost what ten d
   records.finish(dispatch.id, anOutcome())
   records.get(records.resolve(dispatch.id.slice(0, -1)))
   records.list({ limit: 1, before: records.list({ limit: 1 })[0]?.id })
+  records.list({ limit: 1, waiting: true })
   records.children(dispatch.id)
   records.unfinished()
   const plans = queries
@@ -306,7 +341,7 @@ test('no query walks the whole table, so that 100,000 dispatches cost what ten d
     })
   expect(plans.length).toBeGreaterThan(8)
   const walks = plans.filter(({ steps }) =>
-    steps.some((step) => /^SCAN (?!.*dispatches_(newest|unfinished))/.test(step)),
+    steps.some((step) => /^SCAN (?!.*(dispatches_(newest|unfinished)|changesets_in_review))/.test(step)),
   )
   expect(walks).toEqual([])
   const inOrder = plans.filter(({ steps }) =>

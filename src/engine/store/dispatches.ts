@@ -45,6 +45,12 @@ export type Outcome = {
   readonly lastEventHash: string | null
 }
 
+export type ListOptions = {
+  readonly limit: number
+  readonly before?: string | undefined
+  readonly waiting?: boolean
+}
+
 /** Dispatches as rows of the audit record. What was asked is written once, what happened is written once. */
 export class DispatchRecords {
   readonly #queries: ReturnType<typeof dispatchQueries>
@@ -209,12 +215,22 @@ export class DispatchRecords {
     )
   }
 
-  /** Newest first; `before` is the id the previous page ended with. */
-  list({ limit, before }: { readonly limit: number; readonly before?: string | undefined }): DispatchRow[] {
-    const { newest, older } = this.#queries
-    return this.#attempt(() =>
-      before === undefined ? newest.all({ limit }) : older.all({ limit, before }),
-    ).map(toRow)
+  /**
+   * Newest first; `before` is the id the previous page ended with. `waiting`: the newest, and whatever else has not
+   * ended or waits for a review, however old it is.
+   */
+  list({ limit, before, waiting = false }: ListOptions): DispatchRow[] {
+    const { newest, older, waiting: all } = this.#queries
+    const found = this.#attempt(() => {
+      if (before !== undefined) return older.all({ limit, before })
+      if (!waiting) return newest.all({ limit })
+      return this.#sqlite.transaction(() => {
+        const page = newest.all({ limit })
+        const listed = new Set(page.map(({ id }) => id))
+        return [...page, ...all.all({}).filter(({ id }) => !listed.has(id))]
+      })()
+    })
+    return found.map(toRow)
   }
 
   children(id: DispatchId): DispatchId[] {

@@ -133,10 +133,13 @@ export async function createEventLog(
   { synced = true }: { /** False: the caller syncs the folder. */ readonly synced?: boolean } = {},
 ): Promise<EventLog> {
   await ensurePrivateDir(dirname(path))
-  const { O_APPEND, O_CREAT, O_NOFOLLOW, O_RDWR } = constants
-  const file = await open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW, 0o600)
+  const { O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW, O_RDWR } = constants
+  const flags = O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW
+  // What was not there needs no repair: an agent waits for this.
+  const made = await open(path, flags | O_EXCL, 0o600).catch(() => null)
+  const file = made ?? (await open(path, flags, 0o600))
   try {
-    const { last, torn } = await repairTail(path, file)
+    const { last, torn } = made === null ? await repairTail(path, file) : { last: null, torn: null }
     if (synced) await syncDir(dirname(path))
     const log = new FileEventLog(path, file, last)
     if (torn !== null) log.append({ type: 'LogRepaired', ...torn })

@@ -11,6 +11,7 @@ import { oneWayMigration } from './026-one-way.ts'
 import { exactGuardsMigration } from './027-exact-guards.ts'
 import { takenHostsMigration } from './028-taken-hosts.ts'
 import { valuesOnceMigration } from './029-values-once.ts'
+import { inReviewMigration } from './030-in-review.ts'
 import type { Migration } from './migration.ts'
 
 /** Every step there is, in order. Numbers without a file never were a version of their own. */
@@ -28,6 +29,7 @@ export const migrations: readonly Migration[] = [
   exactGuardsMigration,
   takenHostsMigration,
   valuesOnceMigration,
+  inReviewMigration,
 ]
 
 export const schemaVersion = Math.max(...migrations.map((migration) => migration.version))
