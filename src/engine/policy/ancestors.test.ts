@@ -87,3 +87,17 @@ test('a child asks for no level that its parent lacks, and nobody can approve it
   await boundaries.narrow(parent, { to: 'readwrite', by: 'person', why: '', way: 'narrowed' })
   expect(await codeOf(boundaries.approve(child, yes))).toBe('boundary.beyond_parent')
 })
+
+test('once a parent was narrowed, nothing saved widens its children, be it to what the parent still has', async () => {
+  const { boundaries, parent, project, user } = await family({ mode: 'open' })
+  await user({ sandboxApprovedEscalations: [{ agent: '*', level: 'readwrite', hosts: [] }] })
+  const writes = { ...asks([]), to: 'readwrite', source: 'agent' } as const
+  const askOfAnother = async () => {
+    const child = theatre.newId()
+    theatre.addDispatch(child, project, 'readonly', 'claude', parent)
+    return boundaries.request(child, writes)
+  }
+  expect(await askOfAnother()).toMatchObject({ status: 'approved', answer: { way: 'saved' } })
+  await boundaries.narrow(parent, { to: 'readwrite', by: 'person', why: '', way: 'narrowed' })
+  expect(await askOfAnother()).toMatchObject({ status: 'open' })
+})

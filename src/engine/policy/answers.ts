@@ -1,13 +1,16 @@
-import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
+import { boundaryRank, isReadingPhase, type BoundaryLevel } from '../../shared/boundary.ts'
 import type { SavedApproval } from '../../shared/config.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ApprovalScope, BoundaryGrant, BoundaryRequest, TaskApproval } from '../../shared/escalation.ts'
 import { someHostCovers } from '../../shared/hosts.ts'
+import { opensEveryHost } from '../../shared/opens.ts'
 import type { EscalationState } from '../base/escalation.ts'
 import { beyondAncestors } from './ancestors.ts'
-import type { EscalationContext } from './approvals.ts'
+import type { EscalationContext } from './context.ts'
+import { filesAt } from './capabilities.ts'
 import { narrowerBoundary, unique } from './config/narrow.ts'
-import { atMost, isBeyondMaximum } from './maximum.ts'
+import { forbids, refusalOf } from './forbidden.ts'
+import { withHeld } from './held.ts'
 import { normalised } from './normalised.ts'
 import {
   answered,
@@ -15,6 +18,7 @@ import {
   current,
   eventOfDenial,
   granted,
+  isShut,
   replaceRequest,
   settle,
   type EscalationEffect,
@@ -41,10 +45,12 @@ export type Answering = {
 function openOnes(state: EscalationState, wanted: readonly string[] | null): BoundaryRequest[] {
   if (wanted === null) {
     const open = state.requests.filter((request) => request.status === 'open')
-    if (open.length > 0) return open
+    const questions = open.filter((request) => !isNotice(request))
+    if (questions.length > 0) return questions
+    if (open[0] !== undefined) throw unanswerable(open[0])
     throw new OrangeryError('boundary.nothing_open', `dispatch ${state.dispatch}: no open request`, {
       kind: 'not_found',
-      hint: 'See `orangery boundary show`.',
+      hint: afterEnd(state) ?? 'See `orangery boundary show`.',
     })
   }
   return wanted.map((id) => {
@@ -57,26 +63,56 @@ function openOnes(state: EscalationState, wanted: readonly string[] | null): Bou
         hint: 'See `orangery boundary show`.',
       })
     }
+    if (exact.status === 'open' && isNotice(exact)) throw unanswerable(exact)
     if (exact.status === 'open') return exact
     const by = exact.answer === null ? '' : ` by ${exact.answer.by}`
+    const hint = exact.status === 'closed' ? afterEnd(state) : null
     throw new OrangeryError('boundary.answered', `request ${exact.id}: it is ${exact.status} already${by}`, {
       kind: 'busy',
+      ...(hint === null ? {} : { hint }),
     })
   })
 }
+
+/** Who comes when a command has failed and ended finds nothing to answer: the next run is what he can still speak of. */
+function afterEnd(state: EscalationState): string | null {
+  const unanswered = state.requests.filter(({ status, source }) => status === 'closed' && source !== 'config')
+  if (state.running || unanswered.length === 0) return null
+  const { level } = current(state)
+  const given = unanswered.flatMap((request) => givenBy(level, request))
+  const lines = approvalsFor(state, given, null, null).map(({ note: _note, ...line }) => line)
+  return [
+    'It has ended. For the next run write to .orangery.json, and trust that (`orangery config trust`), or to your config.json:',
+    `"sandboxApprovedEscalations": ${JSON.stringify(lines)}.`,
+    'sandboxEscalationWait in your config.json gives you time to answer while it runs.',
+  ].join(' ')
+}
+
+/** It asks for nothing, and stays until it holds no more: who could deny it away would think it was mended. */
+const isNotice = ({ source }: BoundaryRequest): boolean => source === 'config'
+
+const unanswerable = ({ id, why }: BoundaryRequest): OrangeryError =>
+  new OrangeryError('policy.boundary_too_wide', `request ${id}: ${why}`, {
+    kind: 'refused',
+    hint: 'End the dispatch, or lift sandboxMaximumBoundary in your config.',
+  })
 
 /** A person's yes, and how far it reaches. */
 export function approveRequests(
   before: EscalationState,
   answering: Approving,
-  { at, config, bounds }: EscalationContext,
+  context: EscalationContext,
 ): Step<readonly BoundaryRequest[]> {
+  const { at } = context
   const state = settle(before, at)
   const asked = openOnes(state, answering.requests)
   assertRunning(state)
+  const { level: from } = current(state)
   const refusals = asked.map((request) => {
-    const refusal = refusedByMaximum(request, config.sandboxMaximumBoundary)
-    return refusal ?? beyondAncestors(state, request, bounds)
+    const forbidden = forbids(request, from, context)
+    return forbidden === null
+      ? beyondAncestors(state, request, context.bounds)
+      : refusalOf(request, forbidden)
   })
   // One that nobody can grant holds up no other, unless it was named.
   const open = asked.filter((_, index) => refusals[index] === null)
@@ -85,7 +121,8 @@ export function approveRequests(
   const { scope, by, message, expires = null, covers = null } = answering
   const approved = open.map((request) => answered({ ...request, status: 'approved' }, at, scope, by, message))
   let next = approved.reduce(replaceRequest, state)
-  const wishes = approvalsFor(state.agent, open, expires, covers)
+  const given = open.flatMap((request) => givenBy(from, request))
+  const wishes = approvalsFor(state, given, expires, covers)
   if (scope === 'task') {
     const known = new Set(
       state.taskApprovals.filter(({ revoked_at: revoked }) => revoked === null).map(meaning),
@@ -105,28 +142,34 @@ export function approveRequests(
       .filter((approval) => !known.has(meaning(approval)))
     next = { ...next, taskApprovals: [...next.taskApprovals, ...fresh] }
   }
-  const step = granted(next, approved, at, scope, by)
+  const step = withHeld(granted(next, approved, at, scope, by), context)
   const save: EscalationEffect[] =
     scope === 'project' || scope === 'user' ? [{ kind: 'save', scope, approvals: wishes, by }] : []
   return { ...step, effects: [...save, ...step.effects] }
 }
 
-function refusedByMaximum(request: BoundaryRequest, maximum: BoundaryLevel): OrangeryError | null {
-  if (!isBeyondMaximum(request, maximum)) return null
-  const what = [`boundary ${request.to}`, ...request.hosts].join(', ')
-  return new OrangeryError('policy.boundary_too_wide', `${what}: the policy ${atMost(maximum, request)}`, {
-    kind: 'refused',
-    hint: 'Deny it, or change sandboxMaximumBoundary in your config.',
-  })
-}
-
 const meaning = ({ agent, level, hosts }: Pick<TaskApproval, 'agent' | 'level' | 'hosts'>): string =>
   JSON.stringify([agent, level, hosts])
 
-/** Per level one approval with all its hosts, and one for who asked for the level itself: neither says the other. */
+type Given = Pick<BoundaryRequest, 'to' | 'hosts' | 'why'>
+
+/**
+ * What a yes gives, as it is kept: one that names hosts makes no files writable later, so that files are kept by
+ * themselves, and so is `full`, where that was given. Otherwise the same request would be asked about for ever.
+ */
+function givenBy(from: BoundaryLevel, { to, hosts, why }: Given): readonly Given[] {
+  if (hosts.length > 0 && opensEveryHost(from, { to, hosts })) return [{ to, hosts: [], why }]
+  const makesWritable = hosts.length > 0 && filesAt(from) === 'ro' && filesAt(to) === 'rw'
+  return [...(makesWritable ? [{ to: 'readwrite' as const, hosts: [], why }] : []), { to, hosts, why }]
+}
+
+/**
+ * Per level one approval with all its hosts, and one for who asked for the level itself: neither says the other. One that
+ * was given in a read-only phase counts there: who lets one plan write has not spoken of what learns.
+ */
 function approvalsFor(
-  agent: string,
-  requests: readonly BoundaryRequest[],
+  { agent, phase }: Pick<EscalationState, 'agent' | 'phase'>,
+  requests: readonly Given[],
   expires: string | null,
   covers: readonly string[] | null,
 ): SavedApproval[] {
@@ -144,6 +187,7 @@ function approvalsFor(
       agent,
       level,
       hosts: unique(alike.flatMap((request) => request.hosts)),
+      ...(isReadingPhase(phase) ? { phase } : {}),
       ...(covers === null ? {} : { roots: [...covers] }),
       ...(expires === null ? {} : { expires }),
       note: unique(alike.map((request) => request.why)).join('; '),
@@ -219,7 +263,7 @@ export function narrowBoundary(
     returned: [...returned],
     by,
     why,
-    way,
+    way: isOfHosts || to !== now.level || way === 'config' ? way : 'closed',
     request: null,
   }
   return {
@@ -244,11 +288,12 @@ export function inheritNarrowing(
   const to = narrowerBoundary(now.level, above.level)
   const isLower = to !== now.level
   const hasMoreHosts = !above.taken.every((host) => now.taken.includes(host))
-  if (!isLower && !hasMoreHosts) return { state, result: null }
+  const isToShut = isShut(parent) && !isShut(state) && boundaryRank(to) < boundaryRank('network')
+  if (!isLower && !hasMoreHosts && !isToShut) return { state, result: null }
   const { taken, returned } =
     hasMoreHosts && state.grants.length > 0 ? takenByEither(now, above) : hasMoreHosts ? above : now
   const why = [
-    ...(isLower ? [`its parent ${parent.dispatch} was narrowed to ${to}`] : []),
+    ...(isLower || isToShut ? [`its parent ${parent.dispatch} was narrowed to ${above.level}`] : []),
     ...(hasMoreHosts
       ? [`${stillTaken(above).join(', ')} taken back from its parent ${parent.dispatch}`]
       : []),
@@ -262,7 +307,7 @@ export function inheritNarrowing(
     returned: [...returned],
     by: 'supervisor',
     why: why.join('; '),
-    way: 'narrowed',
+    way: isToShut && !isLower ? 'closed' : 'narrowed',
     request: null,
   }
   return { state: { ...state, grants: [...state.grants, inherited] }, result: inherited }

@@ -63,6 +63,41 @@ describe('a saved approval', () => {
     expect(savedApprovalsFor(fresh(), wish, both([a, b]))).toEqual([a, b])
   })
 
+  test('with ports answers a program that only asked for the name, with these ports and no other', () => {
+    const named = (more: Partial<Asking> = {}) => asking({ hosts: ['registry.test'], ...more })
+    const saved = [
+      approval({ hosts: ['registry.test:443', 'other.test:25'] }),
+      approval({ hosts: ['*.test:8080'], id: 'def' }),
+      approval({ hosts: ['registry.test:22'], agent: 'codex' }),
+    ]
+    const known = context({ sandboxApprovedEscalations: saved })
+    const { state, result } = fileRequest(fresh(), named(), known)
+    expect(result).toMatchObject({
+      status: 'approved',
+      hosts: ['registry.test:443', 'registry.test:8080'],
+      answer: { way: 'saved', by: 'saved approval abc (user), saved approval def (user)' },
+    })
+    expect(current(state).hosts).toEqual(['registry.test:443', 'registry.test:8080'])
+    const ofAuto = {
+      sandboxEscalationPolicy: 'auto' as const,
+      sandboxAutoEscalation: { hosts: ['registry.test:8080'], roots: ['/projects'] },
+    }
+    expect(fileRequest(fresh(), named(), context(ofAuto)).result).toMatchObject({
+      status: 'approved',
+      hosts: ['registry.test:8080'],
+      answer: { way: 'auto' },
+    })
+    // Who names the host itself asks for all of it.
+    expect(fileRequest(fresh(), named({ source: 'agent' }), known).result.status).toBe('open')
+    const denied = { ...known, denies: ['registry.test:443'] }
+    expect(fileRequest(fresh(), named(), denied).result.hosts).toEqual(['registry.test:8080'])
+    const waiting = fileRequest(fresh(), named(), context()).state
+    expect(current(approveStanding(waiting, known).state).hosts).toEqual([
+      'registry.test:443',
+      'registry.test:8080',
+    ])
+  })
+
   test('that appears while the request is open answers it', () => {
     const { state, result } = fileRequest(fresh(), asking(), context())
     expect(approveStanding(state, context()).result).toEqual([])

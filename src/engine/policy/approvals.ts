@@ -1,22 +1,14 @@
-import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
-import { shortApprovalId, type EffectiveApproval, type EffectiveConfig } from '../../shared/config.ts'
+import { boundaryRank, isReadingPhase, type BoundaryLevel } from '../../shared/boundary.ts'
+import { shortApprovalId, type EffectiveApproval } from '../../shared/config.ts'
 import type { AnswerWay, BoundaryRequest } from '../../shared/escalation.ts'
-import { someHostCovers } from '../../shared/hosts.ts'
+import { portsOf, someHostCovers } from '../../shared/hosts.ts'
 import type { EscalationState } from '../base/escalation.ts'
 import { filesAt } from './capabilities.ts'
-import { beyondAncestors, type Bounds } from './ancestors.ts'
+import { beyondAncestors } from './ancestors.ts'
+import { unique } from './config/narrow.ts'
+import type { EscalationContext } from './context.ts'
+import { forbids } from './forbidden.ts'
 import { current, opensEverything } from './step.ts'
-
-export type EscalationContext = {
-  readonly at: Date
-  readonly config: EffectiveConfig
-  /** Real paths of the dispatch's roots: approvals name real folders. */
-  readonly roots: readonly string[]
-  /** Of its ancestors. */
-  readonly bounds: Bounds
-  /** Whether its contract names outputs that are not open: then `full` by itself reaches no more than those. */
-  readonly namesOutputs?: boolean
-}
 
 /** At `full` already, and not at every host: those a person opens who says yes to this, and nothing else does. */
 export const asksForEveryHost = (
@@ -88,7 +80,7 @@ function autoAllows(
 ): boolean {
   if (config.sandboxEscalationPolicy !== 'auto') return false
   if (wish.source !== 'broker' && wish.source !== 'driver') return false
-  if (state.phase === 'plan' || state.phase === 'learn') return false
+  if (isReadingPhase(state.phase)) return false
   if (wish.to === 'full') return false
   const { hosts, roots: named } = config.sandboxAutoEscalation
   return (
@@ -100,10 +92,21 @@ function autoAllows(
 }
 
 const isNarrowed = ({ grants }: Pick<EscalationState, 'grants'>): boolean =>
-  grants.some(({ way }) => way === 'narrowed')
+  grants.some(({ way }) => way === 'narrowed' || way === 'closed')
+
+/**
+ * Every grant keeps all hosts that were granted: an agent that makes up names below a saved `*.example.com` would fill
+ * the records, and make who reads them slow.
+ */
+const mostOpened = 300
 
 /** An answer that needs no person, and the wish as far as it is answered. */
-export type Standing = { readonly way: AnswerWay; readonly by: string; readonly wish: BoundaryRequest }
+export type Standing = {
+  readonly way: AnswerWay
+  readonly by: string
+  readonly wish: BoundaryRequest
+  readonly message: string
+}
 
 /** Whether a wish needs no person: an earlier yes covers it, or the policy does. Null: a person decides. */
 export function standingApproval(
@@ -117,26 +120,75 @@ export function standingApproval(
   const wishes = served ? [wish, { ...wish, to: level }] : [wish]
   for (const each of wishes) {
     const answer = answerFor(state, each, context)
-    if (answer !== null) return { ...answer, wish: each }
+    if (answer !== null) return { ...answer, wish: each, message: '' }
+  }
+  for (const each of wishes) {
+    const answer = answerForPorts(state, each, context)
+    if (answer !== null) return answer
   }
   return null
+}
+
+/**
+ * A program that asks for a name says no port, and lacks the host whatever the port. Of one that was approved with its
+ * ports it is given these, and no other. Who asks for the host in so many words is not answered with less.
+ */
+function answerForPorts(
+  state: EscalationState,
+  wish: BoundaryRequest,
+  context: EscalationContext,
+): Standing | null {
+  const [host] = wish.hosts
+  if (wish.source !== 'broker' || wish.hosts.length !== 1 || host === undefined) return null
+  const { config } = context
+  const named = [
+    ...config.sandboxApprovedEscalations.flatMap(({ hosts }) => hosts),
+    ...state.taskApprovals.flatMap(({ hosts }) => hosts),
+    ...config.sandboxAutoEscalation.hosts,
+  ]
+  const found = portsOf(named, host).flatMap((port) => {
+    const each = { ...wish, hosts: [`${host}:${port}`] }
+    if (forbids(each, current(state).level, context) !== null) return []
+    const answer = answerFor(state, each, context)
+    return answer === null ? [] : [{ ...answer, hosts: each.hosts }]
+  })
+  const way = found[0]?.way
+  if (way === undefined) return null
+  // One change has one way. What another opens is asked for again, with its port, when somebody connects to it.
+  const alike = found.filter((each) => each.way === way)
+  const by = unique(alike.map((each) => each.by)).join(', ')
+  // Where nobody listens, an attempt at another port leaves no trace: this much of it is on record.
+  const message = `Approved of ${host} is only this. Another port has to be asked for with its number.`
+  return { way, by, wish: { ...wish, hosts: alike.flatMap(({ hosts }) => hosts) }, message }
 }
 
 function answerFor(
   state: EscalationState,
   wish: BoundaryRequest,
   context: EscalationContext,
-): Pick<Standing, 'way' | 'by'> | null {
+): Earlier | null {
   // What a program prints is nobody's word: not even an earlier yes may answer it. (escape: printed-denial)
-  if (wish.source === 'output') return null
+  if (wish.source === 'output' || context.isUnreadable === true) return null
   // A person who took rights back decides on every step from then on, whatever was saved earlier.
   if (isNarrowed(state)) return null
+  if (wish.hosts.length > 0 && current(state).hosts.length >= mostOpened) return null
   // Nor may an agent get through a child what was taken from itself, or what it has to ask for itself.
   // (escape: widen-through-child)
   if (state.ancestors.some(isNarrowed)) return null
   if (beyondAncestors(state, wish, context.bounds) !== null) return null
   if (asksForEveryHost(state, wish, context)) return null
-  const { level } = current(state)
+  const earlier = earlierYes(state, wish, context) ?? earlierYesInSteps(state, wish, context)
+  if (earlier !== null) return earlier
+  return autoAllows(state, wish, context) ? { way: 'auto', by: 'policy auto' } : null
+}
+
+type Earlier = Pick<Standing, 'way' | 'by'>
+
+function earlierYes(
+  state: EscalationState,
+  wish: BoundaryRequest,
+  context: EscalationContext,
+): Earlier | null {
   const saved = savedApprovalsFor(state, wish, context)
   if (saved !== null) {
     return {
@@ -144,12 +196,27 @@ function answerFor(
       by: saved.map(({ source, id }) => `saved approval ${shortApprovalId(id)} (${source})`).join(', '),
     }
   }
+  const { level } = current(state)
   const task = state.taskApprovals.find(
     (approval) =>
       approval.task === state.task &&
       approval.revoked_at === null &&
       reaches(approval, state.agent, level, wish),
   )
-  if (task !== undefined) return { way: 'task', by: task.by }
-  return autoAllows(state, wish, context) ? { way: 'auto', by: 'policy auto' } : null
+  // Not as if he had said it now: of `full` an earlier yes opens no more than one in a file does. (escape: one-host-for-all)
+  return task === undefined ? null : { way: 'saved', by: `${task.by}, for the task (approval ${task.id})` }
+}
+
+/** Files and hosts in one wish: a yes to the files and one to the hosts give it, as if it asked for one after the other. */
+function earlierYesInSteps(
+  state: EscalationState,
+  wish: BoundaryRequest,
+  context: EscalationContext,
+): Earlier | null {
+  if (wish.hosts.length === 0 || filesAt(current(state).level) === 'rw' || filesAt(wish.to) === 'ro')
+    return null
+  const files = earlierYes(state, { ...wish, to: 'readwrite', hosts: [] }, context)
+  if (files === null) return null
+  const hosts = earlierYes({ ...state, start: 'readwrite', grants: [] }, wish, context)
+  return hosts === null ? null : { way: hosts.way, by: [...new Set([files.by, hosts.by])].join(', ') }
 }

@@ -25,12 +25,12 @@ import { examples, type Command, type Drawn } from './testingPlays.ts'
 
 const level = constantFrom(...boundaryLevels)
 const phase = constantFrom('build', 'build', ...phases)
-const hosts = constantFrom<string[]>([], ['a.test:1'], ['b.test:1'], ['a.test:1', 'b.test:1'])
+const hosts = constantFrom<string[]>([], ['a.test:1'], ['b.test:1'], ['a.test'], ['a.test:1', 'b.test:1'])
 const entries = array(
   record(
     {
       level,
-      hosts: constantFrom<string[]>([], ['a.test'], ['*.test']),
+      hosts: constantFrom<string[]>([], ['a.test'], ['a.test:1'], ['*.test']),
       agent: constantFrom('*', '*', 'codex'),
       elsewhere: constantFrom(false, false, true),
       endsIn: constantFrom(-1_000, 60_000, 7_200_000),
@@ -103,15 +103,20 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
       level,
       array(command, { minLength: 4, maxLength: 24 }),
       phase,
-      async (start, commands, phase) => {
+      boolean(),
+      async (start, commands, phase, isDrawnOpen) => {
         const set = await theatre.stage(start, 'claude', phase)
         const oracle = new Oracle(start, 'claude', set.project, set.now, phase)
         const inner = join(set.project, 'inner')
         await mkdir(inner)
-        const contract = contractOf(set.project, {
-          boundary: start,
-          outputs: { mode: 'restricted', allow: ['own.test:1'] },
-        })
+        // An open network goes with files that are read-only: then every boundary has it.
+        const isOpen = isDrawnOpen && start === 'readonly'
+        const contract = contractOf(
+          set.project,
+          isOpen
+            ? { access_mode: 'read-only', outputs: { mode: 'open' } }
+            : { boundary: start, outputs: { mode: 'restricted', allow: ['own.test:1'] } },
+        )
         set.contracts.set(set.id, contract)
         let { boundaries } = set
         let failing: Failure | null = null
@@ -133,14 +138,17 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
             { userConfigDir: set.userConfigDir, roots: [set.project] },
             set.now(),
           )
-          const { allow, mode } = networkNow(contract, theatre.store.boundaries.read(set.id), config)
+          const state = theatre.store.boundaries.read(set.id)
+          const { allow, mode } = networkNow(contract, state, config)
+          const isNarrowed = state.grants.some(({ way }) => ['narrowed', 'closed', 'config'].includes(way))
           // Whatever the records say by now, and whatever failed.
           if (boundaryRank(config.sandboxMaximumBoundary) < boundaryRank('network'))
             expect([mode, ...allow], 'below the maximum').toEqual(['none'])
+          else if (isOpen && !isNarrowed) expect(mode, 'an open network that a yes has closed').toBe('open')
           if (allow.includes('repository.test'))
             expect(oracle.repositoryTrusted, 'the hosts of a repository').toBe(true)
           if (allow.includes('own.test:1')) expect(oracle.opened, 'the hosts of the contract').toBe(true)
-          if (mode === 'open') expect(oracle.openedAll, 'every host').toBe(true)
+          if (mode === 'open') expect(isOpen || oracle.openedAll, 'every host').toBe(true)
           if (boundaryRank(set.live.level) > boundaryRank(start)) widenings++
         }
 
@@ -159,12 +167,14 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
             case 'approve': {
               const open = boundaries.show(set.id).requests.filter(({ status }) => status === 'open')
               // What nobody may grant holds up none of the others.
-              const given = oracle.given(open.filter((request) => oracle.allows(request)))
+              const granted = open.filter((request) => oracle.allows(request))
+              const given = oracle.given(granted, boundaries.show(set.id).level ?? start)
               if (step.scope === 'task') oracle.task.push(...given)
               const isInner = step.inner === true && (step.scope === 'project' || step.scope === 'user')
+              const kept = phase === 'build' ? given : given.map((yes) => ({ ...yes, phase }))
               if (step.scope === 'user')
-                oracle.user.push(...given.map((yes) => (isInner ? { ...yes, roots: [inner] } : yes)))
-              if (step.scope === 'project') oracle.saveToProject(given, isInner ? ['inner'] : undefined)
+                oracle.user.push(...kept.map((yes) => (isInner ? { ...yes, roots: [inner] } : yes)))
+              if (step.scope === 'project') oracle.saveToProject(kept, isInner ? ['inner'] : undefined)
               const covers = isInner ? { covers: [inner] } : {}
               const answer = { requests: null, by: 'person', message: '', scope: step.scope, ...covers }
               await boundaries.approve(set.id, answer)
@@ -258,7 +268,7 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
         }
       },
     ),
-    { numRuns: examples.length + 8, examples },
+    { numRuns: examples.length + 60, examples },
   )
   // A machine that never widens anything would pass too.
   expect(widenings).toBeGreaterThan(0)

@@ -55,6 +55,23 @@ describe('the pipeline', () => {
     expect(userConfigDir).not.toBe('')
   })
 
+  test('a yes that cannot be saved never was one, and nobody who waits for it hears of it', async () => {
+    const { boundaries, id, userConfigDir } = await theatre.stage()
+    await boundaries.request(id, wish)
+    await rm(join(userConfigDir, '.locks'), { recursive: true, force: true })
+    await writeFile(join(userConfigDir, '.locks'), '')
+    const yes = { requests: null, by: 'person', message: '', scope: 'project' as const }
+    await expect(boundaries.approve(id, yes)).rejects.toMatchObject({ code: 'config.unwritable' })
+    expect(boundaries.show(id)).toMatchObject({
+      level: 'readwrite',
+      history: [],
+      requests: [{ status: 'open' }],
+    })
+    await rm(join(userConfigDir, '.locks'))
+    await boundaries.approve(id, yes)
+    expect(boundaries.show(id)).toMatchObject({ level: 'network', requests: [{ status: 'approved' }] })
+  })
+
   test('no child gets through a saved approval what its parent would have to ask for', async () => {
     const { boundaries, id, project, user } = await theatre.stage('readwrite')
     const saved = { agent: '*', level: 'network' as const, hosts: ['registry.test:443'] }
@@ -171,7 +188,7 @@ describe('the pipeline', () => {
     theatre.addDispatch(child, project, 'readwrite', 'claude', id)
     expect(await boundaries.request(child, wish)).toMatchObject({
       status: 'approved',
-      answer: { way: 'task' },
+      answer: { way: 'saved' },
     })
     const { tasks } = await boundaries.approvals([project])
     const approval = tasks.find(({ task }) => task === id)!
@@ -227,6 +244,27 @@ describe('the pipeline', () => {
     expect(requests).toMatchObject([{ status: 'approved' }])
     expect(history.map(({ way }) => way)).toEqual(['once'])
   })
+
+  test.each(['project', 'user'] as const)(
+    'a live change that fails leaves nothing saved to the %s, so that a no after it is one',
+    async (scope) => {
+      const { boundaries, id, project, failNext } = await theatre.stage()
+      await boundaries.request(id, wish)
+      failNext('before')
+      const yes = { requests: null, by: 'person', message: '', scope }
+      await expect(boundaries.approve(id, yes)).rejects.toThrow()
+      const theirs = async () =>
+        (await boundaries.approvals([project])).saved.filter(({ hosts }) => hosts.includes(wish.hosts[0]))
+      expect(await theirs()).toEqual([])
+      await boundaries.deny(id, { requests: null, by: 'person', message: 'no then' })
+      const next = theatre.newId()
+      theatre.addDispatch(next, project, 'readwrite', 'claude', null)
+      expect((await boundaries.request(next, wish)).status).toBe('open')
+      // The control: where it takes, it is saved.
+      await boundaries.approve(next, yes)
+      expect(await theirs()).toHaveLength(1)
+    },
+  )
 
   test('a widening that fails does not give back what a person took meanwhile', async () => {
     const { boundaries, id, live, failNext } = await theatre.stage('readwrite')

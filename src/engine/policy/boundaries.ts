@@ -1,19 +1,17 @@
 import { randomBytes } from 'node:crypto'
-import { realpath } from 'node:fs/promises'
 import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
-import type { EffectiveApproval, EffectiveConfig } from '../../shared/config.ts'
+import type { EffectiveApproval } from '../../shared/config.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { BoundaryGrant, BoundaryRequest, BoundaryState, TaskApproval } from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
 import type { DispatchId } from '../../shared/ids.ts'
-import type { Ancestor, EscalationRecords, EscalationState } from '../base/escalation.ts'
-import type { Contract } from '../base/contract.ts'
-import type { EscalationContext } from './approvals.ts'
-import type { Bound } from './ancestors.ts'
+import type { EscalationState } from '../base/escalation.ts'
+import type { EscalationContext } from './context.ts'
 import { coveredFolders, refuseEnded } from './approving.ts'
-import { revokeApproval, saveApprovals } from './config/edit.ts'
-import { directRoots, loadConfig } from './config/load.ts'
+import { holdFiles, revokeApproval, saveApprovals } from './config/edit.ts'
+import { loadConfig } from './config/load.ts'
 import { narrowerBoundary } from './config/narrow.ts'
+import { Contexts, type ContextParts } from './contexts.ts'
 import {
   approveRequests,
   denyRequests,
@@ -29,7 +27,7 @@ import { atMost, heldByMaximum } from './maximum.ts'
 import { wishOfDenial, type Denial } from './denial.ts'
 import { normalised } from './normalised.ts'
 import { approveStanding, fileRequest, type Asking } from './escalation.ts'
-import { current, settle, type EscalationEffect, type Held, type Step } from './step.ts'
+import { current, isShut, settle, type EscalationEffect, type Held, type Step } from './step.ts'
 import { stillTaken } from './taken.ts'
 
 export type LiveChange = {
@@ -39,13 +37,9 @@ export type LiveChange = {
   readonly why: string
 }
 
-export type BoundaryParts = {
-  readonly records: EscalationRecords
-  readonly userConfigDir: string
+export type BoundaryParts = ContextParts & {
   /** Makes the running sandbox follow the records; fails where nobody supervises it any more. */
   readonly apply: (id: DispatchId, change: LiveChange) => Promise<void>
-  /** The contract a dispatch was started with; fails where it cannot be read. */
-  readonly contractOf: (id: DispatchId) => Promise<Contract>
   /** Puts an event into the dispatch's log; fails where nobody keeps it any more. */
   readonly tell: (id: DispatchId, event: EventBody) => Promise<void>
   /** Says that something about a dispatch changed, in any process. */
@@ -53,7 +47,13 @@ export type BoundaryParts = {
   readonly now?: () => Date
 }
 
-type Decided<T> = Step<T> & { readonly before: Held }
+type Decided<T> = Step<T> & {
+  readonly before: Held
+  /** Those that were open, and had their yes by it. */
+  readonly given: readonly BoundaryRequest[]
+}
+
+const isOpen = ({ status }: BoundaryRequest): boolean => status === 'open'
 
 /** The same denial again within this time is not even looked at: a retry loop must not become a load. */
 const denialQuietMs = 2_000
@@ -64,15 +64,22 @@ const denialQuietMs = 2_000
  */
 export class Boundaries {
   readonly #parts: BoundaryParts
+  readonly #contexts: Contexts
   readonly #quiet = new Map<string, number>()
 
   constructor(parts: BoundaryParts) {
     this.#parts = parts
+    this.#contexts = new Contexts(parts)
   }
 
   /** Files a request. The answer may be in it already: a saved approval, the policy, an earlier denial. */
   async request(id: DispatchId, asking: Omit<Asking, 'id'>): Promise<BoundaryRequest> {
-    const context = await this.#context(id)
+    const context = await this.#context(id).catch((error: unknown) => {
+      // Who asks himself is told what is wrong with the file; of an agent's wish he would not hear otherwise.
+      const isUnreadable = error instanceof OrangeryError && error.kind === 'input'
+      if (asking.source === 'user' || !isUnreadable) throw error
+      return this.#contexts.ofUnreadable(id, this.#now())
+    })
     const wish = { ...asking, id: randomBytes(4).toString('hex') }
     const step = this.#change(id, (state) => fileRequest(state, wish, context))
     await this.#carryOut(id, step, [step.result])
@@ -108,8 +115,13 @@ export class Boundaries {
     refuseEnded(given, this.#now())
     const context = await this.#context(id)
     const answering = { ...given, covers: await coveredFolders(given, context.roots) }
+    const { scope } = given
+    const { userConfigDir, records } = this.#parts
+    const { roots } = records.read(id)
+    await using files =
+      scope === 'project' || scope === 'user' ? await holdFiles({ userConfigDir, scope, roots }) : null
     const step = this.#change(id, (state) => approveRequests(state, answering, context))
-    await this.#carryOut(id, step, step.result)
+    await this.#carryOut(id, step, step.result, files)
     return step.result
   }
 
@@ -149,8 +161,11 @@ export class Boundaries {
     const failures: OrangeryError[] = []
     const isOfHosts = (rest.hosts ?? []).length > 0
     for (const child of children) {
-      const { level, hosts } = current(this.#parts.records.read(child))
-      const isNarrower = to === undefined || boundaryRank(level) <= boundaryRank(to)
+      const state = this.#parts.records.read(child)
+      const { level, hosts } = current(state)
+      // One at its level or below may still have what its contract opens over read-only files.
+      const isClosed = isShut(state) || to === undefined || boundaryRank(to) >= boundaryRank('network')
+      const isNarrower = isClosed && (to === undefined || boundaryRank(level) <= boundaryRank(to))
       if (!isOfHosts && isNarrower && hosts.length === 0) continue
       const why = `its parent ${id} was narrowed${rest.why === '' ? '' : `: ${rest.why}`}`
       try {
@@ -180,7 +195,7 @@ export class Boundaries {
   async reconsider(id: DispatchId): Promise<void> {
     const context = await this.#context(id).catch(async (error: unknown) => {
       // A file that the agent may have spoilt does not keep the user's own maximum from holding.
-      const own = await this.#config([], { projects: (await this.#contractOf(id))?.projects }, this.#now())
+      const own = await this.#contexts.ownConfig(id, this.#now())
       await this.#holdTo(id, own.sandboxMaximumBoundary)
       throw error
     })
@@ -247,6 +262,16 @@ export class Boundaries {
     }
   }
 
+  /** Its requests, and puts on record which of them nobody answered in time: once it has ended that cannot be told. */
+  lapsed(id: DispatchId): readonly BoundaryRequest[] {
+    const at = this.#now()
+    const { running, requests } = this.#parts.records.read(id)
+    const isOver = ({ status, expires_at: end }: BoundaryRequest) => status === 'open' && new Date(end) <= at
+    if (running && requests.some(isOver))
+      this.#parts.records.change(id, (state) => ({ state: settle(state, at), result: null }))
+    return this.show(id).requests
+  }
+
   /** Every request that waits for a person, over all dispatches. */
   inbox(): readonly BoundaryRequest[] {
     const at = this.#now()
@@ -277,9 +302,14 @@ export class Boundaries {
 
   /** Takes back an approval, saved or of a task. A running agent keeps what it has until it is narrowed. */
   async revoke(approval: string, roots: readonly string[]): Promise<readonly string[]> {
-    const removed = await revokeApproval(this.#parts.userConfigDir, roots, approval)
+    const { records, userConfigDir } = this.#parts
+    const ofTasks = records.taskApprovals().filter(({ revoked_at: revoked }) => revoked === null)
+    const known = ofTasks.map(({ id }) => id)
+    const removed = await revokeApproval(userConfigDir, roots, approval, known)
     const places = removed.map(({ file, line }) => `${file}:${line}`)
-    if (this.#parts.records.revokeTaskApproval(approval, this.#now().toISOString())) places.push('task')
+    const task = known.find((id) => id === approval) ?? known.find((id) => id.startsWith(approval))
+    const at = this.#now().toISOString()
+    if (places.length === 0 && task !== undefined && records.revokeTaskApproval(task, at)) places.push('task')
     if (places.length > 0) return places
     throw new OrangeryError('boundary.no_approval', `approval ${approval}: there is none`, {
       kind: 'not_found',
@@ -291,51 +321,18 @@ export class Boundaries {
     return this.#parts.now?.() ?? new Date()
   }
 
-  async #context(id: DispatchId): Promise<EscalationContext> {
-    const { roots, ancestors } = this.#parts.records.read(id)
-    const at = this.#now()
-    const contract = await this.#contractOf(id)
-    const config = await this.#config(roots, contract, at)
-    const real = await Promise.all(roots.map((root) => realpath(root).catch(() => root)))
-    const bounds = await Promise.all(ancestors.map((ancestor) => this.#boundOf(ancestor, at)))
-    const namesOutputs = contract?.outputs.declared === true && contract.outputs.mode !== 'open'
-    return {
-      at,
-      config,
-      roots: real,
-      bounds: new Map(bounds.filter((bound) => bound !== null)),
-      namesOutputs,
-    }
-  }
-
-  async #boundOf({ dispatch, roots }: Ancestor, at: Date): Promise<readonly [DispatchId, Bound] | null> {
-    try {
-      const contract = await this.#parts.contractOf(dispatch)
-      return [dispatch, { contract, config: await this.#config(roots, contract, at) }]
-    } catch {
-      return null
-    }
-  }
-
-  #config(
-    roots: readonly string[],
-    contract: (Pick<Contract, 'projects'> & Partial<Contract>) | null,
-    at: Date,
-  ): Promise<EffectiveConfig> {
-    const { userConfigDir } = this.#parts
-    const direct = contract === null ? [] : directRoots(contract)
-    return loadConfig({ userConfigDir, roots, held: contract?.projects, direct }, at)
-  }
-
-  /** Without one it has not begun, and could not have changed anything. */
-  #contractOf(id: DispatchId): Promise<Contract | null> {
-    return this.#parts.contractOf(id).catch(() => null)
+  #context(id: DispatchId): Promise<EscalationContext> {
+    return this.#contexts.of(id, this.#now())
   }
 
   #change<T>(id: DispatchId, change: (state: EscalationState) => Step<T>): Decided<T> {
     return this.#parts.records.change(id, (state) => {
       const step = change(state)
-      return { state: step.state, result: { ...step, before: current(state) } }
+      const wasOpen = new Set(state.requests.filter(isOpen).map((request) => request.id))
+      const given = step.state.requests.filter(
+        (request) => request.status === 'approved' && wasOpen.has(request.id),
+      )
+      return { state: step.state, result: { ...step, before: current(state), given } }
     })
   }
 
@@ -343,17 +340,27 @@ export class Boundaries {
     id: DispatchId,
     decided: Decided<unknown>,
     requests: readonly BoundaryRequest[],
+    files: AsyncDisposable | null = null,
   ): Promise<void> {
+    let takeBack = async () => {}
     try {
-      for (const effect of decided.effects) await this.#effect(id, effect)
+      for (const effect of decided.effects) {
+        if (effect.kind !== 'save') await this.#effect(id, effect)
+        else takeBack = await this.#save(id, effect)
+        // Who follows reads them, and may have to write.
+        if (effect.kind === 'save') await files?.[Symbol.asyncDispose]()
+      }
     } catch (error) {
       const code = error instanceof OrangeryError ? error.code : null
       // It ended before it could say that the change took: nothing is left to take back, and the yes was one.
       if (code === 'dispatch.not_running' || code === 'sandbox.ended') return
       const why = error instanceof Error ? error.message : String(error)
-      const { before, state: decidedState } = decided
+      const { before, state: decidedState, given } = decided
+      // The question is open again: were it denied now, what is saved would go on saying yes.
+      await takeBack().catch(() => {})
+      const answered = new Map([...given, ...requests].map((request) => [request.id, request]))
       this.#parts.records.change(id, (state) => ({
-        state: undoGrant(state, requests, {
+        state: undoGrant(state, [...answered.values()], {
           before,
           grants: decidedState.grants.length,
           why,
@@ -369,15 +376,20 @@ export class Boundaries {
     }
   }
 
-  async #effect(id: DispatchId, effect: EscalationEffect): Promise<void> {
-    if (effect.kind === 'tell') {
-      await this.#parts.tell(id, effect.event).catch(() => {})
-    } else if (effect.kind === 'save') {
-      const { roots } = this.#parts.records.read(id)
-      const { scope, approvals, by } = effect
-      const { userConfigDir } = this.#parts
-      await saveApprovals({ userConfigDir, scope, approvals, roots, by, at: this.#now() })
-    } else await this.#parts.apply(id, effect)
+  async #effect(id: DispatchId, effect: Exclude<EscalationEffect, { kind: 'save' }>): Promise<void> {
+    if (effect.kind === 'tell') await this.#parts.tell(id, effect.event).catch(() => {})
+    else await this.#parts.apply(id, effect)
+  }
+
+  /** Gives the way back. */
+  async #save(
+    id: DispatchId,
+    { scope, approvals, by }: Extract<EscalationEffect, { kind: 'save' }>,
+  ): Promise<() => Promise<void>> {
+    const { records, userConfigDir } = this.#parts
+    const { roots } = records.read(id)
+    const request = { userConfigDir, scope, approvals, roots, by, at: this.#now(), isHeld: true }
+    return (await saveApprovals(request)).takeBack
   }
 
   /** The next change of the dispatch; at the latest after a second, for expiry and lost signals. */

@@ -63,11 +63,33 @@ describe('the capabilities of a boundary', () => {
     expect(files()).toEqual(['none', 'listed', 'listed', 'workspace'])
   })
 
-  test('a host denied at one level is denied at every wider one', () => {
+  test('a host denied at one level is denied at every one', () => {
     const config = defaultConfig()
     config.sandboxLevels.readwrite = { ...config.sandboxLevels.readwrite, deniedHosts: ['evil.test'] }
     const denied = boundaryLevels.map((level) => capabilitiesOf(level, config).network.deniedHosts.length)
-    expect(denied).toEqual([0, 1, 1, 1])
+    expect(denied).toEqual([1, 1, 1, 1])
+  })
+
+  test('what a level hides and denies every narrower one does, too, whatever that one allows', () => {
+    const config = defaultConfig()
+    const { readonly, network } = config.sandboxLevels
+    config.sandboxLevels.readonly = { ...readonly, tools: { allow: ['Read', 'Bash'], deny: [] } }
+    config.sandboxLevels.network = {
+      ...network,
+      hide: ['.env'],
+      tools: { allow: ['Read', 'Edit'], deny: ['Web'] },
+      commands: { allow: null, deny: ['git push'] },
+    }
+    const seen = boundaryLevels.map((level) => {
+      const { files, tools, commands } = capabilitiesOf(level, config)
+      return [files.hide, tools, commands.deny]
+    })
+    expect(seen).toEqual([
+      [['.env'], { allow: ['Read'], deny: ['Web'] }, ['git push']],
+      [['.env'], { allow: ['Read', 'Edit'], deny: ['Web'] }, ['git push']],
+      [['.env'], { allow: ['Read', 'Edit'], deny: ['Web'] }, ['git push']],
+      [[], anything, []],
+    ])
   })
 
   test('full with a list of hosts is held to it', () => {

@@ -2,8 +2,9 @@ import { boundaryLevels, boundaryRank, type BoundaryLevel, type Phase } from '..
 import type { EffectiveConfig, ResolvedLevel } from '../../shared/config.ts'
 import { someHostCovers } from '../../shared/hosts.ts'
 import type { Contract, NetworkPolicy } from '../base/contract.ts'
-import { narrowerBoundary, unique } from './config/narrow.ts'
+import { narrowerBoundary, narrowTools, unique } from './config/narrow.ts'
 import { opensHosts } from './maximum.ts'
+import { pinsWithin } from './pins.ts'
 import { writableOf } from './scope.ts'
 import { nothingTaken, type Taken } from './taken.ts'
 
@@ -36,22 +37,25 @@ function reachOf(level: BoundaryLevel, hosts: readonly string[] | null): Capabil
 export function capabilitiesOf(level: BoundaryLevel, config: EffectiveConfig): Capabilities {
   const resolved = config.sandboxLevels[level]
   const writable = writableOf(config.sandboxLevels, level)
-  // A denial at a lower level holds above it too: escalating must not lift what nobody looked at.
-  const below = boundaryLevels.slice(0, boundaryRank(level) + 1).map((lower) => config.sandboxLevels[lower])
+  const levels = boundaryLevels.map((each) => config.sandboxLevels[each])
+  // What a level keeps from an agent every narrower one does, too: a repository that nobody trusts may say where an agent
+  // begins, and must not show it by that what the user hid further up. (escape: lifted-by-lowering)
+  const upwards = levels.slice(boundaryRank(level))
   return {
     level,
     files: {
       write: level === 'readonly' ? 'none' : writable === null ? 'workspace' : 'listed',
       writable: writable ?? [],
-      hide: resolved.hide,
+      hide: unique(upwards.flatMap(({ hide }) => hide)),
     },
     network: {
       reach: reachOf(level, resolved.hosts),
       hosts: resolved.hosts ?? [],
-      deniedHosts: unique(below.flatMap((lower) => lower.deniedHosts)),
+      // At any level: escalating must not lift what nobody looked at, either.
+      deniedHosts: unique(levels.flatMap(({ deniedHosts }) => deniedHosts)),
     },
-    tools: resolved.tools,
-    commands: resolved.commands,
+    tools: upwards.map(({ tools }) => tools).reduce(narrowTools),
+    commands: upwards.map(({ commands }) => commands).reduce(narrowTools),
   }
 }
 
@@ -81,18 +85,25 @@ export function networkAt(
   const deny = unique([...outputs.deny, ...capabilitiesOf(recorded, config).network.deniedHosts])
   const { readOnly } = outputs
   const closed = outputs.declared && outputs.mode === 'none'
-  const open = reaches && !closed && (outputs.declared ? outputs.mode === 'open' : network.reach === 'open')
+  const open =
+    (reaches && !closed && (outputs.declared ? outputs.mode === 'open' : network.reach === 'open')) ||
+    (outputs.openAlways === true && opensHosts(config.sandboxMaximumBoundary))
   const { always, ofCard = always } = outputs
   const allow = opensHosts(config.sandboxMaximumBoundary)
     ? // Granted ones last: what the first are given at the start, listeners, is not taken from them later.
       unique([...always, ...(reaches ? outputs.allow : []), ...(closed ? [] : own.hosts), ...granted])
     : always.filter((host) => someHostCovers(ofCard, host))
-  const pins = Object.fromEntries(
-    Object.entries(outputs.pins).filter(([host]) => reaches || someHostCovers(allow, host)),
-  )
-  const rest = { deny, readOnly, taken, returned }
+  const pinsHold =
+    (reaches && !closed && outputs.led !== true) ||
+    (outputs.pinsAlways === true && opensHosts(config.sandboxMaximumBoundary))
+  const pins = open || pinsHold ? outputs.pins : pinsWithin(outputs.pins, allow)
+  const waiting = outputs.allow.filter((host) => !someHostCovers(allow, host))
+  const waits = !reaches && !open && (outputs.mode === 'open' || waiting.length > 0)
+  const gate = waits ? { gate: { level, hosts: outputs.mode === 'open' ? null : waiting } } : {}
+  const rest = { deny, readOnly, taken, returned, ...gate }
   const isEmptyList = reaches && outputs.declared && outputs.mode === 'restricted'
-  if (!open && allow.length === 0 && !isEmptyList) return { mode: 'none', allow: [], pins: {}, ...rest }
+  if (!open && allow.length + Object.keys(pins).length === 0 && !isEmptyList)
+    return { mode: 'none', allow: [], pins: {}, ...rest }
   return { mode: open ? 'open' : 'restricted', allow, pins, ...rest }
 }
 

@@ -148,6 +148,36 @@ describe('outputs and the boundary', () => {
     expect(reach(contract, 'network')).toEqual({ ...outputs, deny: [], readOnly: false, ...nothingTaken })
   })
 
+  test('an access mode speaks of files: the named hosts are reached with any of them', () => {
+    const writing = resolve(spec({ access_mode: 'workspace-write' }))
+    expect(writing.boundary).toBe('network')
+    expect(reach(writing)).toEqual({ ...outputs, deny: [], readOnly: false, ...nothingTaken })
+    expect(resolve(spec(), { legacySandbox: 'workspace-write' }).boundary).toBe('network')
+    const reading = resolve(spec({ access_mode: 'read-only' }))
+    expect(reading.boundary).toBe('readonly')
+    expect(reach(reading)).toMatchObject(outputs)
+    expect(resolve({ access_mode: 'workspace-write' }).boundary).toBe('readwrite')
+  })
+
+  test('an open network goes with files that stay as they are, unless the policy allows no host', () => {
+    const open = { outputs: { mode: 'open' } } as const
+    expect(reach(resolve({ ...open, access_mode: 'read-only' })).mode).toBe('open')
+    expect(reach(resolve(open, { phase: 'plan' })).mode).toBe('open')
+    expect(reach(resolve({ ...open, boundary: 'readonly' })).mode).toBe('none')
+    const config = { ...defaultConfig(), sandboxMaximumBoundary: 'readwrite' as const }
+    expect(networkAt(resolve({ ...open, access_mode: 'read-only' }), 'readonly', [], config).mode).toBe(
+      'none',
+    )
+  })
+
+  test('a child has an open network over read-only files only under a parent that has one now', () => {
+    const wish = { access_mode: 'read-only', outputs: { mode: 'open' } } as const
+    const open = resolve(wish)
+    expect(reach(resolve(wish, { parent: open })).mode).toBe('open')
+    const closed = resolve({ boundary: 'readwrite', outputs: { mode: 'open' } })
+    expect(reach(resolve(wish, { parent: closed })).mode).toBe('none')
+  })
+
   test('a read-only phase with named hosts reaches them and writes nothing', () => {
     const contract = resolve(spec(), { phase: 'plan' })
     expect(contract.boundary).toBe('readonly')
@@ -159,6 +189,22 @@ describe('outputs and the boundary', () => {
     expect(reach(resolve(null, { card: claude })).allow).toEqual(['api.test'])
     expect(reach(resolve({ boundary: 'readonly' }, { card: claude })).allow).toEqual(['api.test'])
     expect(reach(resolve({ outputs: { mode: 'none' } }, { card: claude })).mode).toBe('none')
+  })
+
+  test('a word about files alone opens no network, however much it gives', () => {
+    for (const contract of [
+      resolve({ access_mode: 'full' }),
+      resolve(null, { legacySandbox: 'full' }),
+      resolve(null, { legacySandbox: 'danger-full-access' }),
+    ]) {
+      expect(contract.boundary).toBe('full')
+      expect(reach(contract).mode).toBe('none')
+    }
+    expect(reach(resolve({ access_mode: 'full', outputs: { mode: 'open' } })).mode).toBe('open')
+    const claude = card({ sandboxRequirements: { hosts: ['api.test'], env: [], read: [], home: 'fresh' } })
+    expect(reach(resolve({ access_mode: 'full' }, { card: claude })).allow).toEqual(['api.test'])
+    // There the network is the host's, and nobody promises otherwise.
+    expect(resolve({ access_mode: 'full', isolation: 'none' }).outputs.declared).toBe(false)
   })
 
   test('full opens the outputs only where the contract did not narrow them', () => {
@@ -208,6 +254,15 @@ describe('a child under its parent', () => {
     const led = resolve({ boundary: 'network', outputs: { mode: 'restricted', pins } })
     const child = resolve({ outputs: { mode: 'restricted', allow: ['api.test:443'] } }, { parent: led })
     expect(child.outputs).toMatchObject({ allow: ['api.test:443'], pins })
+    // One that may reach nothing is led there once it is given the host, and the pin gives it none.
+    const closed = resolve(null, { parent: led })
+    for (const level of ['readwrite', 'network'] as const)
+      expect(networkAt(closed, level, [], defaultConfig())).toMatchObject({ mode: 'none', pins: {} })
+    const given = networkAt(closed, 'network', ['api.test:443', 'b.test'], defaultConfig())
+    expect(given.allow).toEqual(['api.test:443', 'b.test'])
+    expect(given.pins).toEqual(pins)
+    const wide = resolve({ outputs: { pins: { 'api.test': '127.0.0.1:9999', 'c.test': '127.0.0.1:1' } } })
+    expect(networkAt(wide, 'readwrite', ['api.test:443'], defaultConfig()).pins).toEqual(pins)
   })
 
   test.each<[string, SandboxSpec]>([

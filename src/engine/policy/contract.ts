@@ -152,25 +152,31 @@ function outputsOf(input: ContractInput): ContractOutputs {
 }
 
 /**
- * A spec that names hosts and no boundary means them to be reached. A boundary that is spelled out below
- * `network` is a gate: the hosts wait behind it until someone widens it.
+ * A spec that names hosts and no boundary means them to be reached: an access mode speaks of files only. A boundary
+ * that is spelled out below `network` is a gate: the hosts wait behind it until someone widens it.
  */
 function boundaryOf(input: ContractInput, phase: Phase | null, outputs: ContractOutputs) {
   const asked = requestedBoundary(input.spec) ?? legacyBoundary(input.legacySandbox)
-  if (asked !== undefined) return { asked, level: asked, outputs }
+  if (input.spec?.boundary !== undefined) return { asked, level: input.spec.boundary, outputs }
   // Not as the maximum has it: one that cuts a build down to readonly makes no read-only phase of it.
-  const usual = usualBoundary(phase, input.config)
+  const files = asked ?? usualBoundary(phase, input.config)
   const reaches = outputs.declared && outputs.mode !== 'none'
-  if (!reaches) return { asked, level: usual, outputs }
-  if (usual === 'readwrite') return { asked, level: 'network' as const, outputs }
-  // In a read-only phase the hosts are reached and the files stay as they are.
+  // A word about files opens no network; what is not said of outputs is none.
+  if (asked === 'full' && !reaches && levelOf(input) > 0)
+    return { asked, level: files, outputs: { ...outputs, declared: true, cut: true } }
+  if (!reaches) return { asked, level: files, outputs }
+  if (files === 'readwrite') return { asked, level: 'network' as const, outputs }
+  if (files !== 'readonly') return { asked, level: files, outputs }
+  // The hosts are reached and the files stay as they are.
   return {
     asked,
-    level: usual,
+    level: files,
     outputs: {
       ...outputs,
       always: unique([...outputs.always, ...outputs.allow]),
       ofCard: outputs.always,
+      ...(outputs.mode === 'open' ? { openAlways: true } : {}),
+      ...(Object.keys(outputs.pins).length > 0 ? { pinsAlways: true } : {}),
     },
   }
 }

@@ -1,4 +1,5 @@
 import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
+import { showTarget } from '../../shared/hosts.ts'
 import { filesAt } from './capabilities.ts'
 import type { Asking } from './escalation.ts'
 
@@ -24,7 +25,6 @@ export function wishOfDenial(
     return { to, hosts: [], source: 'driver', why: `a write was denied: ${denial.path}` }
   }
   const to = filesAt(level) === 'rw' ? 'network' : level
-  const host = denial.host.includes(':') ? `[${denial.host}]` : denial.host
-  const port = denial.port === null ? '' : `:${denial.port}`
-  return { to, hosts: [host + port], source: 'broker', why: `${denial.host}${port} was denied` }
+  const host = showTarget(denial)
+  return { to, hosts: [host], source: 'broker', why: `${host} was denied` }
 }

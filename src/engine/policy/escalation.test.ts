@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { EffectiveConfig } from '../../shared/config.ts'
 import type { DispatchId } from '../../shared/ids.ts'
+import type { EscalationState } from '../base/escalation.ts'
 import { approveRequests, denyRequests, narrowBoundary } from './answers.ts'
 import { escalationLimits, fileRequest, type Asking } from './escalation.ts'
 import { current, settle } from './step.ts'
@@ -150,7 +151,7 @@ describe('a person', () => {
     })
     expect(fileRequest(child, asking(), context()).result).toMatchObject({
       status: 'approved',
-      answer: { way: 'task' },
+      answer: { way: 'saved' },
     })
     expect(fileRequest({ ...child, task: 'other' }, asking(), context()).result.status).toBe('open')
     const revoked = [{ ...state.taskApprovals[0]!, revoked_at: start.toISOString() }]
@@ -179,6 +180,30 @@ describe('a person', () => {
     expect(refusal(() => approveRequests(after.state, one, context())).code).toBe('boundary.answered')
     const all = approveRequests(second.state, { ...answering, scope: 'once' }, context())
     expect(current(all.state).hosts).toEqual(['registry.test:443', 'b.test'])
+  })
+
+  test('a yes that gives more answers what else was open and came with it, and no more', () => {
+    const ask = (state: EscalationState, more: Partial<Asking>) =>
+      fileRequest(state, asking({ source: 'agent', ...more }), context()).state
+    const files = ask(fresh({ phase: 'plan', start: 'readonly' }), { to: 'readwrite', hosts: [] })
+    const both = ask(files, { hosts: ['registry.test'] })
+    const port = ask(both, { hosts: ['registry.test:443'] })
+    const other = ask(port, { hosts: ['b.test'] })
+    const all = ask(other, { to: 'full', hosts: [] })
+    const [, wider] = all.requests
+    const one = { ...answering, requests: [wider?.id ?? ''], scope: 'once' as const }
+    const { state, result } = approveRequests(all, one, context())
+    expect(state.requests.map(({ status }) => status)).toEqual([
+      'approved',
+      'approved',
+      'approved',
+      'open',
+      'open',
+    ])
+    expect(state.requests[0]?.answer).toMatchObject({ way: 'config', message: 'It has this already.' })
+    expect(result).toHaveLength(1)
+    // The files came with it, and no change of their own is on record.
+    expect(state.grants).toMatchObject([{ from: 'readonly', to: 'network', request: wider?.id }])
   })
 
   test('denying tells the agent why, and the same question is not put to the person again for a while', () => {

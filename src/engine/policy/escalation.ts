@@ -1,11 +1,12 @@
-import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
+import type { BoundaryLevel } from '../../shared/boundary.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { BoundaryRequest, RequestSource } from '../../shared/escalation.ts'
 import type { EscalationState } from '../base/escalation.ts'
-import { asksForEveryHost, standingApproval, type EscalationContext } from './approvals.ts'
+import { standingApproval } from './approvals.ts'
+import type { EscalationContext } from './context.ts'
 import { beyondAncestors } from './ancestors.ts'
-import { filesAt } from './capabilities.ts'
-import { atMost, isBeyondMaximum } from './maximum.ts'
+import { forbids } from './forbidden.ts'
+import { heldAlready, withHeld } from './held.ts'
 import { normalised } from './normalised.ts'
 import {
   answered,
@@ -13,13 +14,11 @@ import {
   current,
   eventOfDenial,
   granted,
-  opensGrantedOnly,
   replaceRequest,
   settle,
   type EscalationEffect,
   type Step,
 } from './step.ts'
-import { isTaken } from './taken.ts'
 
 /** Changes below these only with thought: they are what keeps an agent from wearing a person down. */
 export const escalationLimits = {
@@ -89,7 +88,7 @@ export function fileRequest(
   context: EscalationContext,
 ): Step<BoundaryRequest> {
   assertRunning(before)
-  const { at, config } = context
+  const { at } = context
   const state = settle(before, at)
   const now = current(state)
   const wish: BoundaryRequest = {
@@ -107,22 +106,13 @@ export function fileRequest(
     expires_at: new Date(at.getTime() + escalationLimits.requestLastsMs).toISOString(),
     answer: null,
   }
-  // A host that is open is open, also where the wish names the level that hosts are mostly opened at.
-  const isForHosts = wish.hosts.length > 0 && wish.to === 'network' && filesAt(now.level) === 'rw'
-  if (
-    (isForHosts || boundaryRank(wish.to) <= boundaryRank(now.level)) &&
-    wish.hosts.every((host) => now.hosts.includes(host) && !isTaken(now, host)) &&
-    !(wish.to === 'network' && wish.hosts.length === 0 && opensGrantedOnly(state)) &&
-    !asksForEveryHost(state, wish, context)
-  ) {
-    const has = answered({ ...wish, status: 'approved' }, at, 'config', 'boundary', 'It has this already.')
-    return { state, effects: [], result: has }
-  }
+  const forbidden = forbids(wish, now.level, context)
+  const held = heldAlready(state, wish, context)
+  if (held !== null) return { state, effects: [], result: held }
   // Of a host that was denied a person hears in any case, and may say yes once the parent has it itself.
   const beyond = wish.source === 'broker' ? null : beyondAncestors(state, wish, context.bounds)
   if (beyond !== null) throw beyond
-  const maximum = config.sandboxMaximumBoundary
-  const isAllowed = !isBeyondMaximum(wish, maximum)
+  const isAllowed = forbidden === null
   const standing = isAllowed ? standingApproval(state, wish, context) : null
   const again = state.requests.find((known) => known.status === 'open' && sameWish(known, wish))
   // What waited while its parent lacked it need not wait for a yes that is there by now.
@@ -147,7 +137,7 @@ export function fileRequest(
   )
   const filed: EscalationState = { ...state, requests: [...known, wish] }
   if (!isAllowed) {
-    const why = `The policy ${atMost(maximum, wish)}.`
+    const why = `The policy ${forbidden.says}.`
     const denied = answered({ ...wish, status: 'denied' }, at, 'policy', 'policy', why)
     return {
       state: replaceRequest(filed, denied),
@@ -156,8 +146,10 @@ export function fileRequest(
     }
   }
   if (standing === null) return { state: filed, effects: [eventOfRequest(wish)], result: wish }
-  const approved = answered({ ...standing.wish, status: 'approved' }, at, standing.way, standing.by, '')
-  const step = granted(replaceRequest(filed, approved), [approved], at, standing.way, standing.by)
+  const { way, by, message } = standing
+  const approved = answered({ ...standing.wish, status: 'approved' }, at, way, by, message)
+  const given = granted(replaceRequest(filed, approved), [approved], at, way, by)
+  const step = withHeld(given, context)
   return { ...step, effects: [eventOfRequest(approved), ...step.effects], result: approved }
 }
 
@@ -169,14 +161,19 @@ export function approveStanding(
   const settled = settle(before, context.at)
   let step: Step<readonly BoundaryRequest[]> = { state: settled, effects: [], result: [] }
   if (!settled.running) return step
-  for (const request of settled.requests) {
-    const beyond = isBeyondMaximum(request, context.config.sandboxMaximumBoundary)
-    if (request.status !== 'open' || beyond) continue
+  for (const { id } of settled.requests) {
+    const request = step.state.requests.find((known) => known.id === id)
+    if (request?.status !== 'open') continue
+    if (forbids(request, current(step.state).level, context) !== null) continue
     const standing = standingApproval(step.state, request, context)
     if (standing === null) continue
     const { way, by, wish } = standing
-    const approved = answered({ ...wish, status: 'approved' }, context.at, way, by, '')
-    const next = granted(replaceRequest(step.state, approved), [approved], context.at, way, by)
+    const what = `${wish.hosts.join(', ')} at ${wish.to} is granted`
+    const message = wish.to === request.to ? standing.message : `${what}. ${standing.message}`.trim()
+    // What is given may be less than what was asked for, which stays on record as it was asked.
+    const approved = answered({ ...request, status: 'approved' }, context.at, way, by, message)
+    const given = granted(replaceRequest(step.state, approved), [wish], context.at, way, by)
+    const next = withHeld(given, context)
     // Each apply carries the whole, so the last one is enough.
     step = { state: next.state, effects: next.effects, result: [...step.result, approved] }
   }

@@ -2,7 +2,7 @@ import type { EffectiveApproval, EffectiveConfig } from '../../shared/config.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { EscalationState } from '../base/escalation.ts'
-import type { EscalationContext } from './approvals.ts'
+import type { EscalationContext } from './context.ts'
 import { defaultConfig } from './config/merge.ts'
 import type { Asking } from './escalation.ts'
 

@@ -140,3 +140,24 @@ test('an agent that cannot be brought down to a lowered maximum is in the inbox,
   expect(told()).toEqual([])
   expect(await boundaries.beyondMaximum(id)).toBeNull()
 })
+
+test('the notice that an agent stays beyond the maximum is nobody’s to answer, and holds up no other answer', async () => {
+  const { boundaries, id, user, failNext, events } = await theatre.stage('readwrite')
+  await boundaries.request(id, { ...asked, to: 'network', hosts: [host] })
+  await user({ sandboxMaximumBoundary: 'readonly' })
+  failNext('before')
+  await expect(boundaries.reconsider(id)).rejects.toThrow('EBUSY')
+  const told = () => boundaries.inbox().filter(({ dispatch }) => dispatch === id)
+  const [, notice] = told()
+  expect(notice).toMatchObject({ source: 'config' })
+  const deny = (requests: readonly string[] | null) =>
+    boundaries.deny(id, { requests, by: 'person', message: 'no' })
+  await expect(deny([notice!.id])).rejects.toMatchObject({ kind: 'refused' })
+  expect(await deny(null)).toMatchObject([{ to: 'network', status: 'denied' }])
+  expect(events.filter(({ type }) => type === 'BoundaryDenied')).toHaveLength(1)
+  await expect(deny(null)).rejects.toMatchObject({ kind: 'refused' })
+  await expect(boundaries.approve(id, { ...person, requests: [notice!.id] })).rejects.toMatchObject({
+    kind: 'refused',
+  })
+  expect(told()).toEqual([notice])
+})

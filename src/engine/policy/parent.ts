@@ -21,7 +21,9 @@ function parentHosts(parent: Contract): readonly string[] | null {
 
 /** Hosts it can reach now: those its contract names wait behind the boundary. (escape: child-always-hosts) */
 function reachableNow(parent: Contract): readonly string[] | null {
-  return boundaryRank(parent.boundary) < boundaryRank('network') ? parent.outputs.always : parentHosts(parent)
+  const { always, openAlways } = parent.outputs
+  const isBehind = boundaryRank(parent.boundary) < boundaryRank('network') && openAlways !== true
+  return isBehind ? always : parentHosts(parent)
 }
 
 function outputsUnder(child: Contract, parent: Contract): ContractOutputs {
@@ -48,14 +50,17 @@ function outputsUnder(child: Contract, parent: Contract): ContractOutputs {
   }
   // Where the parent is led elsewhere, the child is too: else it would reach the host its parent cannot.
   // (escape: child-pinned-host)
-  const pins = Object.fromEntries(Object.entries(parent.outputs.pins).filter(([host]) => !host.includes('/')))
+  const { pins } = parent.outputs
   const isParentClosed =
     parent.outputs.declared && parent.outputs.mode === 'none' && parent.outputs.cut !== true
   return {
     ...outputs,
     ...(outputs.declared || isParentClosed ? {} : { cut: true }),
-    pins: outputs.mode === 'none' ? {} : pins,
+    // Also where it may reach nothing yet: what it is given later it is given as its parent has it.
+    pins,
+    ...(Object.keys(pins).length > 0 ? { led: true } : {}),
     deny: unique([...outputs.deny, ...parent.outputs.deny]),
+    openAlways: outputs.openAlways === true && now === null,
     always: now === null ? outputs.always : commonHosts(outputs.always, now),
     readOnly: outputs.readOnly || parent.outputs.readOnly,
     declared: true,

@@ -73,6 +73,19 @@ export function opensGrantedOnly({
   return now
 }
 
+/**
+ * Whether it was narrowed below `network`, and nobody has opened that again as a whole: then what its contract opens over
+ * read-only files is closed as well, although its level may have been as low before. (escape: open-below-narrowing)
+ */
+export function isShut(state: Pick<EscalationState, 'start' | 'grants' | 'requests'>): boolean {
+  const network = boundaryRank('network')
+  const wasNarrowed = state.grants.some(({ from, to, way, request }) => {
+    const isDown = boundaryRank(to) < boundaryRank(from ?? to) && way !== 'undone' && request === null
+    return boundaryRank(to) < network && (isDown || way === 'closed')
+  })
+  return wasNarrowed && (boundaryRank(current(state).level) < network || opensGrantedOnly(state))
+}
+
 /** Whether a person said yes to `full` itself while it ran, and it has not been narrowed since. */
 export function opensEverything({ grants, requests }: Pick<EscalationState, 'grants' | 'requests'>): boolean {
   const known = new Map(requests.map((request) => [request.id, request]))

@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
+import { boundaryLevels, boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
 import type { SavedApproval } from '../../shared/config.ts'
 import type { BoundaryGrant, BoundaryRequest } from '../../shared/escalation.ts'
 import { someHostCovers } from '../../shared/hosts.ts'
@@ -115,25 +115,35 @@ export class Oracle {
     const isDenial = source === 'broker' || source === 'driver'
     const isNamed = hosts.length > 0 ? covered(hosts, ['a.test']) : to === 'readwrite'
     if (this.auto && isDenial && isNamed && to !== 'full') return true
-    return this.#standing().some((yes) => {
+    const standing = this.#standing()
+    const says = (at: BoundaryLevel) => (yes: Entry) => {
       // Without a host it is a yes to the level, and to every host only at `full`.
       if (yes.hosts.length === 0) return atMost(to, yes.level) && (hosts.length === 0 || yes.level === 'full')
       if (hosts.length === 0 || !covered(hosts, yes.hosts)) return false
-      const isName = from === 'readwrite' && to === 'network' && atMost(to, yes.level)
-      return atMost(to, from) || isName
-    })
+      const isName = at === 'readwrite' && to === 'network' && atMost(to, yes.level)
+      return atMost(to, at) || isName
+    }
+    // Files by one yes, and the host by another: as if it had asked for one after the other.
+    const writes = standing.some((yes) => yes.hosts.length === 0 && atMost('readwrite', yes.level))
+    return standing.some(says(from)) || (from === 'readonly' && writes && standing.some(says('readwrite')))
   }
 
-  /** What a person gives; what is kept of it is one yes for each level, and one for its hosts. */
-  given(wishes: readonly Pick<Wish, 'to' | 'hosts'>[]): Entry[] {
+  /**
+   * What a person gives; what is kept of it is one yes for each level, and one for its hosts. Where files become writable
+   * with a host, or everything opens, that is kept, too.
+   */
+  given(wishes: readonly Pick<Wish, 'to' | 'hosts'>[], from: BoundaryLevel): Entry[] {
     this.said.push(...wishes.map(({ to, hosts }) => ({ agent: this.#agent, level: to, hosts })))
     this.back.push(...wishes.flatMap(({ hosts }) => hosts))
-    const levels = [...new Set(wishes.map(({ to }) => to))]
-    return levels.flatMap((level) => {
+    const opensFiles = from === 'readonly' && wishes.some(({ to }) => to === 'readwrite' || to === 'network')
+    return boundaryLevels.flatMap((level) => {
       const alike = wishes.filter(({ to }) => to === level)
-      const hosts = [...new Set(alike.flatMap((wish) => wish.hosts))]
+      const isWhole = level === 'full' && from !== 'full'
+      const hosts = isWhole ? [] : [...new Set(alike.flatMap((wish) => wish.hosts))]
+      const givesLevel = alike.some((wish) => wish.hosts.length === 0) || (isWhole && alike.length > 0)
+      const givesFiles = level === 'readwrite' && opensFiles
       return [
-        ...(alike.some((wish) => wish.hosts.length === 0) ? [{ level, hosts: [], agent: this.#agent }] : []),
+        ...(givesLevel || givesFiles ? [{ level, hosts: [], agent: this.#agent }] : []),
         ...(hosts.length > 0 ? [{ level, hosts, agent: this.#agent }] : []),
       ]
     })
@@ -228,7 +238,10 @@ export class Oracle {
         for (const wish of wishes) {
           expect(this.allows(wish), `beyond the maximum: ${said}`).toBe(true)
           if (isAnswered) continue
-          const got = { ...wish, to: narrower(wish.to, grant.to) }
+          // Who asks for a name is given ports of it, where no more was said.
+          const ports = wish.source === 'broker' ? added.filter((host) => covered([host], wish.hosts)) : []
+          const hosts = ports.length > 0 ? ports : wish.hosts
+          const got = { ...wish, to: narrower(wish.to, grant.to), hosts }
           expect(this.speaksFor(got, held.level), `nobody said so: ${said}`).toBe(true)
         }
         if (wishes.some(opens)) this.opened = true

@@ -72,6 +72,17 @@ const plays: [BoundaryLevel, Command[]][] = [
       { do: 'take', host: 'a.test' },
     ],
   ],
+  // A name that waits is given the ports that somebody spoke of, and what was asked for stays as it is on record.
+  [
+    'readwrite',
+    [
+      { do: 'request', to: 'network', hosts: ['a.test'], source: 'broker' },
+      { do: 'user', entries: [{ level: 'network', hosts: ['a.test:1'] }], maximum: 'full', auto: false },
+      { do: 'reconsider' },
+      { do: 'restart' },
+      { do: 'approve', scope: 'project' },
+    ],
+  ],
   // A yes to one host at full is no yes to every other.
   [
     'full',
@@ -206,6 +217,20 @@ const strangers: [BoundaryLevel, Command[], Phase?][] = [
     'readwrite',
     [user([{ level: 'network', hosts: ['a.test'], phase: 'plan' }]), asks('network', ['a.test:1'])],
   ],
+  // A yes to files and one to a host give both, and no other host.
+  [
+    'readonly',
+    [
+      user([
+        { level: 'readwrite', hosts: [] },
+        { level: 'network', hosts: ['a.test'] },
+      ]),
+      asks('network', ['a.test:1', 'b.test:1']),
+      asks('network', ['a.test:1']),
+      asks('network', ['b.test:1']),
+      asks('network', []),
+    ],
+  ],
   ['readwrite', [user([], true, { autoElsewhere: true }), asks('network', ['a.test:1'], 'broker')]],
   ['readwrite', [user([], true), asks('full', ['a.test:1'], 'broker')]],
   [
@@ -300,6 +325,19 @@ const strangers: [BoundaryLevel, Command[], Phase?][] = [
   ],
 ]
 
-export const examples: [BoundaryLevel, Command[], Phase][] = [...plays, ...strangers].map(
-  ([start, commands, phase = 'build']) => [start, commands, phase],
-)
+/** With an open network over read-only files, where there is nothing to open. */
+const overOpen: [BoundaryLevel, Command[], Phase, boolean][] = [
+  ['readonly', [asks('network', ['a.test:1']), { do: 'approve', scope: 'once' }], 'build', true],
+]
+
+export const examples: [BoundaryLevel, Command[], Phase, boolean][] = [
+  ...[...plays, ...strangers].map(
+    ([start, commands, phase = 'build']): [BoundaryLevel, Command[], Phase, boolean] => [
+      start,
+      commands,
+      phase,
+      false,
+    ],
+  ),
+  ...overOpen,
+]

@@ -1,6 +1,6 @@
 export { runChecks } from './check.ts'
 export { checkAuth } from './checks/auth.ts'
-export { checkDisk } from './checks/disk.ts'
+export { checkCopy, checkDisk } from './checks/disk.ts'
 export { checkPlatform } from './checks/platform.ts'
 export {
   checkConfigApart,

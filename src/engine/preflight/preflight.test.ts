@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { agentCardSchema } from '../../shared/card.ts'
+import { run } from '../base/process.ts'
 import {
   checkAuth,
   checkConfigApart,
@@ -89,6 +90,30 @@ test('more disk than there is fails before anything starts', async () => {
     ok: false,
     fix: expect.stringContaining('ORANGERY_DATA_DIR'),
   })
+})
+
+test('a full copy that does not fit fails before anything starts, and one that fits does not', async () => {
+  // A disk of 100 MB, in a mount namespace of its own.
+  const script = `mount -t tmpfs -o size=100m none "$1"; mkdir "$1/small" "$1/large"
+    head -c 20000000 /dev/urandom >"$1/large/a"; head -c 1000000 /dev/urandom >"$1/small/a"
+    exec "$2" --disable-warning=ExperimentalWarning --input-type=module -e "$3" "$1" "$4"`
+  const ask = `const { checkCopy } = await import(process.argv[2])
+    const at = (name) => process.argv[1] + '/' + name
+    const checks = [await checkCopy(process.argv[1], [at('small')]), await checkCopy(process.argv[1], [at('small'), at('large')])]
+    console.log(JSON.stringify(checks))`
+  const door = join(import.meta.dirname, 'index.ts')
+  const args = ['-Urm', 'sh', '-ec', script, 'sh', dir, process.execPath, ask, door]
+  const { stdout, stderr } = await run('unshare', args)
+  expect(stderr.toString()).toBe('')
+  expect(JSON.parse(stdout.toString())).toMatchObject([
+    { name: 'disk', ok: true, fix: null },
+    {
+      name: 'disk',
+      ok: false,
+      detail: expect.stringMatching(/^7\d MB free where the folders are copied to, 8\d MB needed$/),
+      fix: expect.stringContaining('ORANGERY_DATA_DIR'),
+    },
+  ])
 })
 
 test('an account that is not signed in fails with the hint of its card', async () => {

@@ -5,6 +5,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { ConfigFile, EffectiveConfig } from '../../../shared/config.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
+import { capabilitiesOf } from '../capabilities.ts'
+import { narrowerBoundary } from './narrow.ts'
 import { loadConfig } from './load.ts'
 import { configNotes } from './notes.ts'
 import { readConfigText } from './read.ts'
@@ -127,6 +129,8 @@ describe('reading', () => {
     ],
     ['{ "sandboxLevels": { "readonly": { "writable": ["./"] } } }', 'names the whole root'],
     ['{ "sandboxLevels": { "full": { "writable": ["../src"] } } }', 'must be a path inside the root'],
+    ['{ "sandboxLevels": { "readwrite": { "hide": ["a/../b"] } } }', 'leads out by ..'],
+    ['{ "sandboxLevels": { "readwrite": { "hide": ["{.env,x}"] } } }', 'has braces'],
   ])('a wrong value is told with its line and what is allowed: %s', async (text, allowed) => {
     await user(`\n${text}`)
     const { message } = await failure(load())
@@ -151,6 +155,18 @@ describe('reading', () => {
       { key: 'sandboxApprovedEscalations.0.roots.0', message },
       { key: 'sandboxAutoEscalation.roots.0', message },
     ])
+  })
+
+  test('hosts for auto without a root to go with them widen nothing, and the config says so with its line', async () => {
+    const warned = async (roots: readonly string[]) => {
+      await user(`{\n  "sandboxAutoEscalation": ${JSON.stringify({ hosts: ['a.test'], roots })}\n}`)
+      return (await load()).warnings.map(({ key, line, message }) => `${key}:${line}: ${message}`)
+    }
+    const said =
+      'sandboxAutoEscalation:2: widens nothing without roots: name absolute folders or ~/… for its hosts'
+    expect(await warned([])).toEqual([said])
+    expect(await warned(['not/absolute'])).toEqual([said])
+    expect(await warned([project])).toEqual([])
   })
 
   test('an unknown key is warned about with its line and does not stop anything', async () => {
@@ -241,6 +257,25 @@ describe('trust', () => {
       expect.arrayContaining(['sandboxEnabled', 'sandboxBoundaries.build', 'sandboxApprovedEscalations']),
     )
   })
+
+  test.each([{ sandboxBoundaries: { build: 'readonly' } }, { sandboxMaximumBoundary: 'readonly' }] as const)(
+    'an untrusted file that lowers a boundary lifts nothing that the user hid or denied above it: %j',
+    async (lowered) => {
+      const denied = { tools: { deny: ['Web'] }, commands: { deny: ['git push'] } }
+      await user({
+        sandboxLevels: { readwrite: { hide: ['.env'], deniedHosts: ['telemetry.test'], ...denied } },
+      })
+      await own(lowered)
+      const config = await load()
+      const level = narrowerBoundary(config.sandboxBoundaries.build, config.sandboxMaximumBoundary)
+      expect(capabilitiesOf(level, config)).toMatchObject({
+        level: 'readonly',
+        files: { hide: ['.env'] },
+        network: { deniedHosts: ['telemetry.test'] },
+        ...denied,
+      })
+    },
+  )
 
   test('a repository’s file that is not trusted names fewer places to write, never others', async () => {
     await user({ sandboxLevels: { readwrite: { writable: ['src', 'docs'] } } })

@@ -3,6 +3,7 @@ import {
   chown,
   mkdir,
   mkdtemp,
+  readdir,
   readFile,
   readlink,
   realpath,
@@ -82,6 +83,17 @@ test('saving keeps comments, indentation, trailing commas, line ends and the mod
   const before = commented.split('\n').slice(0, 4).join('\r\n')
   expect(text.startsWith(before)).toBe(true)
   expect((await load()).sandboxApprovedEscalations.map(({ agent }) => agent)).toEqual(['codex', 'claude'])
+})
+
+test('saving into a file of mixed line ends leaves every line’s own as it is', async () => {
+  const lines = commented.split('\n')
+  const mixed = lines.map((line, index) => line + (index < 2 ? '\r\n' : '\n')).join('')
+  await mkdir(userConfigDir)
+  await writeFile(userFile(), mixed)
+  await save('user')
+  const text = await readFile(userFile(), 'utf8')
+  expect(text).toContain('// since March\n')
+  expect(text.split('\r\n')).toHaveLength(3)
 })
 
 test('saving the same approval twice writes it once', async () => {
@@ -266,6 +278,24 @@ test('with roots in two projects an approval is saved to both', async () => {
   await save('project', [approval()], [project, other])
   const config = await load([project, other])
   expect(config.sandboxApprovedEscalations.map(({ covers }) => covers)).toEqual([[project], [other]])
+})
+
+test('an approval that cannot be saved in one of several projects is saved in none, and counts in none', async () => {
+  const [kept, other] = [join(home, 'kept'), join(home, 'other')]
+  await mkdir(kept)
+  await mkdir(join(other, '.orangery.json'), { recursive: true })
+  await writeFile(join(kept, '.orangery.json'), commented)
+  await expect(save('project', [approval()], [project, kept, other])).rejects.toThrow(
+    join(other, '.orangery.json'),
+  )
+  expect(await readdir(project)).toEqual([])
+  expect(await readFile(join(kept, '.orangery.json'), 'utf8')).toBe(commented)
+  await rm(join(other, '.orangery.json'), { recursive: true })
+  // Nobody's word stays behind for whoever writes the same text himself.
+  await writeFile(projectFile(), JSON.stringify({ sandboxApprovedEscalations: [approval()] }))
+  expect((await load()).sandboxApprovedEscalations).toEqual([])
+  await save('project', [approval()], [project, kept, other])
+  expect((await load([project, kept, other])).sandboxApprovedEscalations).toHaveLength(3)
 })
 
 test('an approval that cannot be saved is told with the folder and the way out', async () => {

@@ -1,6 +1,12 @@
-import { realpath } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { access, realpath, unlink } from 'node:fs/promises'
 import { dirname, isAbsolute, join, relative } from 'node:path'
-import { userConfigName, type SavedApproval, type TrustQuestion } from '../../../shared/config.ts'
+import {
+  projectConfigName,
+  userConfigName,
+  type SavedApproval,
+  type TrustQuestion,
+} from '../../../shared/config.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
 import { ensurePrivateDir } from '../../base/files.ts'
 import { approvalsKey, indexesOf, withoutApprovals } from './approvalText.ts'
@@ -17,9 +23,11 @@ import {
   trustStateOf,
   writeTrust,
   type ProjectTrust,
+  type TrustFile,
 } from './trust.ts'
 import { repositoryOf } from './twin.ts'
 import { writeProjectConfig, writeUserConfig } from './write.ts'
+import { noteWritten } from './written.ts'
 
 /** What is written must read back as what was meant; otherwise nothing is written. */
 function checked(file: string, text: string): ConfigLayer {
@@ -27,14 +35,29 @@ function checked(file: string, text: string): ConfigLayer {
 }
 
 export type SavedPlace = { readonly file: string; readonly ids: readonly string[] }
+/** What stands in a file since we wrote it, and what stood there; null: there was none. `home`: whose trust moved with it. */
+type Written = {
+  readonly file: string
+  readonly text: string
+  readonly before: string | null
+  readonly home: string | null
+}
 
-async function saveToUser(userConfigDir: string, approvals: readonly SavedApproval[]): Promise<SavedPlace> {
+async function saveToUser(
+  userConfigDir: string,
+  approvals: readonly SavedApproval[],
+  onWritten: (written: Written) => void,
+): Promise<SavedPlace> {
   await ensurePrivateDir(userConfigDir)
   const file = join(userConfigDir, userConfigName)
   const source = await readConfigText(file, { follow: true })
   const before = source === null ? null : parseConfig(source)
   const { text, ids } = added(file, before, approvals)
-  if (text !== before?.text) await writeUserConfig(file, text)
+  if (text !== before?.text) {
+    await writeUserConfig(file, text)
+    onWritten({ file, text, before: before?.text ?? null, home: null })
+    await noteWritten(userConfigDir, file, text)
+  }
   return { file, ids }
 }
 
@@ -77,6 +100,7 @@ async function saveToProject(
   approvals: readonly SavedApproval[],
   by: string,
   at: Date,
+  onWritten: (written: Written) => void,
 ): Promise<SavedPlace> {
   // Saved in the project's own file also from a worktree of it, which may be gone tomorrow.
   const { home, here } = await projectHomeOf(root)
@@ -85,6 +109,7 @@ async function saveToProject(
   const records = await readTrust(userConfigDir)
   const known = records.projects[home]
   // The approval the user just gave is trusted; what else an untrusted file says stays untrusted.
+  onWritten({ file, text, before: layer?.text ?? null, home })
   if (text !== layer?.text) await writeProjectConfig(file, text)
   const decided = { at: at.toISOString(), by }
   const entry =
@@ -96,6 +121,7 @@ async function saveToProject(
   await writeTrust(userConfigDir, {
     ...records,
     projects: { ...records.projects, [home]: { ...entry, approvals: own, repository } },
+    ...(text === layer?.text ? {} : { written: { ...records.written, [file]: sha256Of(text) } }),
   })
   return { file, ids }
 }
@@ -107,40 +133,105 @@ export type SaveApprovals = {
   readonly roots: readonly string[]
   readonly by: string
   readonly at: Date
+  /** Whoever saves holds the files already, by `holdFiles`. */
+  readonly isHeld?: boolean
 }
 
 const unwritable = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'ENOSPC', 'EDQUOT', 'lock.unusable'])
 
-/** Writes approvals into the user's file, or into the file of each project the roots belong to. */
-export async function saveApprovals(request: SaveApprovals): Promise<readonly SavedPlace[]> {
+function unsaved(userConfigDir: string, error: unknown): unknown {
+  const { code = '', path, message } = error as NodeJS.ErrnoException
+  if (!unwritable.has(code)) return error
+  const folder = path === undefined ? userConfigDir : dirname(path)
+  return new OrangeryError(
+    'config.unwritable',
+    `${folder}: the approval cannot be saved (${path === undefined ? message : code})`,
+    {
+      kind: 'cannot_create',
+      hint: 'Make the folder writable, or approve without --save, for this run only.',
+      cause: error,
+    },
+  )
+}
+
+/**
+ * For whoever is about to say yes and save it: nobody else changes these files meanwhile, and they can be written. Held
+ * before the yes is on record, since who waits for one follows the record at once.
+ */
+export async function holdFiles({
+  userConfigDir,
+  scope,
+  roots,
+}: Pick<SaveApprovals, 'userConfigDir' | 'scope' | 'roots'>): Promise<AsyncDisposable> {
+  await using held = new AsyncDisposableStack()
   try {
-    return await save(request)
+    held.use(await lockConfigs(userConfigDir))
+    for (const root of scope === 'project' ? roots : []) {
+      const { home } = await projectHomeOf(root)
+      await access(home, constants.W_OK).catch((error: NodeJS.ErrnoException) => {
+        error.path = join(home, projectConfigName)
+        throw error
+      })
+    }
+    return held.move()
   } catch (error) {
-    const { code = '', path, message } = error as NodeJS.ErrnoException
-    if (!unwritable.has(code)) throw error
-    const folder = path === undefined ? request.userConfigDir : dirname(path)
-    throw new OrangeryError(
-      'config.unwritable',
-      `${folder}: the approval cannot be saved (${path === undefined ? message : code})`,
-      {
-        kind: 'cannot_create',
-        hint: 'Make the folder writable, or approve without --save, for this run only.',
-        cause: error,
-      },
-    )
+    throw unsaved(userConfigDir, error)
   }
 }
 
-async function save(request: SaveApprovals): Promise<readonly SavedPlace[]> {
-  const { userConfigDir, scope, approvals, by, at } = request
-  await using _lock = await lockConfigs(userConfigDir)
-  if (scope === 'user') return [await saveToUser(userConfigDir, approvals)]
-  const places = new Map<string, SavedPlace>()
-  for (const root of request.roots) {
-    const place = await saveToProject(userConfigDir, root, approvals, by, at)
-    places.set(place.file, place)
+type Saved = {
+  readonly places: readonly SavedPlace[]
+  /** As if nothing had been saved, for whom what was to follow did not come about. */
+  readonly takeBack: () => Promise<void>
+}
+
+/** Writes approvals into the user's file, or into the file of each project the roots belong to: into all or into none. */
+export async function saveApprovals(request: SaveApprovals): Promise<Saved> {
+  const { userConfigDir, scope, approvals, roots, by, at } = request
+  const all: Written[] = []
+  const onWritten = (written: Written) => void all.push(written)
+  try {
+    await using _lock = request.isHeld === true ? null : await lockConfigs(userConfigDir)
+    const trusted = await readTrust(userConfigDir)
+    const places = new Map<string, SavedPlace>()
+    const keep = (place: SavedPlace) => places.set(place.file, place)
+    try {
+      if (scope === 'user') keep(await saveToUser(userConfigDir, approvals, onWritten))
+      else
+        for (const root of roots) keep(await saveToProject(userConfigDir, root, approvals, by, at, onWritten))
+    } catch (error) {
+      await undo(userConfigDir, all, trusted)
+      throw error
+    }
+    return {
+      places: [...places.values()],
+      async takeBack() {
+        await using _again = await lockConfigs(userConfigDir)
+        await undo(userConfigDir, all, trusted)
+      },
+    }
+  } catch (error) {
+    throw unsaved(userConfigDir, error)
   }
-  return [...places.values()]
+}
+
+/** Trust goes first: without it nothing that stands in a project's file counts. */
+async function undo(userConfigDir: string, all: readonly Written[], trusted: TrustFile): Promise<void> {
+  const { projects, ...rest } = await readTrust(userConfigDir)
+  const homes = new Set(all.flatMap(({ home }) => home ?? []))
+  const others = Object.entries(projects).filter(([home]) => !homes.has(home))
+  const former = Object.entries(trusted.projects).filter(([home]) => homes.has(home))
+  if (homes.size > 0)
+    await writeTrust(userConfigDir, { ...rest, projects: Object.fromEntries([...others, ...former]) })
+  for (const written of all.toReversed()) await putBack(written).catch(() => {})
+}
+
+/** Unless somebody was there since. */
+async function putBack({ file, text, before, home }: Written): Promise<void> {
+  if (text === before || (await readConfigText(file, { follow: home === null }))?.text !== text) return
+  if (before === null) await unlink(file)
+  else if (home === null) await writeUserConfig(file, before)
+  else await writeProjectConfig(file, before)
 }
 
 export type RevokedApproval = {
@@ -150,8 +241,10 @@ export type RevokedApproval = {
 }
 
 /** A person types the beginning of an id; what begins alike was perhaps made to. */
-function wholeId(typed: string, layers: readonly ConfigLayer[]): string {
-  const known = layers.flatMap(({ values }) => values[approvalsKey] ?? []).map(approvalDigest)
+function wholeId(typed: string, layers: readonly ConfigLayer[], others: readonly string[]): string {
+  const saved = layers.flatMap(({ values }) => values[approvalsKey] ?? []).map(approvalDigest)
+  const known = [...saved, ...others]
+  if (known.includes(typed)) return typed
   const matches = [...new Set(known)].filter((id) => typed !== '' && id.startsWith(typed))
   if (matches.length <= 1) return matches[0] ?? typed
   throw new OrangeryError('boundary.approval_ambiguous', `approval ${typed}: ${matches.length} begin so`, {
@@ -160,11 +253,15 @@ function wholeId(typed: string, layers: readonly ConfigLayer[]): string {
   })
 }
 
-/** Takes a saved approval out of every file that holds it. Gives back what was taken out. */
+/**
+ * Takes a saved approval out of every file that holds it. Gives back what was taken out. `others`: ids that are in no file,
+ * and that a person may mean as well.
+ */
 export async function revokeApproval(
   userConfigDir: string,
   roots: readonly string[],
   typed: string,
+  others: readonly string[] = [],
 ): Promise<readonly RevokedApproval[]> {
   await using _lock = await lockConfigs(userConfigDir)
   const userFile = join(userConfigDir, userConfigName)
@@ -172,9 +269,14 @@ export async function revokeApproval(
   const files = await filesOf(userConfigDir, roots)
   const user = source === null ? null : parseConfig(source)
   const layers = files.flatMap(({ layer }) => layer ?? [])
-  const id = wholeId(typed, user === null ? layers : [user, ...layers])
-  const revoked = user === null ? [] : await removeFrom(user, id, writeUserConfig)
-  for (const layer of layers) revoked.push(...(await removeFrom(layer, id, writeProjectConfig)))
+  const id = wholeId(typed, user === null ? layers : [user, ...layers], others)
+  const written =
+    (write: (file: string, text: string) => Promise<void>) => async (file: string, text: string) => {
+      await write(file, text)
+      await noteWritten(userConfigDir, file, text)
+    }
+  const revoked = user === null ? [] : await removeFrom(user, id, written(writeUserConfig))
+  for (const layer of layers) revoked.push(...(await removeFrom(layer, id, written(writeProjectConfig))))
   // Also where the same text was trusted in another worktree: what is revoked must not count there.
   for (const home of new Set(files.map(({ home }) => home)))
     await changeTrusts(userConfigDir, home, (known) => withoutRevoked(known, id))

@@ -68,8 +68,10 @@ function appended(text: string, container: Node, item: string): string {
   }
   const tail = end(last) + text.slice(end(last), close).trimEnd().length
   const indent = indentAt(text, last.offset)
+  // What follows ends the new line, and what is put in ends the old: each as it was, also where a file mixes them.
+  const here = /\r?\n/.exec(text.slice(tail, close))?.[0] ?? eol
   // Both may fall on one place; the later of them in this list ends up in front.
-  return spliced(text, [{ at: tail, remove: 0, insert: `${eol}${indent}${item}` }, ...separator])
+  return spliced(text, [{ at: tail, remove: 0, insert: `${here}${indent}${item}` }, ...separator])
 }
 
 /** Adds `value` at the end of the list under `key` of the top object, which is made where it is not there. */

@@ -105,10 +105,11 @@ export async function loadConfig(places: ConfigPlaces, now: Date = new Date()): 
   await refuseInReach(places)
   // Side by side: an agent waits for this. The user's own mistakes are told first.
   const reading = readAll(places)
+  const narrowing = narrowTrust(places.userConfigDir, places.roots)
   const userText = await readConfigText(join(places.userConfigDir, userConfigName), { follow: true })
   const user = userText === null ? null : parseConfig(userText)
   const linking = user === null ? [] : linkedFolders(user)
-  const isMoved = await narrowTrust(places.userConfigDir, places.roots)
+  const isMoved = await narrowing
   const projects = new Map<string, ProjectLayer>()
   for (const layer of isMoved ? readAll(places) : reading) {
     const read = await layer

@@ -122,6 +122,15 @@ function misplacedFolders(layer: ConfigLayer, project: string | null): Effective
   )
 }
 
+/** Both must match: whoever names hosts alone would wait for what never happens. */
+function hostsWithoutRoots(layer: ConfigLayer): EffectiveConfig['warnings'] {
+  const { hosts = [], roots = [] } = layer.values.sandboxAutoEscalation ?? {}
+  if (hosts.length === 0 || roots.some((path) => userFolder(path) !== null)) return []
+  const key = 'sandboxAutoEscalation'
+  const message = 'widens nothing without roots: name absolute folders or ~/… for its hosts'
+  return [{ file: layer.file, line: layer.lineOf([key]), key, message }]
+}
+
 function overlaidLevel(base: ResolvedLevel, override: LevelOverride): ResolvedLevel {
   return {
     hosts: override.hosts ?? base.hosts,
@@ -184,7 +193,12 @@ function overlay(
     ...base.changesetProtectedPaths,
     ...(values.changesetProtectedPaths ?? []),
   ])
-  merged.warnings = [...base.warnings, ...layer.warnings, ...misplacedFolders(layer, project)]
+  merged.warnings = [
+    ...base.warnings,
+    ...layer.warnings,
+    ...misplacedFolders(layer, project),
+    ...hostsWithoutRoots(layer),
+  ]
   for (const key of configKeys) {
     if (valueAt(values, key) === undefined) continue
     // What a file asked for and did not get did not come from there.
@@ -243,7 +257,13 @@ function withShared(config: EffectiveConfig, shared: ProjectFile | undefined, no
     !known.some((other) => other.id === id && other.source === 'project')
   const { project = [], user = [] } = Object.groupBy(known, ({ source }) => source)
   const more = approvedBy(shared, now).filter(isNew)
-  return { ...config, sandboxApprovedEscalations: [...project, ...more, ...user] }
+  if (more.length === 0) return config
+  const key = 'sandboxApprovedEscalations'
+  const line = shared.layer?.lineOf([key]) ?? null
+  const said = Object.groupBy(config.provenance[key] ?? [], ({ source }) => source)
+  const there: Provenance = { source: 'project', file: shared.file, line }
+  const provenance = { ...config.provenance, [key]: [...(said.project ?? []), there, ...(said.user ?? [])] }
+  return { ...config, provenance, [key]: [...project, ...more, ...user] }
 }
 
 function aboveLevelZero({ level, ...rule }: SelectionRule): SelectionRule[] {
@@ -339,8 +359,13 @@ export function mergeConfig(
   held: readonly ProjectLayer[] = [],
 ): EffectiveConfig {
   const base = user === null ? defaultConfig() : overlay(defaultConfig(), user, null, now)
+  // What a repository's own file forbids is not lifted by another one in a worktree of it that nobody trusts.
+  const under = ({ trust, shared, root }: ProjectLayer) =>
+    trust === 'trusted' || shared === undefined
+      ? base
+      : narrowConfig(base, onlyNarrowing(withProject(base, { ...shared, root }, now), base))
   const [first, ...others] = projects.map((project) =>
-    withShared(withProject(base, project, now), project.shared, now),
+    withShared(withProject(under(project), project, now), project.shared, now),
   )
   const merged = others.reduce(narrowConfig, first ?? base)
   return held.map((layer) => onlyNarrowing(withProject(base, layer, now), base)).reduce(narrowConfig, merged)

@@ -22,7 +22,7 @@ export function commonNames(a: readonly string[] | null, b: readonly string[] | 
 }
 
 type Tools = ResolvedLevel['tools']
-const narrowTools = (a: Tools, b: Tools): Tools => ({
+export const narrowTools = (a: Tools, b: Tools): Tools => ({
   allow: commonNames(a.allow, b.allow),
   deny: unique([...a.deny, ...b.deny]),
 })

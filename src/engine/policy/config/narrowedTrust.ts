@@ -1,6 +1,5 @@
 import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isDeepStrictEqual } from 'node:util'
 import { createScanner } from 'jsonc-parser'
 import { projectConfigName } from '../../../shared/config.ts'
 import { approvalsKey, withoutApprovals } from './approvalText.ts'
@@ -97,13 +96,13 @@ function leftOf(
   if (known.sha256 === null || known.sha256 === layer?.sha256) return null
   const before = parsed(known.text)
   if (before === null) return null
-  if (layer !== null && !isOnlyWithout(before, layer)) return null
   const said = saidBy(layer)
   const text = withoutApprovals(before, (id) => !said.has(id))
+  if (text === known.text) return null
   // Who also changed a comment or a note is asked: that is not the text that was trusted.
   if (layer !== null && isSameText(text, withoutEmptyList(layer.text, approvalsKey)))
     return { sha256: layer.sha256, text: layer.text }
-  return text === known.text ? null : { sha256: sha256Of(text), text }
+  return { sha256: sha256Of(text), text }
 }
 
 /** But for white space and commas, which whoever takes out an item takes along as he likes. */
@@ -121,17 +120,6 @@ function tokensOf(text: string): string[] {
     if (token !== '' && token !== ',') tokens.push(token)
   }
   return tokens
-}
-
-/** Whether approvals are gone from a text, and nothing else means anything different. */
-function isOnlyWithout(before: ConfigLayer, now: ConfigLayer): boolean {
-  const rest = ({ values }: ConfigLayer) => ({ ...values, sandboxApprovedEscalations: [] })
-  const [known, left] = [saidBy(before), saidBy(now)]
-  return (
-    left.size < known.size &&
-    [...left].every((id) => known.has(id)) &&
-    isDeepStrictEqual(rest(before), rest(now))
-  )
 }
 
 /** What is on record of a trusted text without an approval that was revoked. */

@@ -41,6 +41,8 @@ const trustFileSchema = z.object({
   includes: z
     .record(z.string(), z.object({ sha256: z.string(), text: z.string(), at: z.string(), by: z.string() }))
     .default({}),
+  /** Hashes of config files as we wrote them last, by their paths: what we write during a run is no violation of it. */
+  written: z.record(z.string(), z.string()).optional(),
 })
 export type TrustFile = z.infer<typeof trustFileSchema>
 export type ProjectTrust = TrustFile['projects'][string]

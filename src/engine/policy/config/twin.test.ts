@@ -138,6 +138,17 @@ test('an approval that was taken out of a file by hand does not come back with t
     sandboxApprovedEscalations: [],
   })
 
+  // Nor where more was changed along with it.
+  await trust(main)
+  expect((await load(main)).sandboxApprovedEscalations).toHaveLength(1)
+  await own(main, { ...wide, agentInactivityTimeout: 60, sandboxApprovedEscalations: [] })
+  expect((await load(main)).projects[0]?.trust).toBe('changed')
+  await own(main, trusted)
+  expect(await load(main)).toMatchObject({
+    projects: [{ trust: 'changed' }],
+    sandboxApprovedEscalations: [],
+  })
+
   await own(main, {})
   await save(main)
   const text = await readFile(join(main, '.orangery.json'), 'utf8')
@@ -238,4 +249,34 @@ test('a list of trusted projects that is a link, as in a folder of dotfiles, is 
   await trust(main)
   expect((await load(main)).projects[0]?.trust).toBe('trusted')
   expect(await readFile(join(home, 'trust.json'), 'utf8')).toContain(main)
+})
+
+test('of approvals that came from the main worktree’s file it is said that they did', async () => {
+  await own(main, { sandboxApprovedEscalations: [approval] })
+  await trust(main)
+  await own(tree, { agentInactivityTimeout: 5 })
+  const { provenance, sandboxApprovedEscalations } = await load(tree)
+  expect(sandboxApprovedEscalations).toHaveLength(1)
+  const file = join(main, '.orangery.json')
+  expect(provenance['sandboxApprovedEscalations']).toEqual([{ source: 'project', file, line: 1 }])
+})
+
+test('what the main worktree’s file forbids is not lifted by another file in a worktree that nobody trusts', async () => {
+  const level = { hide: ['a'], deniedHosts: ['vault.test'] }
+  await own(main, {
+    sandboxApprovedEscalations: [approval],
+    sandboxMaximumBoundary: 'network',
+    sandboxLevels: { readwrite: level },
+  })
+  await trust(main)
+  const held = { sandboxMaximumBoundary: 'network', sandboxLevels: { readwrite: level } }
+  expect(await load(tree)).toMatchObject(held)
+  await own(tree, {})
+  expect(await load(tree)).toMatchObject({ ...held, sandboxApprovedEscalations: [approval] })
+  // The control: a text of its own that is trusted is this checkout's word.
+  await trust(tree)
+  expect(await load(tree)).toMatchObject({
+    sandboxMaximumBoundary: 'full',
+    sandboxLevels: { readwrite: { hide: [] } },
+  })
 })

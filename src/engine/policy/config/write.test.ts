@@ -60,3 +60,9 @@ test('the user’s own config may be a link, and stays one', async () => {
   expect(await realpath(link)).toBe(mine)
   expect(await readFile(mine, 'utf8')).toBe('{}')
 })
+
+test('a project’s config that cannot be written is told by its own path', async () => {
+  // The one beside it that it is written to first would have too long a name.
+  const long = join(project, 'x'.repeat(255))
+  await expect(writeProjectConfig(long, '{}')).rejects.toMatchObject({ code: 'ENAMETOOLONG', path: long })
+})

@@ -32,6 +32,10 @@ export async function writeProjectConfig(file: string, text: string): Promise<vo
     if (before === null) return await writeFileAtomically(target, bytes, 0o644)
     if (!before.isFile()) throw notOurs(file, 'it is no regular file by now')
     await writeFileAtomically(target, bytes, before.mode & 0o777, 'file and folder', before)
+  } catch (error) {
+    // Who reads of it knows the folder by its name, not by our descriptor.
+    if (error instanceof Error && 'path' in error) error.path = file
+    throw error
   } finally {
     await opened.close()
   }
