@@ -11,23 +11,25 @@ import {
 
 /**
  * Lets an agent commit as its user: name and address, as the user's own git sees them in this root, go into
- * the agent's home, and nothing else of the user's configuration. What the agent has there already stays.
+ * the agent's home, and nothing else of the user's configuration. What the agent has there already stays. Gives the
+ * files as they are meant, by name.
  */
 export async function giveIdentity(
   home: string,
   root: string,
   /** Spares asking git, where it would say the same. */
   known: { readonly user: UserIdentity; readonly commonDir: string | null } | null = null,
-): Promise<void> {
+): Promise<Readonly<Record<string, string>>> {
   const settings = known === null ? null : identityIn(known.commonDir, known.user)
   const config = identityConfig(settings ?? (await readIdentity(root)))
-  if (config === '') return
+  if (config === '') return {}
   // Exclusive: in a home that is kept, the agent may have put a link there.
   await writeFile(join(home, '.gitconfig'), config, { flag: 'wx', mode: 0o600 }).catch(
     (error: NodeJS.ErrnoException) => {
       if (error.code !== 'EEXIST') throw error
     },
   )
+  return { '.gitconfig': config }
 }
 
 /** Reading configuration runs nothing. */

@@ -1,26 +1,24 @@
 import { rename } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { ArchiveRecord } from '../../shared/invocation.ts'
-import { ensurePrivateDir } from '../base/files.ts'
 import type { InvocationEntry, InvocationMeta } from '../base/invocation.ts'
 import { createRepoLock } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
-import { forgetArchive, putAway, readArchive, recordsOf, takeBack, whereIs, type PutAway } from './archive.ts'
-import { asideOf, deleteBranch, removeWorktree } from './checkout.ts'
-import { claimWorkspace } from './claim.ts'
-import { sandboxBranch } from './commits.ts'
+import { forgetArchive, readArchive, recordsOf, takeBack, whereIs } from './archive.ts'
+import { gitOfBroken, moveFolder, putAwayBroken, refuseMade, type Broken } from './broken.ts'
+import { claimTurn, claimWorkspace } from './claim.ts'
 import { retireInvocation } from './dispose.ts'
 import { holdsMore } from './leftover.ts'
-import { findGit } from '../base/findGit.ts'
 import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
 import { refuseLinked, refuseMounts } from './mounts.ts'
+import { refuseWorktreesIn } from './nested.ts'
 import { folderInside } from './pathSafety.ts'
 import { openRepository } from './repository.ts'
 import { reattachWorktree, type AfterRestoreStep, type Renamed } from './reattach.ts'
-import { isFolder, resolveInvocation, scanInvocations } from './scan.ts'
-import { restoreWorktree } from './worktree.ts'
+import { resolveInvocation, scanInvocations } from './scan.ts'
+import { restoreWorktree } from './endWorktree.ts'
 
 /** Whole, live invocations; with `all` also the broken ones and those that are over. */
 export async function listAgents(
@@ -81,45 +79,28 @@ async function claimToEnd(layout: Layout, repoId: RepoId, meta: InvocationMeta):
 /** A sandbox without a readable record: what there is goes to the archive, and git's side with it. */
 async function discardBroken(layout: Layout, repoId: RepoId, id: DispatchId) {
   // Its record may be torn while something runs in it all the same.
-  await using _claim = await claimWorkspace(layout, { repoId, id, roots: [] }, { timeoutMs: 0 })
+  await using _claim = await claimWorkspace(
+    layout,
+    { repoId, id, roots: [], strategy: 'worktree' },
+    { timeoutMs: 0 },
+  )
+  await using _turn = await claimTurn(layout, { repoId, id })
   await using _lock = await createRepoLock(layout).acquire(repoId)
-  await refuseLinked(layout.sandbox(repoId, id))
-  await refuseMounts(layout.sandbox(repoId, id))
-  const tree = layout.sandboxTree(repoId, id)
-  const place = await findGit(tree).catch(() => null)
-  const ours = place !== null && place.top === tree && place.confirmed
-  const branch = sandboxBranch(id)
-  const repository = ours ? await openRepository(place.commonDir) : null
-  const tip = repository === null ? null : await repository.commit(`refs/heads/${branch}`)
-  const aside = repository === null || tip === null ? {} : await asideOf(repository, tree, tip)
-  const record: PutAway = {
-    id,
-    repo_id: repoId,
+  const origin = layout.sandbox(repoId, id)
+  await refuseLinked(origin)
+  await refuseMounts(origin)
+  const broken: Broken = {
     kind: 'invocation',
-    name: '',
-    why: 'discarded, broken',
-    origin: layout.sandbox(repoId, id),
-    common_dir: repository?.commonDir ?? null,
-    branch: tip === null ? null : branch,
-    tip,
-    commit: tip,
-    aside,
+    repoId,
+    id,
+    tree: layout.sandboxTree(repoId, id),
+    origin,
+    records: layout.invocation(repoId, id),
   }
-  const archive = await putAway(layout, record, tree)
-  const notes: string[] = []
-  if (repository !== null && tip !== null) {
-    await removeWorktree(repository, tree)
-    notes.push(...[await deleteBranch(repository, branch, tip)].filter((note) => note !== null))
-  }
-  // What there is of its record goes along, or it would be found broken again by what is left of it.
-  await moveFolder(layout.invocation(repoId, id), recordsOf(layout, id))
-  return { archive, notes }
-}
-
-async function moveFolder(from: string, to: string): Promise<void> {
-  if (!(await isFolder(from))) return
-  await ensurePrivateDir(dirname(to))
-  await rename(from, to)
+  await refuseMade(layout, broken)
+  const git = await gitOfBroken(layout, broken)
+  await refuseWorktreesIn(broken.tree, git?.repository.commonDir ?? null)
+  return putAwayBroken(layout, broken, git, 'discarded, broken')
 }
 
 /**

@@ -1,13 +1,15 @@
-import { mkdir, readdir, readFile, rename } from 'node:fs/promises'
+import { mkdir, readdir, readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import { isDispatchId, type DispatchId, type RepoId } from '../../shared/ids.ts'
 import { archiveRecordSchema, type ArchiveRecord } from '../../shared/invocation.ts'
 import { ensurePrivateDir, writeFileAtomically } from '../base/files.ts'
 import type { Layout } from '../base/paths.ts'
+import { moveTree } from './closedFolders.ts'
 import { forgetCollected } from './commits.ts'
 import { keepGitSide } from './gitSide.ts'
 import { refuseMounts } from './mounts.ts'
+import { refuseArchivedWorktrees } from './nested.ts'
 import { removeTree } from './removeTree.ts'
 import { openRepository } from './repository.ts'
 import { reportToLog } from './rollback.ts'
@@ -73,7 +75,7 @@ export async function putAway(
     expires_at: new Date(now + archiveDays * dayMs).toISOString(),
   }
   await writeFileAtomically(join(folder, 'record.json'), `${JSON.stringify(record, null, 2)}\n`)
-  if (await isFolder(what.origin)) await rename(what.origin, contentOf(layout, what.id))
+  if (await isFolder(what.origin)) await moveTree(what.origin, contentOf(layout, what.id))
   return folder
 }
 
@@ -104,7 +106,7 @@ export async function takeBack(layout: Layout, record: ArchiveRecord): Promise<v
     })
   }
   await ensurePrivateDir(dirname(record.origin))
-  await rename(content, record.origin)
+  await moveTree(content, record.origin)
 }
 
 /**
@@ -172,6 +174,7 @@ async function expireOne(layout: Layout, record: ArchiveRecord): Promise<boolean
   const where = await whereIs(layout, record)
   if (where === 'back') await forgetArchive(layout, record, 'stays')
   if (where !== 'archived') return false
+  await refuseArchivedWorktrees(record, contentOf(layout, record.id))
   await forgetArchive(layout, record)
   // An integration worktree's tree lies in the archive, the repositories of its submodules where they were.
   if (record.kind === 'worktree') await removeTree(submodulesOf(dirname(record.origin)))

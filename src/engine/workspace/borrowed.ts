@@ -1,10 +1,12 @@
 import { lstat, readdir } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path'
 import type { CheckResult } from '../../shared/doctor.ts'
+import type { WorkspaceStrategy } from '../../shared/spec.ts'
+import { shellLine } from '../../shared/shellLine.ts'
 import { readSmallFile } from '../base/files.ts'
 import { looksLikeGit } from '../base/findGit.ts'
 import { isInside } from './pathSafety.ts'
-import type { Project } from './project.ts'
+import { gitsBeside, type Project } from './project.ts'
 
 const longestChain = 5
 
@@ -103,8 +105,38 @@ async function faultsOf(
 const makeWhole =
   'Make the repository whole: `git repack -ad`, then remove its objects/info/alternates. Or use the overlay strategy and name the other repository as a root too.'
 
-/** What that means for git inside, as sentences. */
-export async function borrowedNotes(project: Pick<Project, 'roots'>, level = 1): Promise<string[]> {
+/** What that means for git inside, as sentences, and what a `.git` does that lies elsewhere. */
+export async function borrowedNotes(
+  project: Pick<Project, 'roots'>,
+  { level = 1, strategy }: { readonly level?: number; readonly strategy?: WorkspaceStrategy } = {},
+): Promise<string[]> {
+  return [
+    ...unconfirmedNotes(project),
+    ...(strategy === 'none' ? readOnlyNotes(project) : []),
+    ...(await lentNotes(project, level)),
+  ]
+}
+
+/** `git init --separate-git-dir`, or a submodule alone: the repository does not say that the checkout is its own. */
+function unconfirmedNotes({ roots }: Pick<Project, 'roots'>): string[] {
+  return roots.flatMap(({ path, git }) => {
+    if (git === null || git.confirmed || git.top !== path) return []
+    if (roots.some((root) => isInside(git.commonDir, root.path))) return []
+    return [
+      `git does not work inside: the .git of ${path} names ${git.commonDir}, which is not shown, since that repository knows nothing of this checkout. An agent that is to commit gets a worktree: \`${shellLine(['orangery', 'worktree', 'create', '--repo', git.commonDir])} --name NAME\``,
+    ]
+  })
+}
+
+/** With the real files: what git can do in a linked checkout that was named without its repository. */
+function readOnlyNotes(project: Pick<Project, 'roots'>): string[] {
+  return gitsBeside(project).map(
+    (folder) =>
+      `${folder} is read-only inside: your other checkouts share it, and it lies outside the named folders. Git can look and not commit; an agent that is to commit runs with --changeset overlay`,
+  )
+}
+
+async function lentNotes(project: Pick<Project, 'roots'>, level: number): Promise<string[]> {
   const borrowers = borrowersOf(project)
   if (borrowers.length === 0) return []
   const from = borrowers.flatMap(({ folders }) => folders).join(', ')

@@ -132,7 +132,8 @@ export async function snapshotCommit(repository: Repository, tree: string, tip: 
     let added = await repository.try(add, options)
     if (isShutOut(added)) added = await repository.try(add, { ...options, through: ownNamespace })
     const isWhole = added.code === 0 && !isShutOut(added)
-    const notes = isWhole ? [] : [onlyInFolder(await leftOut(repository, options))]
+    const left = isWhole ? await newGitlinks(repository, tip, options) : await leftOut(repository, options)
+    const notes = isWhole && left.length === 0 ? [] : [onlyInFolder(left)]
     const input = withdrawal(tip.length)
     await repository.git(['update-index', '-z', '--index-info'], { ...options, input })
     const written = await repository.git(['write-tree'], options)
@@ -149,9 +150,18 @@ export const isShutOut = ({ stderr }: RunResult): boolean => stderr.includes('Pe
 
 /** What of a checkout an index does not have as it is. */
 async function leftOut(repository: Repository, options: GitOptions): Promise<string[]> {
-  const status = ['status', '--porcelain', '-z', '-uall', '--no-renames']
+  const status = ['status', '--porcelain', '-z', '-uall', '--no-renames', '--ignore-submodules=dirty']
   const fields = (await repository.try(status, options)).stdout.toString().split('\0')
   return changedPaths(fields.filter((field) => field !== '' && field[1] !== ' ').join('\0'))
+}
+
+/** Of another repository in the tree an index holds the name of a commit, and not a file. */
+async function newGitlinks(repository: Repository, tip: string, options: GitOptions): Promise<string[]> {
+  const asked = ['diff-index', '--cached', '--raw', '-z', '--no-renames', tip]
+  const fields = (await repository.git(asked, options)).split('\0')
+  return fields.flatMap((field, index) =>
+    /^:(?!160000)\d+ 160000 /.test(field) ? [`${fields[index + 1] ?? ''}/`] : [],
+  )
 }
 
 const onlyInFolder = (paths: readonly string[]): string =>

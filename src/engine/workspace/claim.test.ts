@@ -174,3 +174,24 @@ test('claims leave no files behind', async () => {
   await prepare(await ground.folder('root'), 'plain-copy')
   expect(await readdir(ground.layout.locks)).toEqual([])
 })
+
+test('landings in two worktrees of one repository need not wait for each other, and an agent on it waits for both', async () => {
+  const repo = await ground.repo('repo')
+  const repositories = [join(repo, '.git')]
+  const workspace = await prepare(repo)
+  const landings = ['one', 'two'].map((name) => ({ id: newId(), paths: [ground.path(name)], repositories }))
+  const [first, second] = [
+    await claimLanding(ground.layout, landings[0]!),
+    await claimLanding(ground.layout, landings[1]!),
+  ]
+  for (const landing of [first, second]) {
+    await expect(claimWorkspace(ground.layout, workspace, { timeoutMs: 0 })).rejects.toMatchObject({
+      code: 'workspace.landing',
+    })
+    await landing[Symbol.asyncDispose]()
+  }
+  await using _running = await claimWorkspace(ground.layout, workspace, { timeoutMs: 0 })
+  await expect(claimLanding(ground.layout, landings[0]!)).rejects.toMatchObject({
+    code: 'workspace.agent_running',
+  })
+})

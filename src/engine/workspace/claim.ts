@@ -21,6 +21,16 @@ export type ClaimOptions = {
   readonly timeoutMs?: number
   readonly signal?: AbortSignal
 }
+export type StartOptions = ClaimOptions & {
+  /**
+   * Looks for a landing that was cut off half-way, nobody being at it, on folders that are those of who starts. Null:
+   * there is none. Else how it is brought to its end, which is done without the claim: gives what is in the way, if anything.
+   */
+  readonly cutOff?: CutOff | undefined
+}
+export type CutOff = (
+  isMine: (places: readonly string[]) => Promise<boolean>,
+) => Promise<(() => Promise<OrangeryError | null>) | null>
 export type Running = {
   readonly id: DispatchId
   /** Null: its record cannot be read, so it may look at anything. */
@@ -33,22 +43,54 @@ const askingMs = 200
 /**
  * Taken before a workspace is mounted and kept until the agent has ended. One runner per workspace: the
  * kernel would mount one upper layer twice and spoil it. A landing on the same folders is waited for, so
- * that no agent starts on half of one.
+ * that no agent starts on half of one; one that was cut off there is brought to its end first.
  */
 export async function claimWorkspace(
   layout: Layout,
-  workspace: Pick<Workspace, 'repoId' | 'id' | 'roots'>,
-  options: ClaimOptions = {},
+  workspace: Pick<Workspace, 'repoId' | 'id' | 'roots' | 'strategy'>,
+  options: StartOptions = {},
+): Promise<AsyncDisposable> {
+  return claimToStart(layout, workspace, seenPaths(workspace), options)
+}
+
+async function claimToStart(
+  layout: Layout,
+  workspace: Pick<Workspace, 'repoId' | 'id'>,
+  paths: readonly string[],
+  { timeoutMs = 30_000, signal, cutOff }: StartOptions,
+  show?: (claim: AsyncDisposableStack) => Promise<void>,
 ): Promise<AsyncDisposable> {
   const locks = createRepoLock(layout)
-  return retry(options.timeoutMs ?? 30_000, options.signal, async () => {
+  const attempt = async (): Promise<AsyncDisposable | OrangeryError> => {
+    await using claim = new AsyncDisposableStack()
     const held = await locks.acquire(runName(workspace), { timeoutMs: askingMs }).catch(passUnlessBusy)
     if (held === null) throw inUse(workspace.id)
-    const landing = await findLanding(layout, workspace.id, seenPaths(workspace))
-    if (landing === null) return held
-    await held[Symbol.asyncDispose]()
-    return landingNow(landing)
-  })
+    claim.use(held)
+    await show?.(claim)
+    const landing = await findLanding(layout, workspace.id, paths, written)
+    if (landing !== null) return landingNow(landing)
+    // A claim dies with its process, what that has written does not: from here on nobody lands, so a half stays one.
+    const bringToEnd = await cutOff?.((places) => touches(places, paths))
+    if (bringToEnd == null) return claim.move()
+    await claim.disposeAsync()
+    return (await bringToEnd()) ?? attempt()
+  }
+  return retry(timeoutMs, signal, attempt)
+}
+
+/**
+ * Taken for a later turn before it has a record, and kept until it has ended: the workspace it runs in has the name of
+ * the first, and were its own record torn, nobody could tell that it runs.
+ */
+export async function claimTurn(
+  layout: Layout,
+  { repoId, id }: Pick<Workspace, 'repoId' | 'id'>,
+): Promise<AsyncDisposable> {
+  const held = await createRepoLock(layout)
+    .acquire(`turn-${repoId}-${id}`, { timeoutMs: askingMs })
+    .catch(passUnlessBusy)
+  if (held === null) throw inUse(id)
+  return held
 }
 
 /**
@@ -59,45 +101,48 @@ export async function claimCopying(
   layout: Layout,
   workspace: Pick<Workspace, 'repoId' | 'id'>,
   paths: readonly string[],
-  options: ClaimOptions = {},
+  options: StartOptions = {},
 ): Promise<AsyncDisposable> {
-  const locks = createRepoLock(layout)
   const note = copyingPath(layout, workspace)
-  return retry(options.timeoutMs ?? 30_000, options.signal, async () => {
-    await using claim = new AsyncDisposableStack()
-    const held = await locks.acquire(runName(workspace), { timeoutMs: askingMs }).catch(passUnlessBusy)
-    if (held === null) throw inUse(workspace.id)
-    claim.use(held)
+  return claimToStart(layout, workspace, paths, options, async (claim) => {
     claim.defer(() => rm(note, { force: true }))
     await writeFile(note, JSON.stringify({ paths }), { mode: 0o600 })
-    const landing = await findLanding(layout, workspace.id, paths)
-    return landing === null ? claim.move() : landingNow(landing)
   })
+}
+
+/** What a landing writes. */
+export type Landing = {
+  readonly id: DispatchId
+  /** Folders: of two landings in one of them the second waits. */
+  readonly paths: readonly string[]
+  /** Repositories whose refs it moves, step by step. Landings need not keep apart there: the project's lock does that. */
+  readonly repositories?: readonly string[]
 }
 
 /**
  * Taken around every write to the user's folders (apply, undo, land). Refused while another agent runs on
- * one of them: an overlay shows its lower folder live, and that agent would see half of the landing.
+ * one of them: an overlay shows its lower folder live, and that agent would see half of the landing. So it would of the
+ * refs, where the repository lies in a folder that it looks at.
  */
 export async function claimLanding(
   layout: Layout,
-  landing: { readonly id: DispatchId; readonly paths: readonly string[] },
+  landing: Landing,
   options: ClaimOptions = {},
 ): Promise<AsyncDisposable> {
-  const { id, paths } = landing
+  const { id, paths, repositories = [] } = landing
   const locks = createRepoLock(layout)
   const note = notePath(layout, id)
   return retry(options.timeoutMs ?? 0, options.signal, async () => {
     await using _gate = await locks.acquire('gate')
-    const other = await findLanding(layout, id, paths)
+    const other = await findLanding(layout, id, paths, ({ paths: folders }) => folders)
     if (other !== null) return landingNow(other)
     await using claim = new AsyncDisposableStack()
     const held = await locks.acquire(`land-${id}`, { timeoutMs: askingMs }).catch(passUnlessBusy)
     if (held === null) return landingNow(id)
     claim.use(held)
     claim.defer(() => rm(note, { force: true }))
-    await writeFile(note, JSON.stringify({ id, paths }), { mode: 0o600 })
-    const running = (await listRunningOn(layout, id, paths))[0]
+    await writeFile(note, JSON.stringify({ id, paths, repositories }), { mode: 0o600 })
+    const running = (await listRunningOn(layout, id, written(landing)))[0]
     return running === undefined ? claim.move() : agentRunning(running.id)
   })
 }
@@ -132,7 +177,7 @@ export async function listRunning(
     const meta = await readInvocationMeta(layout, repoId, id).catch(() => null)
     const paths =
       meta === null
-        ? await readNote(copyingPath(layout, { repoId, id }))
+        ? ((await readNote(copyingPath(layout, { repoId, id })))?.paths ?? null)
         : seenPaths(workspaceOf(layout, repoId, meta))
     const running = { id, paths }
     if ((await matters(running)) && !(await isFree(layout, runName({ repoId, id })))) live.push(running)
@@ -140,10 +185,13 @@ export async function listRunning(
   return live
 }
 
-/** Host folders an agent in this workspace looks at while it runs: of a copy there are none. */
-function seenPaths(workspace: Pick<Workspace, 'roots'>): string[] {
-  return workspace.roots
-    .filter((root) => root.role === 'project' && root.access !== 'hidden')
+/**
+ * Host folders an agent in this workspace looks at while it runs: of a copy there are none, and the refs of a worktree
+ * sandbox stand still.
+ */
+function seenPaths({ roots, strategy }: Pick<Workspace, 'roots' | 'strategy'>): string[] {
+  return roots
+    .filter((root) => (root.role === 'project' || strategy !== 'worktree') && root.access !== 'hidden')
     .map((root) => (root.mount.kind === 'overlay' ? root.mount.lower : root.mount.source))
 }
 
@@ -151,12 +199,14 @@ async function findLanding(
   layout: Layout,
   own: DispatchId,
   paths: readonly string[],
+  /** What of it is in the way of who asks. */
+  of: (landing: Note) => readonly string[],
 ): Promise<DispatchId | null> {
   for (const name of namesIn(layout.locks)) {
     const id = /^land-(.+)\.json$/.exec(name)?.[1] ?? ''
     if (!isDispatchId(id) || id === own) continue
     const noted = await readNote(notePath(layout, id))
-    if (noted !== null && !(await touches(noted, paths))) continue
+    if (noted !== null && !(await touches(of(noted), paths))) continue
     if (!(await isFree(layout, `land-${id}`))) return id
     await rm(notePath(layout, id), { force: true })
   }
@@ -172,10 +222,13 @@ function namesIn(folder: string): readonly string[] {
   }
 }
 
+type Note = Pick<Landing, 'paths' | 'repositories'>
+const written = ({ paths, repositories = [] }: Note): readonly string[] => [...paths, ...repositories]
+
 /** Null: it is being written just now, so it may be about anything. */
-async function readNote(path: string): Promise<readonly string[] | null> {
+async function readNote(path: string): Promise<Note | null> {
   try {
-    return (JSON.parse(await readFile(path, 'utf8')) as { paths: string[] }).paths
+    return JSON.parse(await readFile(path, 'utf8')) as Note
   } catch {
     return null
   }
@@ -188,7 +241,7 @@ async function isFree(layout: Layout, name: string): Promise<boolean> {
 }
 
 /** Also where a bind mount shows the folders of one at the paths of the other. */
-async function touches(some: readonly string[], others: readonly string[]): Promise<boolean> {
+export async function touches(some: readonly string[], others: readonly string[]): Promise<boolean> {
   const meets = (are: (path: string, other: string) => boolean) =>
     some.some((path) => others.some((other) => are(path, other)))
   if (meets(overlaps)) return true
@@ -239,9 +292,13 @@ function landingNow(id: DispatchId): OrangeryError {
 }
 
 function agentRunning(id: DispatchId): OrangeryError {
-  return new OrangeryError('workspace.agent_running', `${id}: this agent is running on the same folders`, {
-    kind: 'busy',
-    hint: 'It would see half of the changes. Let them land when it has ended (--when-idle), or stop it first.',
-    details: { running: id },
-  })
+  return new OrangeryError(
+    'workspace.agent_running',
+    `${id}: this agent is running on the same folders or their repository`,
+    {
+      kind: 'busy',
+      hint: 'It would see half of the changes. Let them land when it has ended (--when-idle), or stop it first.',
+      details: { running: id },
+    },
+  )
 }

@@ -15,7 +15,9 @@ export function copyArguments(
   platform: NodeJS.Platform,
 ): string[] {
   if (platform === 'darwin') return [driver === 'reflink-copy' ? '-cRp' : '-Rp', `${source}/.`, target]
-  return ['-a', `--reflink=${driver === 'reflink-copy' ? 'always' : 'never'}`, '--', `${source}/.`, target]
+  const how = `--reflink=${driver === 'reflink-copy' ? 'always' : 'never'}`
+  // The copy is ours: what belongs to others no agent could change, whom a sandbox knows only as nobody.
+  return ['-a', '--no-preserve=ownership', how, '--', `${source}/.`, target]
 }
 
 const mostTries = 8

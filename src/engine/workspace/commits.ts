@@ -13,12 +13,11 @@ import type { Workspace } from '../base/workspace.ts'
 import { folderInside, isInside } from './pathSafety.ts'
 
 /**
- * Runs one command in a second sandbox that shows the same workspace as the agent had, without network, and
- * gives back its bytes. What the agent wrote into its `.git` (hooks, configuration, replaced objects) takes
- * effect in there and nowhere else.
+ * Runs git in a second sandbox that shows what the agent left, without network, and gives back its bytes. Of the
+ * agent's `.git` only objects and refs are read, and these in there and nowhere else.
  */
 export type InsideRunner = (
-  command: readonly [string, ...string[]],
+  args: readonly string[],
   options: { readonly input?: string; readonly maxBytes: number; readonly timeoutS?: number },
 ) => Promise<RunResult>
 
@@ -28,13 +27,15 @@ export type CollectOptions = {
   readonly id: DispatchId
   /** The user's repository, of which only objects and refs are read. */
   readonly commonDir: string
-  /** Where the agent's checkout is, as it sees it. */
-  readonly checkout: string
   readonly inside: InsideRunner
   /** The refs the agent started with; left out, those of the repository now. */
   readonly refs?: ReadonlyMap<string, string>
   readonly maxBytes?: number
+  readonly onRefused?: OnRefused
 }
+
+/** Told of each ref whose commits cannot be had while others can, by its name in the agent's repository. */
+export type OnRefused = (ref: string, why: string) => void
 
 export type CollectedRef = {
   readonly ref: string
@@ -48,6 +49,8 @@ const defaultMaxBytes = 512 * 1024 * 1024
 const listLimit = 1024 * 1024
 /** A pipe that the agent left among its refs would hold git up for as long as it may run. */
 const listSeconds = 10
+/** How long refs are asked for one by one: an agent may have made any number of them. */
+const singlyMs = 120_000
 
 /** Our own bare repository with the commits of agents; it borrows the user's objects and never writes there. */
 export function commitsDir(layout: Layout, repoId: RepoId): string {
@@ -64,48 +67,53 @@ export function collectedPrefix(id: DispatchId): string {
  * is not written before a landing.
  */
 export async function collectCommits(options: CollectOptions): Promise<CollectedRef[]> {
-  const { layout, repoId, id, commonDir, checkout, inside } = options
-  const theirs = parseRefs(
-    await ask(inside, checkout, ['for-each-ref', `--format=${refFormat}`, 'refs/heads']),
-  )
+  const { layout, repoId, id, commonDir, inside } = options
+  const theirs = parseRefs(await ask(inside, ['for-each-ref', `--format=${refFormat}`, 'refs/heads']))
   const ours = await allRefs(commonDir)
   const known = new Set(ours.map(({ commit }) => commit))
   const before = options.refs ?? new Map(ours.map(({ ref, commit }) => [ref, commit]))
   const moved = theirs.filter(({ ref, commit }) => before.get(ref) !== commit)
+  const isNamed = (ref: string, refs: readonly CollectedRef[]) => refs.some((each) => each.ref === ref)
+  const isAt = (name: string, commit: string) =>
+    theirs.some((each) => each.ref === name && each.commit === commit)
+  await setAside(options, (name, commit) => isBranch(name) && !isNamed(name, moved) && !isAt(name, commit))
   if (moved.length === 0) return []
   const into = await openCommits(layout, repoId, commonDir)
   const missing = moved.filter(({ commit }) => !known.has(commit))
-  if (missing.length > 0) {
+  const bring = async (refs: readonly CollectedRef[]) => {
     const shared = without(theirs.map(({ commit }) => commit).filter((commit) => known.has(commit)))
-    const revisions = [...new Set([...missing.map(({ commit }) => commit), ...shared])].join('\n')
+    const revisions = [...new Set([...refs.map(({ commit }) => commit), ...shared])].join('\n')
     const maxBytes = options.maxBytes ?? defaultMaxBytes
     const pack = await inside(
-      [
-        'git',
-        '-C',
-        checkout,
-        'pack-objects',
-        '--revs',
-        '--thin',
-        '--stdout',
-        '--quiet',
-        '--delta-base-offset',
-      ],
+      ['pack-objects', '--revs', '--thin', '--stdout', '--quiet', '--delta-base-offset', '--threads=1'],
       { input: `${revisions}\n`, maxBytes },
     )
     if (pack.code !== 0) throw refuse(`the pack could not be made (${lastLine(pack.stderr)})`)
     await takePack(into, pack.stdout, maxBytes)
+    for (const { commit } of refs) await assertConnected(into, commit, known)
   }
+  const own = `refs/heads/${sandboxBranch(id)}`
+  const ownFirst = missing.toSorted((a, b) => Number(b.ref === own) - Number(a.ref === own))
+  const sound = await takeSound(ownFirst, bring, options.onRefused)
+  // Those that a landing has published are the agent's own all the same.
+  const users = new Set(
+    ours.filter(({ ref }) => !ref.startsWith(collectedPrefix(id))).map(({ commit }) => commit),
+  )
+  const taken = moved.filter((each) => known.has(each.commit) || sound.includes(each))
+  const standing: CollectedRef[] = []
+  // Put on another commit of the user's, a branch has none of the agent's.
+  for (const each of taken) if (await isBeyond(into, each.commit, users)) standing.push(each)
+  await setAside(
+    options,
+    (name, commit) => isNamed(name, taken) && !isNamed(name, standing) && !isAt(name, commit),
+  )
   await using _lock = await createRepoLock(layout).acquire(`commits-${repoId}`)
   const collected: CollectedRef[] = []
-  for (const { commit } of moved) await assertConnected(into, commit, known)
-  const tips = missing.map(({ commit }) => commit)
+  const tips = sound.map(({ commit }) => commit)
   const renamed = await withoutMarkers(tips, known, { gitDir: into }).catch((error: unknown) => {
     throw refuse(error instanceof Error ? error.message : String(error))
   })
-  for (const { ref, commit: was } of moved) {
-    // Put on another commit of the user's, a branch has none of the agent's.
-    if (!(await isBeyond(into, was, known))) continue
+  for (const { ref, commit: was } of standing) {
     const commit = renamed.get(was) ?? was
     const name = `${collectedPrefix(id)}${ref.slice('refs/'.length)}`
     await git(['update-ref', name, commit], { gitDir: into })
@@ -114,12 +122,60 @@ export async function collectCommits(options: CollectOptions): Promise<Collected
   return collected
 }
 
+const isBranch = (name: string): boolean => name.startsWith('refs/heads/')
+
+/**
+ * What an earlier turn handed over and the agent has taken back since is nothing to land any more, and may be what it
+ * was told to take out: it is kept as commits on no branch.
+ */
+async function setAside(
+  { layout, repoId, id }: Pick<CollectOptions, 'layout' | 'repoId' | 'id'>,
+  isOver: (name: string, commit: string) => boolean,
+): Promise<void> {
+  const gitDir = commitsDir(layout, repoId)
+  await using _lock = await createRepoLock(layout).acquire(`commits-${repoId}`)
+  for (const { ref, commit } of await listCollected(layout, repoId, id)) {
+    if (!isOver(nameInside(id, ref), commit)) continue
+    await git(['update-ref', `${collectedPrefix(id)}left/${commit}`, commit], { gitDir })
+    await git(['update-ref', '-d', ref, commit], { gitDir })
+  }
+}
+
+/**
+ * All refs at once, and where that is refused each by itself: one object that is not sound, on whatever branch, would
+ * hide everything else that the agent committed.
+ */
+async function takeSound(
+  refs: readonly CollectedRef[],
+  take: (refs: readonly CollectedRef[]) => Promise<void>,
+  onRefused: OnRefused = () => {},
+): Promise<readonly CollectedRef[]> {
+  if (refs.length === 0) return []
+  const refusal = await take(refs).then(() => null, onlyRefusal)
+  if (refusal === null) return refs
+  const until = Date.now() + singlyMs
+  const sound: CollectedRef[] = []
+  for (const each of refs) {
+    const isAsked = refs.length > 1 && Date.now() < until
+    const refused = isAsked ? await take([each]).then(() => null, onlyRefusal) : refusal
+    if (refused === null) sound.push(each)
+    else onRefused(each.ref, refused.message)
+  }
+  if (sound.length === 0) throw refusal
+  return sound
+}
+
+function onlyRefusal(error: unknown): OrangeryError {
+  if (error instanceof OrangeryError && error.code === refusedCode) return error
+  throw error
+}
+
 /**
  * Takes in what the review has of an agent's commits and its own git did not hand out: a HEAD that was detached,
  * commits on no branch, and everything where the agent broke its configuration. Checked object by object too.
  */
 export async function adoptCommits(
-  options: Pick<CollectOptions, 'layout' | 'repoId' | 'id' | 'commonDir'> & {
+  options: Pick<CollectOptions, 'layout' | 'repoId' | 'id' | 'commonDir' | 'onRefused'> & {
     /** The repository that has them, and what they are called in the agent's. */
     readonly from: string
     readonly tips: readonly {
@@ -137,6 +193,8 @@ export async function adoptCommits(
   const isBack = last?.ref === `refs/heads/${sandboxBranch(id)}`
   if (isBack)
     await tryGit(['update-ref', '-d', `${collectedPrefix(id)}HEAD`], { gitDir: commitsDir(layout, repoId) })
+  else if (options.isOnBranch === true && last === undefined)
+    await setAside(options, (name) => name === 'HEAD')
   const ended = last === undefined || isBack || last.ref === 'HEAD' ? [] : [{ ref: 'HEAD', oid: last.oid }]
   const tips = [...options.tips, ...ended]
     .map(({ ref, oid }) => ({ ref: `${collectedPrefix(id)}${ref.replace(/^refs\//, '')}`, commit: oid }))
@@ -144,19 +202,26 @@ export async function adoptCommits(
   if (tips.length === 0) return []
   const into = await openCommits(layout, repoId, commonDir)
   const known = new Set((await allRefs(commonDir)).map(({ commit }) => commit))
-  const revisions = [...new Set(tips.map(({ commit }) => commit)), ...without(known)].join('\n')
-  const pack = await git(['pack-objects', '--revs', '--thin', '--stdout', '--quiet'], {
-    gitDir: from,
-    env: alsoObjectsOf(commonDir),
-    input: `${revisions}\n`,
-  })
-  await takePack(into, pack, defaultMaxBytes)
-  await using _lock = await createRepoLock(layout).acquire(`commits-${repoId}`)
-  for (const { ref, commit } of tips) {
-    await assertConnected(into, commit, known)
-    await git(['update-ref', ref, commit], { gitDir: into })
+  const bring = async (refs: readonly CollectedRef[]) => {
+    const revisions = [...new Set(refs.map(({ commit }) => commit)), ...without(known)].join('\n')
+    const pack = await git(['pack-objects', '--revs', '--thin', '--stdout', '--quiet'], {
+      gitDir: from,
+      env: alsoObjectsOf(commonDir),
+      input: `${revisions}\n`,
+    })
+    await takePack(into, pack, defaultMaxBytes)
+    for (const { commit } of refs) await assertConnected(into, commit, known)
   }
-  return tips
+  const sound = await takeSound(tips, bring, (ref, why) => options.onRefused?.(nameInside(id, ref), why))
+  await using _lock = await createRepoLock(layout).acquire(`commits-${repoId}`)
+  for (const { ref, commit } of sound) await git(['update-ref', ref, commit], { gitDir: into })
+  return [...sound]
+}
+
+/** What a ref that we have collected is called in the agent's repository. */
+export const nameInside = (id: DispatchId, ref: string): string => {
+  const name = ref.slice(collectedPrefix(id).length)
+  return name === 'HEAD' || name.startsWith('left/') ? name : `refs/${name}`
 }
 
 /** The branch that an agent is given in a worktree sandbox. */
@@ -186,16 +251,12 @@ export async function leftGitObjects(workspace: Workspace, commonDir: string): P
 
 const refFormat = '%(objectname) %(objecttype) %(refname)'
 
-async function allRefs(gitDir: string): Promise<CollectedRef[]> {
+export async function allRefs(gitDir: string): Promise<CollectedRef[]> {
   return parseRefs((await git(['for-each-ref', `--format=${refFormat}`], { gitDir })).toString())
 }
 
-async function ask(inside: InsideRunner, checkout: string, args: readonly string[]): Promise<string> {
-  const result = await inside(['git', '-C', checkout, ...args], {
-    maxBytes: listLimit,
-    timeoutS: listSeconds,
-  })
-  if (result.signal !== null) throw refuse(`git inside did not answer within ${listSeconds} s`)
+async function ask(inside: InsideRunner, args: readonly string[]): Promise<string> {
+  const result = await inside(args, { maxBytes: listLimit, timeoutS: listSeconds })
   if (result.code !== 0) throw refuse(`git inside said: ${lastLine(result.stderr)}`)
   return result.stdout.toString()
 }
@@ -255,8 +316,10 @@ async function assertConnected(into: string, commit: string, known: ReadonlySet<
 
 export const without = (commits: Iterable<string>): string[] => [...commits].map((commit) => `^${commit}`)
 
+const refusedCode = 'workspace.commits_refused'
+
 function refuse(why: string): OrangeryError {
-  return new OrangeryError('workspace.commits_refused', `commits of the agent: ${why}`, {
+  return new OrangeryError(refusedCode, `commits of the agent: ${why}`, {
     kind: 'refused',
     hint: 'The files can still be reviewed and landed; only the history is left behind.',
   })
@@ -271,6 +334,12 @@ export async function listCollected(layout: Layout, repoId: RepoId, id: Dispatch
     gitDir: commitsDir(layout, repoId),
   })
   return listed.code === 0 ? parseRefs(listed.stdout.toString()) : []
+}
+
+/** The refs of an agent's repository whose commits it has handed over, by their names there. */
+export async function collectedRefs(layout: Layout, repoId: RepoId, id: DispatchId): Promise<string[]> {
+  const collected = await listCollected(layout, repoId, id)
+  return collected.map(({ ref }) => nameInside(id, ref))
 }
 
 /** Lets go of the commits of an agent that nobody wanted. */
@@ -299,6 +368,14 @@ export async function publishCommits(
     input: `${revisions}\n`,
   })
   await takePack(commonDir, pack, defaultMaxBytes)
+  const own = known.filter(({ ref }) => ref.startsWith(collectedPrefix(id)))
+  // One that was set aside since comes under another name, and may stand in the way of a name below or above its old one.
+  for (const { ref, commit } of own) {
+    const isInTheWay = collected.some(
+      (each) => each.ref.startsWith(`${ref}/`) || ref.startsWith(`${each.ref}/`),
+    )
+    if (isInTheWay) await git(['update-ref', '-d', ref, commit], { gitDir: commonDir })
+  }
   for (const { ref, commit } of collected) await git(['update-ref', ref, commit], { gitDir: commonDir })
   return collected.map((each) => ({ ...each, isNew: !known.some(({ ref }) => ref === each.ref) }))
 }

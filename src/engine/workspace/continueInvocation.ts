@@ -4,10 +4,9 @@ import type { InvocationMeta } from '../base/invocation.ts'
 import type { Layout } from '../base/paths.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { enterInvocation } from './enter.ts'
-import { ensureInvocationDir, readInvocationMeta, writeInvocationMeta } from './invocation.ts'
+import { ensureInvocationDir, readInvocationMeta, writeInvocationMeta, secondsIso } from './invocation.ts'
 import { removeTree } from './removeTree.ts'
 import { reportToLog, Rollback } from './rollback.ts'
-import { secondsIso } from './sandboxFolders.ts'
 
 export type ContinueOptions = Pick<InvocationMeta, 'runner' | 'mode'> & {
   readonly id: DispatchId

@@ -12,6 +12,7 @@ import { lastCommit, publishCommits } from './commits.ts'
 import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
 import { isWorkedOn } from './leftover.ts'
 import { refuseLinked, refuseMounts } from './mounts.ts'
+import { refuseWorktreesOf } from './nested.ts'
 import { removeTree } from './removeTree.ts'
 import { openRepository } from './repository.ts'
 import { isFolder } from './scan.ts'
@@ -107,6 +108,8 @@ export async function retireInvocation(
   await refuseLinked(dir)
   // What has landed is to go whatever is mounted there; it is then the archive that keeps it.
   if (outcome !== 'landed') await refuseMounts(dir)
+  // What goes by itself was found to hold nothing of the user's.
+  if (archive || outcome !== 'disposed') await refuseWorktreesOf(meta)
   const untouched = async () => !(await hasWork(workspaceOf(layout, repoId, meta)))
   const keep =
     archive ||

@@ -4,7 +4,7 @@ import type { RootModes } from '../../shared/spec.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import { integrationMarker, sandboxMarker } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
-import { modeOf, type Workspace, type WorkspaceDriver } from '../base/workspace.ts'
+import { besideRoots, modeOf, type Workspace, type WorkspaceDriver } from '../base/workspace.ts'
 import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
 import { hasMarker, integrationTreeAbove } from './marker.ts'
 import { makeRoot } from './sandboxFolders.ts'
@@ -23,7 +23,10 @@ export async function enterInvocation(
 ): Promise<Workspace> {
   const meta = await readInvocationMeta(layout, repoId, id)
   await assertWhole(meta)
-  const roots = meta.roots.map((root) => ({ ...root, access: modeOf(root, options.modes) }))
+  const roots = meta.roots.map((root) => {
+    const mode = modeOf(root, options.modes)
+    return { ...root, access: root.role === 'git' ? besideRoots(meta.driver, mode) : mode }
+  })
   for (const root of roots) {
     if (root.access === 'hidden') continue
     if (root.mount.kind === 'overlay' && !(await isFolder(root.mount.work))) await makeRoot(root, meta.driver)

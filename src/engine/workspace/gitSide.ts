@@ -20,6 +20,15 @@ const readText = (path: string): Promise<string> =>
 /** The file by which a checkout knows its repository, as git writes it down: by no link on the way. */
 const realLink = (tree: string): string => join(realFolder(dirname(tree)), basename(tree), '.git')
 
+/** The `.git` of each linked checkout, by the repository's own list. */
+export async function linksOf(commonDir: string): Promise<string[]> {
+  const folders = await adminFolders(commonDir)
+  const named = await Promise.all(
+    folders.map(async (folder) => ({ folder, link: await readText(join(folder, 'gitdir')) })),
+  )
+  return named.flatMap(({ folder, link }) => (link === '' ? [] : [resolve(folder, link)]))
+}
+
 /** Git's own folder of one checkout (HEAD, index, refs and whatever is unfinished there); null: git knows none. */
 export async function adminOf(commonDir: string, tree: string): Promise<string | null> {
   const links = new Set([join(tree, '.git'), realLink(tree)])

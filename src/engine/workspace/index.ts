@@ -12,21 +12,29 @@ export { borrowedNotes, checkBorrowed } from './borrowed.ts'
 export { archiveDays, expireArchive, listArchive } from './archive.ts'
 export {
   claimLanding,
+  claimTurn,
   claimWorkspace,
   listRunning,
   listRunningOn,
   sweepClaims,
+  touches,
   type ClaimOptions,
+  type CutOff,
+  type Landing,
 } from './claim.ts'
 export {
+  collectedRefs,
   adoptCommits,
   collectCommits,
   leftGitObjects,
+  nameInside,
   publishCommits,
   type CollectedRef,
   type InsideRunner,
+  type OnRefused,
 } from './commits.ts'
-export { listCommits, showCommit } from './readCommits.ts'
+export { frameGit } from './framedGit.ts'
+export { listCommits, showCommit, unlandedCommits } from './readCommits.ts'
 export { canClone } from './clone.ts'
 export { continueInvocation } from './continueInvocation.ts'
 export { disposeWorkspace, hasWork, type DisposeOptions } from './dispose.ts'
@@ -43,12 +51,15 @@ export {
   type Landed,
   type LandingKind,
 } from './landing.ts'
+export { landingStays } from './undoneLanding.ts'
 export { someOf } from './notes.ts'
 export { loadWorkspace, planRoots, prepareWorkspace, type PrepareOptions } from './prepare.ts'
-export { identifyProject, type Project, type ProjectRoot } from './project.ts'
+export { refuseWorktreesOf } from './nested.ts'
+export { gitsBeside, identifyProject, type Project, type ProjectRoot } from './project.ts'
 export { checkRoots } from './roots.ts'
 export { inspectInvocation, resolveInvocation, resolveWorktree, scanInvocations } from './scan.ts'
 export {
+  assertStartable,
   integrationTree,
   repoIdNear,
   startAgent,
@@ -56,6 +67,7 @@ export {
   type StartAgentOptions,
 } from './startAgent.ts'
 export { layerPaths, ownStakes, stakesNotes, stakesOf } from './stakes.ts'
-export { createWorktree, listWorktrees, removeIntegration, type CreateWorktreeOptions } from './worktree.ts'
+export { removeIntegration } from './endWorktree.ts'
+export { createWorktree, listWorktrees, type CreateWorktreeOptions } from './worktree.ts'
 export { findOrphans, takeInAgain } from './orphans.ts'
 export { isInside } from './pathSafety.ts'

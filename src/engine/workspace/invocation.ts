@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { isTerminal } from '../../shared/dispatch.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import { ensurePrivateDir, syncFile, writeFileAtomically } from '../base/files.ts'
@@ -85,6 +86,11 @@ function parseMeta(text: string, id: DispatchId): InvocationMeta {
   })
 }
 
+/** `2026-01-28T12:05:00Z`, as in the seed. */
+export function secondsIso(ms: number): string {
+  return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z')
+}
+
 /** Reads, changes and replaces `meta.json` as one step, also between processes; unknown fields stay. */
 export async function updateInvocation(
   layout: Layout,
@@ -94,7 +100,9 @@ export async function updateInvocation(
 ): Promise<void> {
   await using _lock = await createRepoLock(layout).acquire(`meta-${repoId}`)
   const meta = await readInvocationMeta(layout, repoId, id)
-  await writeInvocationMeta(layout, repoId, { ...meta, ...patch })
+  const { status } = patch
+  const end = status === undefined ? {} : { ended_at: isTerminal(status) ? secondsIso(Date.now()) : null }
+  await writeInvocationMeta(layout, repoId, { ...meta, ...patch, ...end })
 }
 
 export function workspaceOf(layout: Layout, repoId: RepoId, meta: InvocationMeta): Workspace {

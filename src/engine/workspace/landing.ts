@@ -102,7 +102,7 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
     ref: `refs/heads/${worktree.branch}`,
     old: head,
     to: commit,
-    message: `orangery: land ${id}`,
+    message: landingOf(id),
     run: gitIn(repository, worktree.tree_path),
     movesRef: (args) => repository.raw(args),
   })
@@ -151,32 +151,37 @@ export async function integrationPlace(
   return { branch, tree: tree_path }
 }
 
+/** SHA-256 of what we found in a file and of what we left; null: nothing. */
+type Written = { readonly before: string | null; readonly after: string | null }
+
 /**
  * Refuses a landing that would commit or unstage the user's own work: a file that both changed holds both in
  * the end, and only one of the two was reviewed. `landed` is what an earlier part of the landing has found and
- * left: a file that it merged with the user's own holds both already.
+ * left: a file that it merged with the user's own holds both already. `undone` is the same of the undo of a landing,
+ * whose commit has stayed on the branch.
  */
 export async function refuseOwnWork(
   layout: Layout,
   meta: InvocationMeta,
   changed: readonly string[],
-  landed: ReadonlyMap<string, { readonly before: string | null; readonly after: string | null }>,
+  landed: ReadonlyMap<string, Written>,
+  undone: ReadonlyMap<string, Written> = new Map(),
 ): Promise<void> {
   const { tree_path: tree, common_dir } = await integrationOf(layout, meta)
   const repository = await openRepository(common_dir)
   await using seen = await openStatus(repository, tree)
-  const status = await seen.status(['-uall', '--no-renames'])
+  const status = await seen.status(['-uall', '--no-renames', '--ignore-submodules=dirty'])
   if (status.code !== 0) throw gitFailed(['status'], status)
   const wanted = new Set([...changed, ...landed.keys()])
   const own: string[] = []
   for (const path of changedPaths(status.stdout.toString())) {
     if (!wanted.has(path)) continue
-    const part = landed.get(path)
-    const isReviewed =
-      part !== undefined &&
-      part.after === (await hashAt(join(tree, path))) &&
-      part.before === (await committedHash(repository, tree, path))
-    if (!isReviewed && !(await isOnlyClosed(repository, tree, path))) own.push(path)
+    const now = await hashAt(join(tree, path))
+    const committed = await committedHash(repository, tree, path)
+    const isOurs = [landed.get(path), undone.get(path)].some(
+      (part) => part !== undefined && part.after === now && part.before === committed,
+    )
+    if (!isOurs && !(await isOnlyClosed(repository, tree, path))) own.push(path)
   }
   if (own.length === 0) return
   throw new OrangeryError(
@@ -270,13 +275,16 @@ async function readClosed(path: string): Promise<Buffer | null> {
 async function integrationOf(layout: Layout, meta: InvocationMeta) {
   const found =
     meta.integration_worktree_id === null ? null : await resolveWorktree(layout, meta.integration_worktree_id)
+  const isRemoved = found !== null && found.meta?.outcome === 'removed'
   if (found?.meta === null || found === null || found.broken || found.meta.outcome !== null) {
     throw new OrangeryError(
       'workspace.no_integration',
       `invocation ${meta.invocation_id}: it has no integration worktree to land in`,
       {
         kind: 'input',
-        hint: 'Changesets of other workspaces land with `orangery changeset apply`.',
+        hint: isRemoved
+          ? `It is in the archive: \`orangery worktree restore ${found.id}\` brings it back.`
+          : 'Changesets of other workspaces land with `orangery changeset apply`.',
       },
     )
   }
@@ -312,7 +320,7 @@ async function agentTip(
   return own === undefined || (await isWithin(repository, own.commit, head)) ? null : own.commit
 }
 
-const isWithin = async (repository: Repository, commit: string, tip: string): Promise<boolean> =>
+export const isWithin = async (repository: Repository, commit: string, tip: string): Promise<boolean> =>
   (await repository.try(['merge-base', '--is-ancestor', commit, tip])).code === 0
 
 /** A merge takes what the agent ended on; what else it committed is not in it. */
@@ -326,12 +334,16 @@ async function unmergedNotes(
   return left.length === 0 ? [] : [`commits of the agent that were not merged are kept in ${someOf(left)}`]
 }
 
+/** How a landing is known in the log of its branch, and in its message unless the user gave it another. */
+export const landingOf = (id: string): string => `orangery: land ${id}`
+export const trailerOf = (id: string): string => `Orangery-Invocation: ${id}`
+
 function landingMessage(meta: InvocationMeta, merges: boolean): string {
   const label =
     meta.invocation_name === undefined || meta.invocation_name === ''
       ? meta.invocation_id
       : meta.invocation_name
-  return `${merges ? 'Merge' : 'Land'} ${label}\n\nOrangery-Invocation: ${meta.invocation_id}\n`
+  return `${merges ? 'Merge' : 'Land'} ${label}\n\n${trailerOf(meta.invocation_id)}\n`
 }
 
 /** The name and address the user commits with; reading them runs nothing. */

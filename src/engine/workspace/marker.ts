@@ -59,7 +59,8 @@ export async function writeMarker(tree: string, marker: string): Promise<void> {
 export async function hideMarkers(commonDir: string): Promise<void> {
   const folder = join(commonDir, 'info')
   const path = join(folder, 'exclude')
-  const text = (await isPlainFile(path)) ? await readFile(path, 'utf8') : ''
+  // Names may hold any byte: a text of a character for each.
+  const text = (await isPlainFile(path)) ? await readFile(path, 'latin1') : ''
   const lines = text.split('\n')
   // The last line that matches counts: one that takes something back may have come after ours.
   const present = new Set(lines.slice(lines.findLastIndex((line) => line.startsWith('!')) + 1))
@@ -74,7 +75,7 @@ export async function hideMarkers(commonDir: string): Promise<void> {
   if (!above.isDirectory() || info?.isFile() === false) throw excludeElsewhere(path, missing)
   const start = text === '' || text.endsWith('\n') ? text : `${text}\n`
   const mode = info === null ? 0o644 : info.mode & 0o777
-  await writeFileAtomically(path, `${start}${missing.join('\n')}\n`, mode)
+  await writeFileAtomically(path, Buffer.from(`${start}${missing.join('\n')}\n`, 'latin1'), mode)
 }
 
 /** Also behind links: git reads it so. */
@@ -99,7 +100,10 @@ const excludeElsewhere = (path: string, lines: readonly string[]): OrangeryError
  * the last word over `info/exclude`, and nothing else hides a file from git: such a tree cannot be made.
  */
 export async function assertHidden(repository: Repository, tree: string, marker: string): Promise<void> {
-  const seen = await repository.git(['status', '--porcelain', '-uall', '--', marker], { cwd: tree })
+  const seen = await repository.git(
+    ['status', '--porcelain', '-uall', '--ignore-submodules=all', '--', marker],
+    { cwd: tree },
+  )
   if (seen === '') return
   const because = await showing(repository, tree, marker)
   throw new OrangeryError('workspace.marker_shown', `${marker}: git would show it${because}`, {

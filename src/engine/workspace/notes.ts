@@ -1,3 +1,5 @@
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import { markers } from '../base/markers.ts'
 import type { Repository } from './repository.ts'
 import { isFolder } from './scan.ts'
@@ -14,12 +16,21 @@ export async function uncommittedNotes(
     const status = await repository.try(['status', '--porcelain', '-z', '--ignore-submodules=all'], {
       cwd: checkout,
     })
-    const changed = status.code === 0 ? changedPaths(status.stdout.toString()) : []
+    const listed = status.code === 0 ? changedPaths(status.stdout.toString()) : []
+    const changed: string[] = []
+    for (const path of listed) if (!(await holdsMarkersOnly(checkout, path))) changed.push(path)
     if (changed.length > 0) {
       notes.push(`uncommitted work in ${checkout} is not in this tree: ${someOf(changed)}`)
     }
   }
   return notes
+}
+
+/** Git tells a folder without files of its own as one, also where its exclude lines for what we put there are gone. */
+async function holdsMarkersOnly(checkout: string, path: string): Promise<boolean> {
+  if (!markers.some((marker) => marker.startsWith(path) && path.endsWith('/'))) return false
+  const names = await readdir(join(checkout, path)).catch(() => null)
+  return names !== null && names.every((name) => markers.includes(`${path}${name}`))
 }
 
 export function submoduleNotes({ empty }: FilledSubmodules): string[] {

@@ -2,6 +2,7 @@ import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { ArchiveRecord, Orphan } from '../../shared/invocation.ts'
+import { ownEmail } from '../base/git.ts'
 import type { InvocationEntry, WorktreeEntry } from '../base/invocation.ts'
 import { integrationMarker, sandboxMarker } from '../base/markers.ts'
 import { realFolder, type Layout } from '../base/paths.ts'
@@ -12,7 +13,7 @@ import { hasWork } from './dispose.ts'
 import { holderOf } from './gitSide.ts'
 import { workspaceOf } from './invocation.ts'
 import { hasMarker, putBack } from './marker.ts'
-import { openRepository } from './repository.ts'
+import { openRepository, type Repository } from './repository.ts'
 import { isFolder, scanInvocations, scanWorktrees } from './scan.ts'
 
 /** A row of the database, as far as it matters here. */
@@ -60,10 +61,7 @@ export async function findOrphans(
       id,
       place,
       why: why ?? '',
-      hint:
-        meta === null
-          ? 'Look at the folder; nothing of it is touched.'
-          : `orangery worktree rm ${id} --force`,
+      hint: `orangery worktree rm ${id} --force`,
     })
   }
   const onDisk = new Set(invocations.map(({ id }) => id))
@@ -185,6 +183,7 @@ async function orphansInGit(look: Look): Promise<Orphan[]> {
     // One that was left because somebody has it checked out is theirs now.
     if (owner === null || owner.isTold || (await holderOf(commonDir, branch)) !== null) continue
     const { kind, id, archived } = owner
+    if (!archived && !(await isOurMaking(repository, branch, kind))) continue
     const what = kind === 'worktree' ? 'worktree' : 'sandbox'
     orphans.push({
       kind: `branch_without_${what}`,
@@ -221,6 +220,20 @@ type BranchOwner = {
   readonly archived: boolean
 }
 
+/**
+ * Whether the branch was made by us, as the way it went tells. Where nobody kept that, the whole id of a sandbox does; the
+ * name says little of a branch `agency/x-2024`.
+ */
+async function isOurMaking(
+  repository: Repository,
+  branch: string,
+  kind: BranchOwner['kind'],
+): Promise<boolean> {
+  const way = await repository.try(['reflog', 'show', '--format=%ge', `refs/heads/${branch}`])
+  const maker = way.stdout.toString().trim().split('\n').at(-1) ?? ''
+  return maker === ownEmail || (maker === '' && kind === 'invocation')
+}
+
 /** Whose a branch is by its name: that of a sandbox has its whole id, that of an integration worktree the end of it. */
 function ownerOf(branch: string, { told, standing, records }: Look): BranchOwner | null {
   const [, sandbox, end] = /^agency\/(?:sandbox-(\d{14}-[0-9a-f]{4})|.+(-[0-9a-f]{4}))$/.exec(branch) ?? []
@@ -233,7 +246,8 @@ function ownerOf(branch: string, { told, standing, records }: Look): BranchOwner
   const isTold =
     standing.some(({ id, meta }) => (meta === null ? id.endsWith(end) : meta.branch === branch)) ||
     (record !== undefined && told.has(record.id))
-  return { kind: 'worktree', id: record?.id ?? branch, isTold, archived: record !== undefined }
+  const archived = record !== undefined
+  return { kind: 'worktree', id: record?.id ?? branch, isTold, archived }
 }
 
 /** Restores that were cut off between archive and record. */

@@ -6,18 +6,30 @@ import { rootModes, type RootMode, type RootModes, type WorkspaceStrategy } from
 import { ensurePrivateDir } from '../base/files.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import type { Layout } from '../base/paths.ts'
-import { modeOf, type Workspace, type WorkspaceDriver, type WorkspaceRoot } from '../base/workspace.ts'
-import { claimCopying } from './claim.ts'
+import {
+  besideRoots,
+  modeOf,
+  type Workspace,
+  type WorkspaceDriver,
+  type WorkspaceRoot,
+} from '../base/workspace.ts'
+import { claimCopying, type CutOff } from './claim.ts'
 import { afterCopies } from './clone.ts'
 import { enterInvocation } from './enter.ts'
 import { headCommit } from '../base/findGit.ts'
-import { ensureInvocationDir, readInvocationMeta, workspaceOf, writeInvocationMeta } from './invocation.ts'
+import {
+  ensureInvocationDir,
+  readInvocationMeta,
+  workspaceOf,
+  writeInvocationMeta,
+  secondsIso,
+} from './invocation.ts'
 import { integrationTreeAbove } from './marker.ts'
-import type { Project, ProjectRoot } from './project.ts'
+import { gitBeside, type Project, type ProjectRoot } from './project.ts'
 import { removeTree } from './removeTree.ts'
 import { isSandboxTree, isTangled } from './roots.ts'
 import { reportToLog, Rollback } from './rollback.ts'
-import { makeRoot, makeSandboxDir, overlayMount, secondsIso } from './sandboxFolders.ts'
+import { makeRoot, makeSandboxDir, overlayMount } from './sandboxFolders.ts'
 import { startAgent } from './startAgent.ts'
 
 export type PrepareOptions = {
@@ -33,6 +45,8 @@ export type PrepareOptions = {
   readonly mode: 'headed' | 'headless'
   /** The user trusts the repository: a worktree honours its `.worktreeinclude`. */
   readonly trusted?: boolean
+  /** Nothing is copied by halves either. */
+  readonly cutOff?: CutOff | undefined
 }
 
 /** Where each root lies in a workspace of this driver. Pure. */
@@ -44,7 +58,7 @@ export function planRoots(
 ): WorkspaceRoot[] {
   const places = [
     ...project.roots.map((root) => ({ ...root, role: 'project' as const, access: modeOf(root, modes) })),
-    ...gitRoots(project.roots, modes),
+    ...gitRoots(project.roots, driver, modes),
   ]
   return places.map(({ path, target, name, role, access }, index) => {
     const mount: WorkspaceRoot['mount'] =
@@ -61,20 +75,20 @@ export function planRoots(
 /** Common git folders that linked worktrees among the roots need besides, each once. */
 function gitRoots(
   roots: readonly ProjectRoot[],
+  driver: WorkspaceDriver,
   modes: RootModes | undefined,
 ): { path: string; target: string; name: string; role: 'git'; access: RootMode }[] {
   const folders = new Map<string, RootMode>()
-  for (const { path, target, git } of roots) {
-    if (git === null || !git.linked || !git.confirmed || git.top !== path) continue
-    if (!roots.some((root) => git.commonDir.startsWith(`${root.path}/`))) {
-      // Who may write one of its checkouts may commit.
-      const wider = new Set([folders.get(git.commonDir), modeOf({ path, target }, modes)])
-      folders.set(git.commonDir, rootModes.find((mode) => wider.has(mode)) ?? 'hidden')
-    }
+  for (const root of roots) {
+    const commonDir = gitBeside(root, roots)
+    if (commonDir === null) continue
+    // Who may write one of its checkouts may commit.
+    const wider = new Set([folders.get(commonDir), modeOf(root, modes)])
+    folders.set(commonDir, rootModes.find((mode) => wider.has(mode)) ?? 'hidden')
   }
   return [...folders].map(([path, access], index) => ({
     path,
-    access,
+    access: besideRoots(driver, access),
     target: path,
     name: index === 0 ? '.git' : `.git-${index + 1}`,
     role: 'git' as const,
@@ -94,7 +108,8 @@ export async function prepareWorkspace(options: PrepareOptions): Promise<Workspa
   if (strategy === 'worktree') return prepareWorktree(options)
   const isCopy = driver === 'reflink-copy' || driver === 'plain-copy'
   const roots = planRoots(project, driver, modes, dir)
-  await using _copying = isCopy ? await claimCopying(layout, { repoId, id }, copied(roots)) : null
+  const { cutOff } = options
+  await using _copying = isCopy ? await claimCopying(layout, { repoId, id }, copied(roots), { cutOff }) : null
   const base = baseOf(project)
   base.catch(() => {})
   await refuseTangledRoots(project, layout)

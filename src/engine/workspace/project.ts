@@ -53,6 +53,17 @@ export async function identifyProject(paths: readonly string[]): Promise<Project
   return { repoId: repoIdOf(commonDir ?? first.path), commonDir, roots: [first, ...rest] }
 }
 
+/** The repository of a linked checkout that was named without it, and that knows the checkout; null: there is none. */
+export function gitBeside({ path, git }: ProjectRoot, roots: readonly ProjectRoot[]): string | null {
+  if (git === null || !git.linked || !git.confirmed || git.top !== path) return null
+  return roots.some((root) => git.commonDir.startsWith(`${root.path}/`)) ? null : git.commonDir
+}
+
+/** All of these, each once. */
+export const gitsBeside = ({ roots }: Pick<Project, 'roots'>): string[] => [
+  ...new Set(roots.map((root) => gitBeside(root, roots)).filter((folder) => folder !== null)),
+]
+
 /** The repository of a project, where it is its own. */
 export async function requireGit({ roots: [{ target, git }], commonDir }: Project): Promise<string> {
   if (commonDir === null || git === null) {

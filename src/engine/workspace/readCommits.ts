@@ -1,9 +1,10 @@
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
-import type { AgentCommit } from '../../shared/invocation.ts'
+import type { AgentCommit, InvocationMeta } from '../../shared/invocation.ts'
+import { exactText, type ExactText } from '../base/exactText.ts'
 import { git, tryGit } from '../base/git.ts'
 import type { Layout } from '../base/paths.ts'
-import { collectedPrefix, commitsDir, listCollected, without } from './commits.ts'
+import { allRefs, collectedPrefix, commitsDir, listCollected, without } from './commits.ts'
 
 /** The commits of an agent, oldest first: what a reviewer reads one by one. */
 export async function listCommits(
@@ -45,6 +46,23 @@ export async function listCommits(
     })
 }
 
+/** Those of them that are on no branch of the user's repository: a merge may have taken them there. */
+export async function unlandedCommits(
+  layout: Layout,
+  repoId: RepoId,
+  id: DispatchId,
+  { base_commit: base, common_dir: commonDir }: Pick<InvocationMeta, 'base_commit' | 'common_dir'>,
+): Promise<AgentCommit[]> {
+  const made = await listCommits(layout, repoId, id, base)
+  if (made.length === 0 || commonDir === null) return made
+  const refs = await allRefs(commonDir).catch(() => [])
+  const tips = refs
+    .filter(({ ref }) => ref.startsWith('refs/heads/') && !ref.startsWith('refs/heads/agency/sandbox-'))
+    .map(({ commit }) => commit)
+  const left = await walk(layout, repoId, [...made.map(({ commit }) => commit), ...without(tips)])
+  return made.filter(({ commit }) => left.has(commit))
+}
+
 async function walk(layout: Layout, repoId: RepoId, revisions: readonly string[]): Promise<Set<string>> {
   const input = `${revisions.join('\n')}\n`
   const listed = await git(['rev-list', '--stdin'], { gitDir: commitsDir(layout, repoId), input })
@@ -57,7 +75,7 @@ export async function showCommit(
   repoId: RepoId,
   id: DispatchId,
   commit: string,
-): Promise<string> {
+): Promise<ExactText> {
   const gitDir = commitsDir(layout, repoId)
   const tips = (await listCollected(layout, repoId, id)).map((ref) => ref.commit)
   const [found, ...others] = await commitsLike(gitDir, commit, tips)
@@ -66,18 +84,19 @@ export async function showCommit(
     throw new OrangeryError('workspace.no_commit', `commit ${commit}: ${why}`, { kind: 'not_found' })
   }
   const format = ['-p', '-M', '--root', '--no-ext-diff', '--no-textconv', '--no-commit-id', '--binary']
-  const patch = async (...what: string[]) =>
-    (await git(['diff-tree', ...format, ...what], { gitDir })).toString()
+  const patch = (...what: string[]) => git(['diff-tree', ...format, ...what], { gitDir })
   const parents = (await git(['rev-list', '--parents', '-n1', found], { gitDir }))
     .toString()
     .trim()
     .split(' ')
-  if (parents.length <= 2) return patch(found)
+  if (parents.length <= 2) return exactText(await patch(found))
   // Git shows nothing of a merge by itself, and a merge can bring content that none of its parents has.
-  const texts: string[] = []
-  for (const parent of parents.slice(1))
-    texts.push(`Merge, compared with its parent ${parent}\n${await patch(parent, found)}`)
-  return texts.join('\n')
+  const parts: Buffer[] = []
+  for (const parent of parents.slice(1)) {
+    const title = `${parts.length === 0 ? '' : '\n'}Merge, compared with its parent ${parent}\n`
+    parts.push(Buffer.from(title), await patch(parent, found))
+  }
+  return exactText(Buffer.concat(parts))
 }
 
 /** Which commits of an agent an id or the start of one stands for. */

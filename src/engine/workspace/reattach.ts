@@ -4,6 +4,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { ArchiveRecord } from '../../shared/invocation.ts'
 import type { Layout } from '../base/paths.ts'
 import { gitSideOf, scratchOf, takeBack, type Aside } from './archive.ts'
+import { whileOpen } from './closedFolders.ts'
 import { adminOf, holderOf, standGitSide, writeLine } from './gitSide.ts'
 import { openRepository, type Repository } from './repository.ts'
 import { isFolder } from './scan.ts'
@@ -40,7 +41,7 @@ export async function reattachWorktree(
   await after('git')
   await follow({ was, now: basename(folder) })
   await after('name')
-  await writeLine(link, `gitdir: ${folder}`)
+  await whileOpen(tree, () => writeLine(link, `gitdir: ${folder}`))
   await after('link')
   if (kept === null) await restoreAside(repository, tree, aside)
   else await standHead(repository, tree, branch, tip)

@@ -1,7 +1,7 @@
 import { lstat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
-import { gitFailed, tryGit, type GitOptions } from '../base/git.ts'
+import { gitFailedAt, tryGit, type GitOptions } from '../base/git.ts'
 import { assertOwnGit } from '../base/ownGit.ts'
 import type { RunResult } from '../base/process.ts'
 import { tame, type Tamed } from '../base/tame.ts'
@@ -49,7 +49,7 @@ export async function openRepository(commonDir: string): Promise<Repository> {
     async raw(args, options = {}) {
       const result = await repository.try(args, options)
       if (result.code === 0) return result.stdout
-      throw gitFailed(args, result)
+      throw await gitFailedAt(options.cwd ?? commonDir, args, result)
     },
     git: async (args, options = {}) => (await repository.raw(args, options)).toString().replace(/\n$/, ''),
     async commit(name) {

@@ -1,6 +1,7 @@
 import type { CheckResult } from '../../shared/doctor.ts'
+import type { SandboxLevel } from '../../shared/level.ts'
 import type { WorkspaceStrategy } from '../../shared/spec.ts'
-import { ownHomes } from '../base/homes.ts'
+import { ownHomes, type KeyFolder } from '../base/homes.ts'
 import { parseMounts } from './mounts.ts'
 import { isInside, overlaps } from './pathSafety.ts'
 import type { Project } from './project.ts'
@@ -45,10 +46,22 @@ const sealedDirs = [
   '/System',
 ]
 
+const overlaid = 'which an overlay cannot carry'
+/** Why what is mounted in a root is in the way. */
+const unfitFor: Readonly<Record<WorkspaceStrategy, string>> = {
+  overlay: overlaid,
+  worktree: overlaid,
+  clone: 'which a copy does not go into',
+  none: 'which no boundary would hold: the sandbox takes the folder alone',
+}
+
 export type CheckRootsOptions = {
   readonly strategy?: WorkspaceStrategy
+  readonly level?: SandboxLevel
   /** The user's, with links followed. */
   readonly homes?: readonly string[]
+  /** Those of the homes that are there. */
+  readonly keyFolders?: readonly KeyFolder[]
 }
 
 /** Whether the roots can carry a workspace at all. Pure: the caller reads mountinfo (empty where there is none). */
@@ -97,15 +110,28 @@ export function checkRoots(
       detail: system === null ? `${target} is no system folder` : `${target} ${system}`,
       fix: system === null ? null : 'Name the folder of one project.',
     })
-    const inner =
-      options.strategy === 'none' ? [] : mounts.filter((mount) => mount !== path && isInside(mount, path))
+    // Whoever stands in ~/.ssh and starts an agent did not mean to show it the keys.
+    const keys = keysReason(path, options.keyFolders ?? [])
+    results.push({
+      name: 'keys',
+      ok: keys === null,
+      detail: keys === null ? `${target} is no place of keys and tokens` : `${target} ${keys}`,
+      fix:
+        keys === null
+          ? null
+          : 'Name the folder of one project. What an agent is to read of your keys, its card names (sandboxRequirements.read).',
+    })
+    const { strategy = 'overlay' } = options
+    // At level 0 nothing is mounted for such an agent, and nothing held.
+    const isBare = strategy === 'none' && options.level === 0
+    const inner = isBare ? [] : mounts.filter((mount) => mount !== path && isInside(mount, path))
     results.push({
       name: 'mounts inside',
       ok: inner.length === 0,
       detail:
         inner.length === 0
           ? `${target} has no other filesystem mounted inside`
-          : `${target} has ${inner.slice(0, 3).join(', ')} mounted inside, which an overlay cannot carry`,
+          : `${target} has ${inner.slice(0, 3).join(', ')} mounted inside, ${unfitFor[strategy]}`,
       fix: inner.length === 0 ? null : 'Name a narrower folder, or unmount it first.',
     })
   }
@@ -120,6 +146,17 @@ function systemReason(path: string, homes: readonly string[]): string | null {
   // Shared memory is a place for files like any other.
   const isSealed = sealedDirs.some((dir) => isInside(path, dir)) && !path.startsWith('/dev/shm/')
   if (isSealed) return 'lies in a folder of the system'
+  return null
+}
+
+function keysReason(path: string, keyFolders: readonly KeyFolder[]): string | null {
+  for (const { path: place, real } of keyFolders) {
+    if (path === place || path === real) return 'is where keys and tokens are kept'
+    if (isInside(path, place) || isInside(path, real))
+      return `lies in ${place}, where keys and tokens are kept`
+    // Not where a link leads: who keeps his dot files in a repository works on them there.
+    if (isInside(place, path)) return `contains ${place}, where keys and tokens are kept`
+  }
   return null
 }
 

@@ -15,11 +15,6 @@ export function overlayMount(lower: string, sandboxDir: string, index: number): 
 /** Where the repositories of a checkout's submodules lie: beside its tree, in our own folder. */
 export const submodulesOf = (folder: string): string => join(folder, 'modules')
 
-/** `2026-01-28T12:05:00Z`, as in the seed. */
-export function secondsIso(ms: number): string {
-  return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z')
-}
-
 export async function makeSandboxDir(dir: string, id: DispatchId): Promise<void> {
   if (await makeNewDir(dir)) return
   throw new OrangeryError('workspace.sandbox_exists', `sandbox ${id}: its folder is there already`, {

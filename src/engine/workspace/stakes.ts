@@ -8,17 +8,20 @@ import type { RunResult } from '../base/process.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { isShutOut, treeHead } from './checkout.ts'
 import { ownRefCommits, unfinishedIn } from './gitSide.ts'
+import { nestedCommits } from './nested.ts'
 import { changedPaths, ignoredPaths, someOf } from './notes.ts'
 import { openRepository, type Repository } from './repository.ts'
 import { submodulesOf } from './sandboxFolders.ts'
 import { isFolder } from './scan.ts'
+import { submoduleStakes } from './submoduleStakes.ts'
 import { openStatus } from './wholeStatus.ts'
 
 type Checkout = {
   readonly commonDir: string
   readonly tree: string
   readonly branch: string
-  readonly base: string
+  /** Null: nobody knows any more what it was made from. */
+  readonly base: string | null
 }
 
 /** What an integration worktree holds that is nowhere else. */
@@ -30,20 +33,23 @@ export const stakesOf = (meta: WorktreeMeta): Promise<Stakes> =>
     base: meta.base_commit,
   })
 
-async function stakesIn({ commonDir, tree, branch, base }: Checkout): Promise<Stakes> {
+export async function stakesIn({ commonDir, tree, branch, base }: Checkout): Promise<Stakes> {
   const repository = await openRepository(commonDir)
   await using seen = await openStatus(repository, tree)
+  const below = await submoduleStakes(repository, tree, base)
   // The repository's own word would be that submodules are not to be looked at.
-  const changed = await seen.status(['-uall', '--ignore-submodules=none'])
-  const uncommitted = changedPaths(changed.stdout.toString())
+  const changed = await seen.status(['-uall', '--ignore-submodules=dirty'])
+  const uncommitted = [...new Set([...changedPaths(changed.stdout.toString()), ...below.uncommitted])]
   const besides = await seen.status(['-unormal', '--ignored', '--ignore-submodules=all'])
   const ignored = [...ignoredPaths(besides.stdout.toString()), ...(await besideMarkers(tree, besides))]
   const standing = await repository.commit(`refs/heads/${branch}`)
   const head = await treeHead(repository, tree)
   const own = await ownRefCommits(repository, tree)
   const unmerged = await unmergedFrom(repository, [standing, head, ...own], { branch, base })
-  const unfinished = [...(await unfinishedIn(commonDir, tree)), ...unseen(changed, besides)]
-  return { uncommitted, unmerged, unfinished, ignored }
+  const nested = await nestedCommits(tree, [...uncommitted, ...ignored])
+  const hidden = below.unseen.map((path) => `work that git cannot see (${path})`)
+  const unfinished = [...(await unfinishedIn(commonDir, tree)), ...unseen(changed, besides), ...hidden]
+  return { uncommitted, unmerged: [...unmerged, ...below.unmerged, ...nested], unfinished, ignored }
 }
 
 /** What git could not look at may be anything. */
@@ -91,7 +97,7 @@ async function unmergedFrom(
     '--branches',
     '--remotes',
     '--tags',
-    base,
+    ...(base === null ? [] : [base]),
   ])
   return listed === '' ? [] : listed.split('\n')
 }
@@ -129,6 +135,7 @@ export async function hasOwnWork(meta: InvocationMeta): Promise<boolean> {
 
 /** Where the commit that a sandbox was made from has other repositories. */
 async function gitlinksIn({ commonDir, tree, base }: Checkout): Promise<Buffer[]> {
+  if (base === null) return []
   const repository = await openRepository(commonDir)
   const listed = await repository.raw(['ls-tree', '-r', '-z', '--full-tree', base])
   return listed

@@ -12,15 +12,15 @@ import { addWorktree, refuseTrackedMarkers } from './checkout.ts'
 import { borrowedNotes } from './borrowed.ts'
 import { sandboxBranch } from './commits.ts'
 import { includeFiles } from './includeFiles.ts'
-import { ensureInvocationDir, writeInvocationMeta } from './invocation.ts'
+import { ensureInvocationDir, writeInvocationMeta, secondsIso } from './invocation.ts'
 import { assertHidden, hasMarker, hideMarkers, putBack, shownNotes, writeMarker } from './marker.ts'
 import { submoduleNotes, uncommittedNotes } from './notes.ts'
 import { assertSandboxPath } from './pathSafety.ts'
 import { identifyProject } from './project.ts'
 import { removeTree } from './removeTree.ts'
-import { openRepository } from './repository.ts'
+import { openRepository, type Repository } from './repository.ts'
 import { reportToLog, Rollback, type CleanupReport } from './rollback.ts'
-import { makeSandboxDir, overlayMount, secondsIso, submodulesOf } from './sandboxFolders.ts'
+import { makeSandboxDir, overlayMount, submodulesOf } from './sandboxFolders.ts'
 import { resolveWorktree, scanWorktrees } from './scan.ts'
 import { fillSubmodules } from './submodules.ts'
 
@@ -76,9 +76,7 @@ export async function startAgent(options: StartAgentOptions): Promise<Invocation
   await ensureInvocationDir(layout, repoId, id)
   rollback.add('invocation folder', () => removeTree(layout.invocation(repoId, id)))
   await step('invocation_dir')
-  const baseCommit = await repository.commit(`refs/heads/${worktree.branch}`)
-  if (baseCommit === null) throw branchGone(worktree)
-  await refuseTrackedMarkers(repository, baseCommit)
+  const baseCommit = await startingCommit(repository, worktree)
   await step('base_commit')
   await makeSandboxDir(layout.sandbox(repoId, id), id)
   rollback.add('sandbox folder', () => removeTree(layout.sandbox(repoId, id)))
@@ -125,6 +123,18 @@ export async function startAgent(options: StartAgentOptions): Promise<Invocation
   rollback.commit()
   return meta
 }
+
+/** What a sandbox on this worktree would begin with, or why there can be none. */
+async function startingCommit(repository: Repository, worktree: WorktreeMeta): Promise<string> {
+  const commit = await repository.commit(`refs/heads/${worktree.branch}`)
+  if (commit === null) throw branchGone(worktree)
+  await refuseTrackedMarkers(repository, commit)
+  return commit
+}
+
+/** Asked before there is a record of anything: a sandbox that cannot be made is bad input, and not our fault. */
+export const assertStartable = async (worktree: WorktreeMeta): Promise<void> =>
+  void (await startingCommit(await openRepository(worktree.common_dir), worktree))
 
 /**
  * The agent works at the sandbox tree's own path, on an overlay of it, so that review compares with an

@@ -18,6 +18,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { makeDispatchId } from '../../shared/ids.ts'
 import { layout as layoutAt, repoIdOf, type Layout } from '../base/paths.ts'
 import { git } from '../base/git.ts'
+import { findKeyFolders } from '../base/homes.ts'
 import {
   checkRoots,
   chooseDriver,
@@ -286,6 +287,28 @@ test('system folders, the home folder, the data folder and mounts inside a root 
   const mountinfo = '36 35 98:0 / /home/ann/work/my\\040disk rw,noatime shared:1 - ext3 /dev/root rw\n'
   expect(parseMounts(mountinfo).map(({ point }) => point)).toEqual(['/home/ann/work/my disk'])
   expect(failures('/home/ann/work', mountinfo)).toEqual(['mounts inside'])
+})
+
+test('a root that is, lies in or contains a folder of keys is refused, and not one beside it or in a repository it is linked from', async () => {
+  const home = await folder('home-with-keys')
+  const dots = await folder('dots')
+  for (const name of ['.ssh/old', '.config/gh', '.config/nvim', '.cache', 'work'])
+    await mkdir(join(home, name), { recursive: true })
+  await mkdir(join(dots, 'aws'))
+  await symlink('/nowhere', join(home, '.kube'))
+  await symlink(join(dots, 'aws'), join(home, '.aws'))
+  const keyFolders = findKeyFolders([home])
+  const reasonFor = async (path: string) =>
+    checkRoots(await identifyProject([path]), '/data', '', { homes: [home], keyFolders })
+      .filter((check) => !check.ok)
+      .map(({ name, detail }) => `${name}: ${detail.replaceAll(home, '~').replaceAll(dots, 'dots')}`)
+  const kept = 'where keys and tokens are kept'
+  expect(await reasonFor(join(home, '.ssh'))).toEqual([`keys: ~/.ssh is ${kept}`])
+  expect(await reasonFor(join(home, '.ssh/old'))).toEqual([`keys: ~/.ssh/old lies in ~/.ssh, ${kept}`])
+  expect(await reasonFor(join(home, '.config'))).toEqual([`keys: ~/.config contains ~/.config/gh, ${kept}`])
+  expect(await reasonFor(join(home, '.aws'))).toEqual([`keys: ~/.aws is ${kept}`])
+  for (const name of ['.config/nvim', '.cache', 'work']) expect(await reasonFor(join(home, name))).toEqual([])
+  expect(await reasonFor(dots)).toEqual([])
 })
 
 test.each(['', '-x', 'a b', 'a..b', 'x.lock', 'sandbox', 'sandbox-1', '../up', 'a/b', 'é', 'x'.repeat(65)])(

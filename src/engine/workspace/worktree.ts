@@ -2,37 +2,23 @@ import { randomBytes } from 'node:crypto'
 import { lstat, mkdir } from 'node:fs/promises'
 import { OrangeryError } from '../../shared/errors.ts'
 import { makeDispatchId, type DispatchId, type RepoId } from '../../shared/ids.ts'
-import type { ArchiveRecord, Stakes } from '../../shared/invocation.ts'
 import { ensurePrivateDir, writeFileAtomically } from '../base/files.ts'
 import type { WorktreeEntry, WorktreeMeta } from '../base/invocation.ts'
 import { createRepoLock } from '../base/lock.ts'
 import { integrationMarker } from '../base/markers.ts'
 import type { Layout } from '../base/paths.ts'
-import { contentOf, putAway, takeBack, type PutAway } from './archive.ts'
-import {
-  addWorktree,
-  asideOf,
-  deleteBranch,
-  refuseTrackedMarkers,
-  removeWorktree,
-  snapshotCommit,
-  treeHead,
-} from './checkout.ts'
-import { claimLanding, listRunningOn } from './claim.ts'
-import { adminOf } from './gitSide.ts'
+import { addWorktree, refuseTrackedMarkers } from './checkout.ts'
 import { includeFiles } from './includeFiles.ts'
+import { secondsIso } from './invocation.ts'
 import { assertHidden, hideMarkers, writeMarker } from './marker.ts'
-import { refuseLinked, refuseMounts } from './mounts.ts'
 import { submoduleNotes, uncommittedNotes } from './notes.ts'
 import { identifyProject, requireGit, type Project } from './project.ts'
-import { reattachWorktree, type AfterRestoreStep } from './reattach.ts'
 import { removeTree } from './removeTree.ts'
 import { openRepository, type Repository } from './repository.ts'
 import { reportToLog, Rollback, type CleanupReport } from './rollback.ts'
-import { secondsIso, submodulesOf } from './sandboxFolders.ts'
-import { stakesOf, stakesWithoutTree } from './stakes.ts'
+import { submodulesOf } from './sandboxFolders.ts'
+import { scanWorktrees } from './scan.ts'
 import { fillSubmodules } from './submodules.ts'
-import { isFolder, resolveWorktree, scanInvocations, scanWorktrees } from './scan.ts'
 
 export const worktreeSteps = ['folder', 'worktree_add', 'marker', 'submodules', 'include', 'meta'] as const
 export type WorktreeStep = (typeof worktreeSteps)[number]
@@ -157,7 +143,7 @@ export function refuseName(name: string): void {
   )
 }
 
-async function refuseTakenName(layout: Layout, repoId: RepoId, name: string): Promise<void> {
+export async function refuseTakenName(layout: Layout, repoId: RepoId, name: string): Promise<void> {
   const taken = (await listWorktrees(layout)).find(
     (entry) => entry.repo_id === repoId && entry.meta?.name === name,
   )
@@ -177,187 +163,3 @@ async function makeFolder(layout: Layout, repoId: RepoId): Promise<DispatchId> {
     return id
   }
 }
-
-/**
- * Removes an integration worktree. Work in it that is nowhere else needs `force` and is named; with or
- * without it tree and branch go to the archive, never away.
- */
-export async function removeIntegration(
-  layout: Layout,
-  reference: string,
-  options: { readonly force?: boolean; readonly near?: RepoId | null } = {},
-): Promise<{ id: DispatchId; archive: string; stakes: Stakes; notes?: string[] }> {
-  const entry = await resolveWorktree(layout, reference, options.near ?? null)
-  const { meta } = entry
-  if (meta === null || meta.outcome !== null) {
-    throw new OrangeryError(
-      'workspace.worktree_broken',
-      `worktree ${entry.id}: ${meta === null ? (entry.why ?? 'it is broken') : 'it was removed already'}`,
-      {
-        kind: 'input',
-        hint: 'It is left as it is.',
-      },
-    )
-  }
-  const repoId = entry.repo_id as RepoId
-  const id = meta.worktree_id
-  await using _lock = await createRepoLock(layout).acquire(repoId)
-  await refuseInUse(layout, meta)
-  // No agent starts on the folder while it goes.
-  await using _claim = await claimLanding(layout, { id, paths: [meta.tree_path] })
-  await refuseLinked(meta.tree_path)
-  await refuseMounts(meta.tree_path)
-  if (!(await isFolder(meta.common_dir))) return await removeAlone(layout, meta, options.force === true)
-  const isStanding = await isFolder(meta.tree_path)
-  const stakes = await (isStanding ? stakesOf(meta) : stakesWithoutTree(meta))
-  const isAtStake = Object.values(stakes).some((each) => each.length > 0)
-  if (options.force !== true && isAtStake) throw atStake(meta, stakes)
-  const repository = await openRepository(meta.common_dir)
-  // A branch that the user renamed is theirs and stays; its commit is still what the tree was on.
-  const tip =
-    (await repository.commit(`refs/heads/${meta.branch}`)) ??
-    (isStanding ? await treeHead(repository, meta.tree_path) : null)
-  const hasWork = isStanding && tip !== null
-  const aside = hasWork ? await asideOf(repository, meta.tree_path, tip) : {}
-  const snapshot = hasWork ? await snapshotCommit(repository, meta.tree_path, tip) : null
-  const record: PutAway = {
-    id,
-    repo_id: repoId,
-    kind: 'worktree',
-    name: meta.name,
-    why: 'removed',
-    origin: meta.tree_path,
-    common_dir: meta.common_dir,
-    branch: meta.branch,
-    tip,
-    commit: snapshot?.commit ?? tip,
-    aside,
-  }
-  const archive = await putAway(layout, record, meta.tree_path)
-  await removeWorktree(repository, meta.tree_path)
-  const stays = tip === null ? null : await deleteBranch(repository, meta.branch, tip)
-  await writeWorktreeMeta(layout, { ...meta, outcome: 'removed', archive })
-  const notes = [...(snapshot?.notes ?? []), ...(stays === null ? [] : [stays])]
-  return { id, archive, stakes, ...(notes.length === 0 ? {} : { notes }) }
-}
-
-/** The repository is gone: nobody can say what of the tree is elsewhere, and there is no git to tidy. */
-async function removeAlone(layout: Layout, meta: WorktreeMeta, force: boolean) {
-  if (!force) {
-    throw new OrangeryError(
-      'workspace.work_at_stake',
-      `worktree ${meta.name}: its repository ${meta.common_dir} is gone, so nobody can say what it holds`,
-      {
-        kind: 'refused',
-        hint: 'Put the repository back, or say --force: the files are then kept in the archive for 30 days.',
-      },
-    )
-  }
-  const id = meta.worktree_id
-  const archive = await putAway(layout, {
-    id,
-    repo_id: meta.repo_id,
-    kind: 'worktree',
-    name: meta.name,
-    why: 'removed, its repository is gone',
-    origin: meta.tree_path,
-    common_dir: meta.common_dir,
-    branch: meta.branch,
-    tip: null,
-    commit: null,
-  })
-  await writeWorktreeMeta(layout, { ...meta, outcome: 'removed', archive })
-  return { id, archive, stakes: { uncommitted: [], unmerged: [], unfinished: [], ignored: [] } }
-}
-
-export async function restoreWorktree(
-  layout: Layout,
-  record: ArchiveRecord,
-  after: AfterRestoreStep,
-): Promise<void> {
-  const { meta } = await resolveWorktree(layout, record.id)
-  if (meta === null) throw blocked(layout, record, 'its record is not whole')
-  await using _lock = await createRepoLock(layout).acquire(record.repo_id)
-  await refuseTakenName(layout, record.repo_id as RepoId, meta.name)
-  const { common_dir: commonDir, branch, tip } = record
-  if (commonDir !== null && branch !== null && tip !== null)
-    await reattachWorktree(
-      layout,
-      await openRepository(commonDir),
-      { ...record, branch, tip },
-      meta.tree_path,
-      after,
-    )
-  else await restoreAlone(layout, record, meta, after)
-  await writeWorktreeMeta(layout, { ...meta, outcome: null, archive: null })
-}
-
-/** It was put away while its repository was gone, so git has its side still, unless it was pruned meanwhile. */
-async function restoreAlone(
-  layout: Layout,
-  record: ArchiveRecord,
-  meta: WorktreeMeta,
-  after: AfterRestoreStep,
-): Promise<void> {
-  const { branch, common_dir: commonDir, tree_path: tree } = meta
-  const isThere = await isFolder(commonDir)
-  if (!isThere || (await adminOf(commonDir, tree)) !== null) {
-    await takeBack(layout, record)
-    return await after('content')
-  }
-  const repository = await openRepository(commonDir)
-  const tip = await repository.commit(`refs/heads/${branch}`)
-  if (tip === null)
-    throw blocked(layout, record, `its branch ${branch} is not in ${commonDir} any more, nor known there`)
-  await reattachWorktree(layout, repository, { ...record, branch, tip }, tree, after)
-}
-
-function blocked(layout: Layout, { id }: ArchiveRecord, why: string): OrangeryError {
-  return new OrangeryError('workspace.restore_blocked', `worktree ${id}: ${why}`, {
-    kind: 'input',
-    hint: `Its files are in ${contentOf(layout, id)}.`,
-  })
-}
-
-async function refuseInUse(layout: Layout, worktree: WorktreeMeta): Promise<void> {
-  const id = worktree.worktree_id
-  const sandboxes = (await scanInvocations(layout)).filter(
-    ({ meta }) => meta?.integration_worktree_id === id && meta.outcome === null,
-  )
-  const running = await listRunningOn(layout, id, [worktree.tree_path])
-  const users = [...sandboxes, ...running]
-  if (users.length === 0) return
-  throw new OrangeryError(
-    'workspace.worktree_in_use',
-    `worktree ${id}: ${users.map((user) => user.id).join(', ')} ${users.length === 1 ? 'works' : 'work'} from it`,
-    {
-      kind: 'busy',
-      hint:
-        sandboxes.length > 0 ? 'Land or discard them first.' : 'Wait until they have ended, or stop them.',
-    },
-  )
-}
-
-function atStake(meta: WorktreeMeta, stakes: Stakes): OrangeryError {
-  const parts = [
-    stakes.unmerged.length === 0
-      ? null
-      : `${stakes.unmerged.length} commits that are on no other branch (${some(stakes.unmerged)})`,
-    stakes.uncommitted.length === 0
-      ? null
-      : `${stakes.uncommitted.length} uncommitted files (${some(stakes.uncommitted)})`,
-    stakes.unfinished.length === 0 ? null : stakes.unfinished.join(' and '),
-    stakes.ignored.length === 0 ? null : `what git ignores (${some(stakes.ignored)})`,
-  ].filter((part) => part !== null)
-  return new OrangeryError(
-    'workspace.work_at_stake',
-    `worktree ${meta.name}: it holds ${parts.join(' and ')}`,
-    {
-      kind: 'refused',
-      hint: 'Merge or move it, or say --force: everything is then kept in the archive for 30 days.',
-      details: stakes,
-    },
-  )
-}
-
-const some = (list: readonly string[]): string => list.slice(0, 3).join(', ') + (list.length > 3 ? ', …' : '')
