@@ -8,10 +8,11 @@ export type Controller = (typeof controllers)[number]
 
 /**
  * How limits can be put on a whole sandbox here. `parents` are the folders under which a sandbox may make
- * its own group: one for each controller (v1), or the same for all (v2).
+ * its own group: one for each controller (v1), or the same for all (v2). `hands`: what the user's systemd was
+ * handed to hand on.
  */
 export type CgroupFacts =
-  | { readonly kind: 'systemd' }
+  | { readonly kind: 'systemd'; readonly hands: readonly Controller[] }
   | { readonly kind: 'v1' | 'v2'; readonly parents: Readonly<Partial<Record<Controller, string>>> }
   | { readonly kind: 'none'; readonly why: string }
 
@@ -52,13 +53,38 @@ export async function findUnifiedParent(
   return {}
 }
 
+const ownGroup =
+  'while IFS=: read -r number names path; do [ "$number" != 0 ] || group=$path; done </proc/self/cgroup'
+// On a busy machine a scope takes seconds; where there is no systemd to ask, the answer comes at once.
+const scopePatienceMs = 15_000
+const triedProperties = ['MemoryMax=1G', 'CPUQuota=100%', 'TasksMax=100']
+
+/**
+ * The controllers a scope really gets. Systemd takes every property and says nothing of one it cannot keep: a user's has
+ * processors to hand on only since version 252, and not in every distribution; with control groups of version 1 nothing.
+ */
+async function tryScope(systemdRun: string): Promise<readonly Controller[]> {
+  const properties = triedProperties.flatMap((property) => ['-p', property])
+  const script = `${ownGroup}; cat "/sys/fs/cgroup$group/cgroup.controllers"`
+  const args = ['--user', '--scope', '--quiet', '--collect', ...properties, '--', 'sh', '-c', script]
+  const tried = await run(systemdRun, args, { env: systemdEnvironment(), timeoutMs: scopePatienceMs }).catch(
+    () => null,
+  )
+  if (tried?.code !== 0) return []
+  const handed = tried.stdout.toString().split(/\s/)
+  return controllers.filter((name) => handed.includes(name))
+}
+
+/** The folder of the one group of version 2 that a process is in. */
+export function unifiedGroupOf(cgroup: string): string | null {
+  const line = cgroup.split('\n').find((candidate) => candidate.startsWith('0::'))
+  return line === undefined ? null : join('/sys/fs/cgroup', line.slice('0::'.length))
+}
+
 export async function detectCgroups(systemdRun: string | null): Promise<CgroupFacts> {
   if (systemdRun !== null && process.env['XDG_RUNTIME_DIR'] !== undefined) {
-    const tried = await run(systemdRun, ['--user', '--scope', '--quiet', '--collect', 'true'], {
-      env: systemdEnvironment(),
-      timeoutMs: 3000,
-    }).catch(() => null)
-    if (tried?.code === 0) return { kind: 'systemd' }
+    const hands = await tryScope(systemdRun)
+    if (hands.length > 0) return { kind: 'systemd', hands }
   }
   const memberships = await readMemberships()
   const parents: Partial<Record<Controller, string>> = {}
@@ -101,13 +127,17 @@ export type CgroupPlan = {
 
 export type CgroupUse = { readonly cpuMs: number | null; readonly peakMb: number | null }
 
-export interface Cgroup extends AsyncDisposable {
-  /** Files the sandbox's first process writes itself into. */
-  readonly joinFiles: readonly string[]
+export type CgroupReader = {
   /** How often each limit was run into so far. */
   readEvents(): Promise<{ readonly memory: number; readonly pids: number }>
   readUse(): Promise<CgroupUse>
 }
+
+export type Cgroup = AsyncDisposable &
+  CgroupReader & {
+    /** Files the sandbox's first process writes itself into. */
+    readonly joinFiles: readonly string[]
+  }
 
 async function readNumber(file: string, key?: string): Promise<number | null> {
   const text = await readFile(file, 'utf8').catch(() => null)
@@ -138,18 +168,9 @@ export async function sweepCgroups(id: string): Promise<void> {
 
 export const cgroupName = (id: string): string => `orangery-${id}`
 
-export async function makeCgroup(plan: CgroupPlan): Promise<Cgroup> {
-  for (const folder of plan.folders) await mkdir(folder)
-  try {
-    for (const { file, value } of plan.settings) await writeFile(file, value)
-  } catch (error) {
-    for (const folder of plan.folders) await rmdir(folder).catch(() => {})
-    throw error
-  }
-  const inEach = (name: string, key?: string) =>
-    plan.folders.map((folder) => [join(folder, name), key] as const)
+export function readerOf(folders: readonly string[]): CgroupReader {
+  const inEach = (name: string, key?: string) => folders.map((folder) => [join(folder, name), key] as const)
   return {
-    joinFiles: plan.folders.map((folder) => join(folder, 'cgroup.procs')),
     async readEvents() {
       const memory = await firstNumber([
         ...inEach('memory.events', 'oom_kill'),
@@ -160,12 +181,28 @@ export async function makeCgroup(plan: CgroupPlan): Promise<Cgroup> {
     },
     async readUse() {
       const peak = await firstNumber([...inEach('memory.peak'), ...inEach('memory.max_usage_in_bytes')])
-      const cpuMicroseconds = await firstNumber(inEach('cpu.stat', 'usage_usec'))
+      const microseconds = await firstNumber(inEach('cpu.stat', 'usage_usec'))
+      const nanoseconds = microseconds === null ? await firstNumber(inEach('cpuacct.usage')) : null
+      const cpuMs = microseconds === null ? nanoseconds && nanoseconds / 1e6 : microseconds / 1000
       return {
         peakMb: peak === null ? null : Math.round(peak / 1024 / 1024),
-        cpuMs: cpuMicroseconds === null ? null : Math.round(cpuMicroseconds / 1000),
+        cpuMs: cpuMs === null ? null : Math.round(cpuMs),
       }
     },
+  }
+}
+
+export async function makeCgroup(plan: CgroupPlan): Promise<Cgroup> {
+  for (const folder of plan.folders) await mkdir(folder)
+  try {
+    for (const { file, value } of plan.settings) await writeFile(file, value)
+  } catch (error) {
+    for (const folder of plan.folders) await rmdir(folder).catch(() => {})
+    throw error
+  }
+  return {
+    ...readerOf(plan.folders),
+    joinFiles: plan.folders.map((folder) => join(folder, 'cgroup.procs')),
     async [Symbol.asyncDispose]() {
       for (const folder of plan.folders) {
         // The last process may still be on its way out.

@@ -1,16 +1,22 @@
 import type { ChildProcess } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import type { LimitName } from '../base/sandbox.ts'
 import { descriptor } from './holder.ts'
 import { pathOf, startHolder, type Descriptors, type SpareHolder } from './holderProcess.ts'
 import { keepTail, onLines } from './lines.ts'
 import type { SandboxPlan } from './plan.ts'
+import { childrenOf, gateBelow, readProcess } from './processes.ts'
+import type { RelayProgram } from './relayProgram.ts'
+
+export { childrenOf, readProcess }
 
 /** How the chain ended: by the agent's own end, or cut off (`code` null). */
 export type ChainEnd = {
   readonly code: number | null
   readonly cpuMs: number
+  /** The most memory its systemd scope had, where it was in one. */
+  readonly peakMb: number
   /** Limits the holder saw run into. */
   readonly reached: readonly LimitName[]
   /** Which of our own processes somebody else ended. */
@@ -32,19 +38,6 @@ export function parseTimes(line: string): number {
   )
 }
 
-/** /proc is memory of the kernel: reading it waits for nothing, and a trip to the thread pool costs ten times more. */
-export function readProcess(pid: number, name: string): string {
-  try {
-    return readFileSync(`/proc/${pid}/${name}`, 'utf8')
-  } catch {
-    return ''
-  }
-}
-
-export function childrenOf(pid: number): readonly number[] {
-  return readProcess(pid, `task/${pid}/children`).split(' ').filter(Boolean).map(Number)
-}
-
 /** Whether we were ourselves started with descriptors that every process we start would inherit. */
 function inheritsDescriptors(): boolean {
   if (!existsSync('/proc/self/fdinfo')) return false
@@ -61,6 +54,8 @@ const hasInherited = inheritsDescriptors()
 export class Chain {
   readonly pid: number
   readonly ended: Promise<ChainEnd>
+  /** Who listens in its network already, where it stood before. */
+  readonly relay: RelayProgram | null
   /** The gate stands inside: all mounts are made. */
   get here(): Promise<void> {
     return this.#here.promise
@@ -85,22 +80,28 @@ export class Chain {
   #lastOrder = 0
   #code: number | null = null
   #cpuMs = 0
+  #peakMb = 0
   readonly #reached: LimitName[] = []
   #failure: string | null = null
   #lost: string | null = null
   #unstartable = false
   readonly #confinement: SandboxPlan['confinement']
+  readonly #lastLook: () => Promise<void>
 
+  /** `lastLook` is for what the agent left behind, which stands still until it is over. */
   constructor(
     plan: SandboxPlan,
     io: Descriptors,
     joinFiles: readonly string[],
-    spare: SpareHolder | null = null,
+    spare: SpareHolder | null,
+    lastLook: () => Promise<void>,
   ) {
+    this.#lastLook = lastLook
     this.#confinement = plan.confinement
     const terminal = plan.request.terminal ? pathOf(io.stdin) : null
     const taken = spare?.take(plan, terminal, joinFiles, hasInherited) ?? null
     const holder = taken?.holder ?? startHolder(plan, io)
+    this.relay = taken?.relay ?? null
     this.#child = holder.child
     this.pid = this.#child.pid ?? -1
     this.#readDiagnostics = keepTail(this.#child.stdio[descriptor.diagnostics] as Readable)
@@ -145,7 +146,10 @@ export class Chain {
     else if (word === 'watch') this.#watch.resolve(Number(id))
     else if (word === 'answers') this.#answers.resolve(id ?? '')
     else if (this.#code !== null && timesLine.test(line)) this.#cpuMs += Math.round(parseTimes(line))
+    else if (word === 'over')
+      void this.#lastLook().finally(() => this.#writable(descriptor.orders).write('go\n'))
     else if (word === 'limit' && Number(rest[0]) > 0) this.#reached.push(id === 'pids' ? 'pids' : 'memory')
+    else if (word === 'peak') this.#peakMb = Number(id) / 1024 / 1024
     else if (word === 'end') this.#code = Number(id)
     else if (word === 'failed' && id === '0') this.#failure = rest.join(' ')
     else if (word === 'unstartable') this.#unstartable = true
@@ -160,6 +164,7 @@ export class Chain {
     return {
       code: this.#code,
       cpuMs: this.#cpuMs,
+      peakMb: this.#peakMb,
       reached: this.#reached,
       lost: this.#lost ?? this.#killed(),
       unstartable: this.#unstartable,
@@ -195,10 +200,8 @@ export class Chain {
 
   /** The gate's process as the host numbers it: down the chain from our child. */
   gate(plan: SandboxPlan): number | null {
-    let pid = this.holder ?? undefined
-    const depth = plan.confinement === 'bubblewrap' ? 3 : 1
-    for (let step = 0; step < depth && pid !== undefined; step++) pid = childrenOf(pid).at(-1)
-    return pid ?? null
+    const { holder } = this
+    return holder === null ? null : gateBelow(holder, plan.confinement)
   }
 
   /** By force: the holder is the first process of its namespace, so the kernel ends everything in it. */

@@ -1,6 +1,9 @@
+import { symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { SandboxRequest } from '../base/sandbox.ts'
 import { childrenOf, readProcess } from './chain.ts'
+import { mostDenied } from './deniedWrites.ts'
 import { makeGround, startOn, type Ground } from './fixture.ts'
 import { detectHost, type HostFacts } from './host.ts'
 
@@ -9,6 +12,8 @@ let host: HostFacts
 beforeAll(async () => {
   ground = await makeGround()
   host = await detectHost(ground.dataDir)
+  for (const name of ['times', 'owner', 'attribute']) await writeFile(join(ground.root, name), '')
+  await symlink('/tmp/out', join(ground.root, 'leads-out'))
 })
 afterAll(() => ground[Symbol.asyncDispose]())
 
@@ -16,7 +21,7 @@ async function seenIn(script: string, changes: Partial<SandboxRequest> = {}) {
   const request = ground.request(['sh', '-c', script], { files: 'ro', ...changes })
   const { sandbox, finish } = await startOn(ground, request, host)
   const seen: string[] = []
-  sandbox.onDeniedWrite((path) => seen.push(path))
+  sandbox.onDeniedWrite((path) => seen.push(path ?? 'enough'))
   sandbox.release()
   const outcome = await finish()
   return { seen: seen.map((path) => path.replace(ground.root, '')), outcome, sandbox }
@@ -35,6 +40,27 @@ test.each([0, 1] as const)(
     expect(seen).toEqual(['/new', '/README.md', '/folder', '/moved', '/link', '/from afar'])
   },
 )
+
+test('a change of mode, owner, times or attributes that is denied is seen, and none through a link that leads out', async () => {
+  const { seen, outcome } = await seenIn(
+    `chmod +x README.md; chmod 600 absent; ln -s '${ground.root}/README.md' /tmp/in; : >/tmp/out; mkdir /tmp/there; chmod 600 /tmp/out
+    python3 -c '
+import os, sys
+root = sys.argv[1]
+for change in (lambda: os.utime(root + "/times", (1, 1)), lambda: os.chown(root + "/owner", -1, os.getgid()),
+               lambda: os.setxattr(root + "/attribute", "user.x", b"x"), lambda: os.chmod("/tmp/in", 0o600), lambda: os.chmod(root + "/leads-out", 0o600)):
+    try: change(); print("done")
+    except OSError as error: print(error.errno)' "$PWD"`,
+  )
+  expect(outcome.stdout).toBe('30\n30\n30\n30\ndone\n')
+  expect(seen).toEqual(['/README.md', '/times', '/owner', '/attribute'])
+})
+
+test('of a flood of denied writes so many are told, and that there are more', async () => {
+  const { seen } = await seenIn(`exec 2>/dev/null; for n in $(seq ${mostDenied + 20}); do mkdir "d$n"; done`)
+  expect(seen).toHaveLength(mostDenied + 1)
+  expect(seen.at(-1)).toBe('enough')
+})
 
 test('a denied write is seen, and told by the name of its root, where the folders above it were moved', async () => {
   const { seen } = await seenIn(
@@ -57,7 +83,7 @@ test('who becomes writable goes on, and is not watched where it starts writable'
   const script = 'until echo x >made; do sleep 0.02; done 2>/dev/null; cat made'
   const request = ground.request(['sh', '-c', script], { files: 'ro' })
   const { sandbox, finish } = await startOn(ground, request, host)
-  const denied = new Promise<string>((resolve) => sandbox.onDeniedWrite(resolve))
+  const denied = new Promise<string | null>((resolve) => sandbox.onDeniedWrite(resolve))
   sandbox.release()
   expect(await denied).toBe(`${ground.root}/made`)
   await sandbox.setFiles('rw')

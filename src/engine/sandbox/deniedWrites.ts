@@ -3,11 +3,15 @@ import { realpathSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import { OrangeryError } from '../../shared/errors.ts'
 import { minimalEnv } from '../base/process.ts'
+import type { OnDeniedWrite } from '../base/sandbox.ts'
 import { keepTail, onLines } from './lines.ts'
 import type { SandboxPlan } from './plan.ts'
 import { buildFilter } from './seccomp/filter.ts'
 import { syscallNumber } from './seccomp/syscalls.ts'
 import { watchRules, watchTable } from './seccomp/watched.ts'
+
+/** One that tries every path there is must not fill the log. */
+export const mostDenied = 100
 
 /**
  * Runs inside, where the gate will: asks the kernel to tell a listener of each call that would write, says which
@@ -37,10 +41,10 @@ exec { $ARGV[0] } @ARGV or exit 70;
  * nothing hangs on what was seen here. It stands in the sandbox's root, in which names lead where they lead the agent, and
  * loads nothing from there: no module after the first line.
  *
- * Arguments: gate listener ioctl faccessat calls root…
+ * Arguments: gate listener ioctl faccessat most calls root…
  */
 const watchScript = String.raw`
-my ($gate, $theirs, $ioctl, $faccessat, $table, @roots) = @ARGV;
+my ($gate, $theirs, $ioctl, $faccessat, $most, $table, @roots) = @ARGV;
 $| = 1;
 my %calls = map { my ($number, @rest) = split /:/; ($number => [@rest]) } split /,/, $table;
 my $process = syscall(434, $gate + 0, 0);
@@ -75,6 +79,9 @@ sub look {
       return if -d _ && !($mode & 020000000);
       ($spot, $rest) = ($full, '');
     } else { return unless $mode & 0100 }
+  } elsif ($does eq 'change' && !($flags >= 0 && $given[$flags] & 0x100)) {
+    stat $full or return;
+    ($spot, $rest) = ($full, '');
   } elsif ($does ne 'move') {
     my $isThere = lstat $full;
     return if $does eq 'make' ? $isThere : !$isThere;
@@ -85,7 +92,9 @@ sub look {
   my ($at, $now) = map { readlink('self/fd/' . fileno $_) } $handle, $top;
   # Told by the name the root was given.
   my $found = ($now ne '/' && index("$at/", "$now/") == 0 ? $root . substr($at, length $now) : $at) . $rest;
-  print 'denied ', unpack('H*', $found), "\n" unless $told{$found}++;
+  return if $told{$found}++;
+  print 'denied ', unpack('H*', $found), "\n";
+  print "enough\n" if keys %told == $most;
 }
 my $both = '';
 vec($both, 0, 1) = 1;
@@ -102,7 +111,7 @@ for (;;) {
     next;
   }
   my ($id, $pid, $flags, $number, $architecture, $pointer, @given) = unpack 'Q L L l L Q Q6', $call;
-  look($pid, $calls{$number}, @given) if $calls{$number} && keys %told < 100;
+  look($pid, $calls{$number}, @given) if $calls{$number} && keys %told < $most;
   my $answer = pack 'Q q l L', $id, 0, 0, 1;
   syscall($ioctl + 0, $listener, 0xc0182101, $answer);
 }
@@ -121,8 +130,8 @@ export function watchedFrom(plan: SandboxPlan): readonly string[] {
 /** Sees the writes that the read-only workspace denies, from outside and from the kernel. */
 export class WriteWatch {
   readonly #plan: SandboxPlan
-  readonly #told: string[] = []
-  #listener: ((path: string) => void) | null = null
+  readonly #told: (string | null)[] = []
+  #listener: OnDeniedWrite | null = null
   #child: ChildProcessByStdio<Writable, Readable, Readable> | null = null
 
   constructor(plan: SandboxPlan) {
@@ -148,6 +157,7 @@ export class WriteWatch {
         String(descriptor),
         numberOf('ioctl'),
         numberOf('faccessat'),
+        String(mostDenied),
         watchTable(architecture),
         ...request.workspace.roots.filter(({ access }) => access === 'rw').map(({ target }) => real(target)),
       ],
@@ -172,16 +182,17 @@ export class WriteWatch {
           isWatching = true
           resolve()
         } else if (word === 'denied') this.#tell(Buffer.from(hex, 'hex').toString('utf8'))
+        else if (word === 'enough') this.#tell(null)
       })
     })
   }
 
-  #tell(path: string): void {
+  #tell(path: string | null): void {
     if (this.#listener === null) this.#told.push(path)
     else this.#listener(path)
   }
 
-  listen(listener: (path: string) => void): void {
+  listen(listener: OnDeniedWrite): void {
     this.#listener = listener
     for (const path of this.#told.splice(0)) listener(path)
   }

@@ -26,6 +26,7 @@ export class DiskLimit {
   readonly #folders: readonly string[]
   readonly #ownBytes: number
   #before = 0
+  #mostBytes = 0
 
   constructor(plan: SandboxPlan, megabytes: number) {
     this.#plan = plan
@@ -54,7 +55,9 @@ export class DiskLimit {
     const watched = {
       look: async (most: number) => {
         const [named, nameless] = await Promise.all([this.#named(most), tree.unlinked(mounts.kept, places)])
-        return { bytes: named.bytes + nameless.bytes, isWhole: named.isWhole && nameless.isWhole }
+        const bytes = named.bytes + nameless.bytes
+        this.#mostBytes = Math.max(this.#mostBytes, bytes)
+        return { bytes, isWhole: named.isWhole && nameless.isWhole }
       },
       used: () => this.#usedByAll(),
       hasParked: () => tree.hasCarried(),
@@ -86,8 +89,17 @@ export class DiskLimit {
    */
   async isOver(): Promise<'yes' | 'likely' | 'no'> {
     const { bytes, isWhole } = await this.#named(this.#limitBytes)
+    this.#mostBytes = Math.max(this.#mostBytes, bytes)
     if (bytes > this.#limitBytes) return 'yes'
     return isWhole ? 'no' : 'likely'
+  }
+
+  /**
+   * The most that was counted for it: files without a name go with the run, and many empty ones are little to who
+   * measures what is left.
+   */
+  get mostMb(): number {
+    return Math.max(0, this.#mostBytes - this.#before) / 1024 / 1024
   }
 
   #named(most: number): Promise<DiskCount> {

@@ -2,7 +2,7 @@ import type { CheckResult, DoctorReport, LevelReport } from '../../shared/doctor
 import { levelNames } from '../../shared/level.ts'
 import { detectHost, type Ability, type HostFacts, type ToolName } from './host.ts'
 import { lesserOn } from './lesserView.ts'
-import { noProcessLimit } from './limits.ts'
+import { memoryHint, noGroup, noProcessLimit } from './limits.ts'
 
 function check(name: string, ability: Ability, detail: string): CheckResult {
   return ability.ok
@@ -101,19 +101,27 @@ function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
   }
 }
 
-const notHere = 'not on this host: a spec that asks for it fails preflight'
+const notHere = (why: string, hint: string) =>
+  `not here: ${why}. A spec that asks for it fails preflight. ${hint}`
 
 function limitMeans(host: HostFacts): DoctorReport['limits'] {
   const { cgroups } = host
   const by = (controller: 'memory' | 'cpu' | 'pids', otherwise: string) => {
-    if (cgroups.kind === 'systemd') return 'systemd user scope'
+    if (cgroups.kind === 'systemd')
+      return cgroups.hands.includes(controller) ? 'systemd user scope' : otherwise
     if (cgroups.kind === 'none') return otherwise
     return cgroups.parents[controller] === undefined ? otherwise : `cgroup ${cgroups.kind}`
   }
+  const pidsHint = noProcessLimit(host)
   return {
-    memory: by('memory', notHere),
+    memory: by('memory', notHere(noGroup(cgroups, 'memory'), memoryHint)),
     cpus: by('cpu', 'CPU affinity, whole numbers only'),
-    pids: by('pids', noProcessLimit(host) === null ? 'RLIMIT_NPROC in its own user namespace' : notHere),
+    pids: by(
+      'pids',
+      pidsHint === null
+        ? 'RLIMIT_NPROC in its own user namespace'
+        : notHere(noGroup(cgroups, 'pids'), pidsHint),
+    ),
     disk: 'the workspace is watched and the run stopped',
     time: 'timer of the supervisor',
   }

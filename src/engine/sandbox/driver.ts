@@ -5,6 +5,7 @@ import type { DeclaredEqualsActual } from '../../shared/effective.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { pause } from '../base/pause.ts'
 import type {
+  OnDeniedWrite,
   HostAlias,
   LimitName,
   Peer,
@@ -13,8 +14,8 @@ import type {
   SandboxIo,
   TurnedAway,
 } from '../base/sandbox.ts'
-import type { Cgroup } from './cgroups.ts'
-import { Chain } from './chain.ts'
+import { readerOf, unifiedGroupOf, type Cgroup, type CgroupReader } from './cgroups.ts'
+import { Chain, readProcess } from './chain.ts'
 import { WriteWatch } from './deniedWrites.ts'
 import { DiskLimit } from './diskLimit.ts'
 import type { Descriptors, SpareHolder } from './holderProcess.ts'
@@ -35,6 +36,11 @@ const startPatienceMs = 30_000
 /** Until the end of a sandbox is heard of, whose relay has gone. */
 const endPatienceMs = 500
 const tasksPauseMs = 10
+const usePauseMs = 500
+/** Of our own time, however many processes there are to look at. */
+const useShare = 1 / 20
+/** How long an end that we make is put off to look once more. */
+const lastLookMs = 200
 
 const signalNames = new Map(
   Object.entries(osConstants.signals).map(([name, number]) => [number, name as NodeJS.Signals]),
@@ -58,6 +64,7 @@ export class LinuxSandbox implements RunningSandbox {
   readonly #plan: SandboxPlan
   readonly #chain: Chain
   readonly #cgroup: Cgroup | null
+  #scope: CgroupReader | null = null
   readonly #liveFiles: LiveFiles
   readonly #relay: Relay
   readonly #watch: WriteWatch
@@ -95,9 +102,9 @@ export class LinuxSandbox implements RunningSandbox {
     const { diskMb } = plan.limits
     this.#disk = diskMb === null ? null : new DiskLimit(plan, diskMb)
     this.#given = givenTo(io)
-    this.#chain = new Chain(plan, io, cgroup?.joinFiles ?? [], spare)
+    this.#chain = new Chain(plan, io, cgroup?.joinFiles ?? [], spare, () => this.#lookAtUse())
     this.#liveFiles = new LiveFiles(plan, this.#chain)
-    this.#relay = new Relay(plan)
+    this.#relay = new Relay(plan, this.#chain.relay)
     this.#watch = new WriteWatch(plan)
     this.driver = plan.driver
     this.pid = this.#chain.pid
@@ -105,13 +112,13 @@ export class LinuxSandbox implements RunningSandbox {
   }
 
   async #waitForEnd(): Promise<SandboxEnd> {
-    const { code: reported, cpuMs, reached, lost, unstartable } = await this.#chain.ended
+    const { code: reported, cpuMs, peakMb: told, reached, lost, unstartable } = await this.#chain.ended
     this.#watch.stop()
     this.#mounts?.[Symbol.dispose]()
     const wallMs = Math.round(performance.now() - this.#startedAt)
     this.#life.abort()
     await Promise.all([this.#relay.stop(), this.#tidy()])
-    let peakMb = this.#peakMb
+    let peakMb = told > 0 ? told : this.#peakMb
     if (this.#cgroup !== null) {
       const [events, use] = await Promise.all([this.#cgroup.readEvents(), this.#cgroup.readUse()])
       if (events.memory > 0) this.#limits.add('memory')
@@ -132,7 +139,12 @@ export class LinuxSandbox implements RunningSandbox {
       unstartable,
       limits: [...this.#limits],
       likelyLimits: [...this.#likelyLimits].filter((limit) => !this.#limits.has(limit)),
-      resources: { wall_ms: wallMs, cpu_ms: Math.max(cpuMs, this.#cpuMs), max_rss_mb: Math.round(peakMb) },
+      resources: {
+        wall_ms: wallMs,
+        cpu_ms: Math.max(cpuMs, this.#cpuMs),
+        max_rss_mb: Math.round(peakMb),
+        ...(this.#disk === null ? {} : { disk_mb: this.#disk.mostMb }),
+      },
     }
   }
 
@@ -181,7 +193,9 @@ export class LinuxSandbox implements RunningSandbox {
     const gate = this.#chain.gate(this.#plan)
     if (gate === null || holder === null) throw this.#startError()
     this.#agentPid = gate
-    this.#tree = new ProcessTree(holder, gate)
+    const group = this.#plan.limits.scope === null ? null : unifiedGroupOf(readProcess(gate, 'cgroup'))
+    if (group !== null) this.#scope = readerOf([group])
+    this.#tree = new ProcessTree(holder, gate, this.#plan.confinement)
     this.#mounts = new InnerMounts(this.#plan, holder, gate, this.#tree)
     this.#stillness = new Stillness(this.#chain, this.#tree)
     await this.#liveFiles.stand(this.#tree, this.#mounts, this.#stillness)
@@ -212,7 +226,7 @@ export class LinuxSandbox implements RunningSandbox {
     this.#chain.step()
   }
 
-  onDeniedWrite(listener: (path: string) => void): void {
+  onDeniedWrite(listener: OnDeniedWrite): void {
     this.#watch.listen(listener)
   }
 
@@ -247,12 +261,24 @@ export class LinuxSandbox implements RunningSandbox {
   async #watchUse(): Promise<void> {
     const most = this.#plan.limits.processes
     if (most !== null) void this.#watchTasks(most)
-    for (let pauseMs = 15; await this.#pause(pauseMs); pauseMs = Math.min(pauseMs * 4, 2000)) {
-      const use = await this.#tree?.use()
-      if (use === undefined) return
-      this.#peakMb = Math.max(this.#peakMb, use.memoryMb)
-      this.#cpuMs = Math.max(this.#cpuMs, use.cpuMs)
+    // Not at once: the agent's first instruction would wait for it.
+    let [pauseMs, tookMs] = [15, 0]
+    while (await this.#pause(Math.max(pauseMs, tookMs / useShare))) {
+      pauseMs = Math.min(pauseMs * 4, usePauseMs)
+      const start = performance.now()
+      await this.#lookAtUse()
+      tookMs = performance.now() - start
+      // The holder tells at the end, unless systemd kills it: some time after memory ran out under one who stays.
+      const events = await this.#scope?.readEvents()
+      if (events !== undefined && events.memory > 0) this.#limits.add('memory')
     }
+  }
+
+  async #lookAtUse(): Promise<void> {
+    const use = await this.#tree?.use()
+    if (use === undefined) return
+    this.#peakMb = Math.max(this.#peakMb, use.memoryMb)
+    this.#cpuMs = Math.max(this.#cpuMs, use.cpuMs)
   }
 
   /**
@@ -284,6 +310,8 @@ export class LinuxSandbox implements RunningSandbox {
 
   async kill(): Promise<void> {
     this.#isEnding = true
+    // What a killed process used is told to nobody afterwards.
+    if (this.#chain.isAlive) await Promise.race([this.#lookAtUse(), this.#pause(lastLookMs)])
     // Gently first, so that the holder can still tell what it cost; by force if it does not answer.
     this.#chain.order(`end ${this.#plan.confinement}`).catch(() => {})
     const patience = setTimeout(() => this.#chain.cut(), cutAfterMs)
@@ -301,12 +329,12 @@ export class LinuxSandbox implements RunningSandbox {
     hosts: readonly HostAlias[],
     onStarted?: (relay: ChildProcess) => void,
     isLazy = false,
-  ): Promise<void> {
+  ): Promise<readonly string[]> {
     const { holder } = this.#chain
     const agent = this.#agentPid
     if (holder === null || agent === null || !this.#chain.isAlive) throw hasEnded()
     try {
-      await this.#relay.start(holder, agent, brokerSocket, hosts, onStarted, isLazy)
+      return await this.#relay.start(holder, agent, brokerSocket, hosts, onStarted, isLazy)
     } catch (error) {
       // The kernel takes the relay along with the sandbox, and it may be heard of first.
       const isOver = this.#chain.ended.then(() => true)

@@ -11,7 +11,12 @@ export const agentHome = '/home/agent'
 export const agentUid = 1000
 
 /** Something of the system that other users of the host may not read. */
-export type SecretPath = { readonly path: string; readonly kind: 'file' | 'folder' }
+export type SecretPath = {
+  readonly path: string
+  readonly kind: 'file' | 'folder'
+  /** A mount that was not looked through: any of it may be. */
+  readonly isMount?: true
+}
 
 export type GivenFile = 'passwd' | 'group' | 'resolv.conf'
 

@@ -1,3 +1,4 @@
+import type { WorkspaceRoot } from '../base/workspace.ts'
 import { watchedFrom } from './deniedWrites.ts'
 import type { SandboxPlan } from './plan.ts'
 import { isInside } from './view.ts'
@@ -85,7 +86,10 @@ function hiddenQuestions({ view }: SandboxPlan): readonly GateQuestion[] {
 
 export function gateQuestions(plan: SandboxPlan): readonly GateQuestion[] {
   const { request } = plan
-  const roots = request.workspace.roots
+  // At level 0 nothing is put in the place of the real files, so nothing holds what lies beside them.
+  const isHeld = ({ mount, role }: WorkspaceRoot) =>
+    plan.confinement === 'bubblewrap' || mount.kind === 'overlay' || role === 'project'
+  const roots = request.workspace.roots.filter(isHeld)
   const rootQuestions = roots.map((root): GateQuestion => {
     const path = root.target
     // Covered or not there at all: in either case it cannot be opened.

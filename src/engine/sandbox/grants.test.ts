@@ -40,3 +40,24 @@ test('a grant that is not there, shows our folders or the whole home, or covers 
   expect(await faultOf('/etc/passwd')).toBe('')
   expect(await faultOf(join(home, 'missing'), 0)).toBe('')
 })
+
+test('a grant of a folder above keys and tokens fails preflight, unless they are granted by name', async () => {
+  await using ground = await makeGround()
+  const home = join(ground.folder, 'home')
+  const at = (path: string) => join(home, path)
+  for (const path of ['.config/gh', '.config/tool', '.local/share/tool', 'dots/ssh'])
+    await mkdir(at(path), { recursive: true })
+  await symlink('dots/ssh', at('.ssh'))
+  await symlink('.config', at('settings'))
+  const faultsOf = async (...paths: readonly string[]) => {
+    const found = await checkGrants(ground.request(['true'], { grants: paths.map(at) }), [home])
+    return found.map(({ detail }) => detail)
+  }
+  const why = (path: string, keys: string) =>
+    `${at(path)} contains ${at(keys)}, where keys and tokens are kept, and nobody named that`
+  expect(await faultsOf('.config')).toEqual([why('.config', '.config/gh')])
+  expect(await faultsOf('settings')).toEqual([why('settings', '.config/gh')])
+  expect(await faultsOf('dots')).toEqual([why('dots', '.ssh')])
+  expect(await faultsOf('.config/gh', '.config/tool', '.local', '.ssh')).toEqual([])
+  expect(await faultsOf('.config', '.config/gh')).toEqual([])
+})

@@ -2,7 +2,7 @@ import { constants } from 'node:fs'
 import { access, realpath } from 'node:fs/promises'
 import { isAbsolute } from 'node:path'
 import type { CheckResult } from '../../shared/doctor.ts'
-import { ownHomes, realHomes } from '../base/homes.ts'
+import { findKeyFolders, ownHomes, realHomes } from '../base/homes.ts'
 import { doorPath, type SandboxRequest } from '../base/sandbox.ts'
 import { agentHome } from './etc.ts'
 import { systemCandidates } from './systemView.ts'
@@ -23,7 +23,12 @@ export async function checkGrants(
 ): Promise<readonly CheckResult[]> {
   // There the agent reads what the user reads.
   if (level === 0 || grants.length === 0) return []
-  const [secrets, own] = await Promise.all([Promise.all(secretDirs.map(real)), realHomes(homes)])
+  const [secrets, own, named] = await Promise.all([
+    Promise.all(secretDirs.map(real)),
+    realHomes(homes),
+    Promise.all(grants.map(real)),
+  ])
+  const unnamed = findKeyFolders(own).filter((folder) => !named.includes(folder.real))
   const findFault = async (grant: string): Promise<string | null> => {
     if (!isAbsolute(grant)) return 'is no absolute path'
     const path = await real(grant)
@@ -40,6 +45,11 @@ export async function checkGrants(
     )
     if (secret != null) return `would show ${secret}, which is Orangery's own`
     if (own.some((home) => isInside(home, path))) return 'holds your whole home, secrets and all'
+    // Not what lies in one: who names that means it. (escape: grant-above-keys)
+    const isAbove = (place: string) => place !== path && isInside(place, path)
+    const keys = unnamed.find((folder) => isAbove(folder.path) || isAbove(folder.real))
+    if (keys !== undefined)
+      return `contains ${keys.path}, where keys and tokens are kept, and nobody named that`
     const covered = ownPlaces.find((place) => places.some((each) => isInside(place, each)))
     if (covered !== undefined) return `would cover ${covered} of the sandbox`
     const kernel = kernelPlaces.find((place) => places.some((each) => isInside(each, place)))

@@ -58,6 +58,20 @@ test('what is hidden is hidden at both paths of a root, behind a link and whatev
   expect(await readdir(ground.upper)).toEqual([])
 })
 
+test('a file of a hidden folder is hidden by every other name it has in the roots', async () => {
+  await using ground = await makeGround()
+  const { root } = ground
+  await mkdir(join(root, 'conf/deep'), { recursive: true })
+  await mkdir(join(root, 'src'))
+  for (const path of ['conf/key', 'conf/deep/key']) await writeFile(join(root, path), secret)
+  await link(join(root, 'conf/key'), join(root, 'hard'))
+  await link(join(root, 'conf/deep/key'), join(root, 'src/hard'))
+  await link(join(root, 'README.md'), join(root, 'src/README.md'))
+  const script = 'cat hard src/hard conf/key src/README.md 2>/dev/null'
+  expect((await runIn(ground, host, script)).stdout).toBe(`${secret.repeat(3)}original\n`)
+  expect((await runIn(ground, host, script, { hide: ['conf'] })).stdout).toBe('original\n')
+})
+
 test('a folder that cannot be listed is hidden whole', async () => {
   await using ground = await makeGround()
   const isRoot = process.getuid?.() === 0

@@ -4,25 +4,19 @@ import { OrangeryError } from '../../shared/errors.ts'
 import { run } from '../base/process.ts'
 import type { WorkspaceRoot } from '../base/workspace.ts'
 import { pathBytes, pathText } from './bytes.ts'
+import { literal, placedIn, withRealPaths, type PlacedPattern } from './hidePatterns.ts'
 import type { SandboxPlan } from './plan.ts'
 import { isInside, type ViewStep } from './view.ts'
 
-// What `find` reads as a pattern, meant as it stands.
-const literal = (text: string) => text.replaceAll(/[\\*?[\]]/g, String.raw`\$&`)
-
 /**
- * A pattern without a slash is a name at any depth; with one it is a path from the root, as in .gitignore. A
- * name with brackets (`[id].ts`) is meant as a class by some and as it stands by others: both are hidden.
+ * A name with brackets (`[id].ts`) is meant as a class by some and as it stands by others: both are hidden. To
+ * `find` a star in a path matches slashes too: where in doubt more is hidden.
  */
-function findTests(root: string, pattern: string): readonly string[] {
-  const plain = pattern.replace(/\/+$/, '')
-  const spellings = plain.includes('[') ? [plain, plain.replaceAll('[', String.raw`\[`)] : [plain]
-  return spellings.flatMap((spelling, index) => [
-    ...(index === 0 ? [] : ['-o']),
-    ...(plain.includes('/')
-      ? ['-path', `${literal(root)}/${spelling.replace(/^\/+/, '')}`]
-      : ['-name', spelling]),
-  ])
+function findTests(folder: string, { kind, glob }: PlacedPattern): readonly string[] {
+  const globs = glob.includes('[') ? [glob, glob.replaceAll('[', String.raw`\[`)] : [glob]
+  return either(
+    globs.map((each) => (kind === 'name' ? ['-name', each] : ['-path', `${literal(folder)}/${each}`])),
+  )
 }
 
 /** `path` is from the root; `file` tells one from another, `to` is where a link leads. */
@@ -131,36 +125,47 @@ async function findHidden(
   patterns: readonly string[],
   all: readonly Seen[],
 ): Promise<readonly Placed[]> {
-  const search = async (testsIn: (folder: string) => readonly string[]) => {
+  const search = async (testsIn: (folder: string, root: WorkspaceRoot) => readonly string[]) => {
     const found = await Promise.all(
       all.flatMap((seen) =>
         seen.folders.map(async (folder) =>
-          (await find(program, folder, testsIn(folder))).map((one) => ({ seen, found: one })),
+          (await find(program, folder, testsIn(folder, seen.root))).map((one) => ({ seen, found: one })),
         ),
       ),
     )
     return found.flat()
   }
-  const named = await search((folder) =>
-    either([...patterns.map((pattern) => findTests(folder, pattern)), unlistable]),
-  )
+  const spelled = await withRealPaths(patterns)
+  const named = await search((folder, root) => {
+    const placed = spelled.flatMap((pattern) => placedIn(pattern, root))
+    return either([...placed.map((pattern) => findTests(folder, pattern)), unlistable])
+  })
   const led = await Promise.all(
     named.filter(({ found }) => found.kind === 'l').map((link) => behindLink(link, all)),
   )
   const direct = [...named.filter(({ found }) => found.kind !== 'l'), ...led.flat()]
+  const folders = new Set(direct.flatMap((placed) => (placed.found.kind === 'd' ? [placeOf(placed)] : [])))
   const linked = new Set(
     direct.flatMap(({ found }) => (found.kind === 'f' && found.links > 1 ? [found.file] : [])),
   )
-  if (linked.size === 0) return direct
-  const numbers = new Set([...linked].map((file) => file.split(':')[1] ?? ''))
-  const same = either([...numbers].map((number) => ['-inum', number]))
-  const others = await search(() =>
+  if (folders.size + linked.size === 0) return direct
+  const several = await search(() =>
     either([
-      ['-type', 'f', '(', ...same, ')'],
+      ['-type', 'f', '-links', '+1'],
       [...unlistable, '-prune', '-false'],
     ]),
   )
-  return [...direct, ...others.filter(({ found }) => linked.has(found.file))]
+  for (const placed of several) {
+    if (isBelow(placeOf(placed), folders)) linked.add(placed.found.file)
+  }
+  return [...direct, ...several.filter(({ found }) => linked.has(found.file))]
+}
+
+const placeOf = ({ seen, found }: Placed) => `${seen.root.target}/${found.path}`
+
+function isBelow(path: string, folders: ReadonlySet<string>): boolean {
+  for (let outer = dirname(path); outer !== '/'; outer = dirname(outer)) if (folders.has(outer)) return true
+  return false
 }
 
 const cover = ({ seen, found }: Placed, why: string): readonly ViewStep[] =>
@@ -173,14 +178,12 @@ const cover = ({ seen, found }: Placed, why: string): readonly ViewStep[] =>
 
 /** In a folder that is hidden there is nothing left to cover, nor a place to do it. */
 function outermost(steps: ReadonlyMap<string, ViewStep>): readonly ViewStep[] {
-  const isCovered = (path: string): boolean => {
-    for (let outer = dirname(path); outer !== '/'; outer = dirname(outer)) {
-      const step = steps.get(outer)
-      if (step?.kind === 'hidden' && step.of === 'folder') return true
-    }
-    return false
-  }
-  return [...steps.values()].filter(({ target }) => !isCovered(target))
+  const folders = new Set(
+    [...steps.values()].flatMap((step) =>
+      step.kind === 'hidden' && step.of === 'folder' ? [step.target] : [],
+    ),
+  )
+  return [...steps.values()].filter(({ target }) => !isBelow(target, folders))
 }
 
 function seenRoots({ request, view }: SandboxPlan): readonly Seen[] {

@@ -68,7 +68,7 @@ orders() {
       . /proc/self/fd/8 && echo "done $id" || echo "failed $id" $said ;;
     still)
       # All of them in one call, which no fork comes between. What is named is ours. (escape: narrow-hopping-writer)
-      kill -s STOP -- -1 2>/dev/null
+      while [ "$one" -gt 0 ]; do kill -s STOP -- -1 2>/dev/null; one=$((one - 1)); done
       for pid in $two; do kill -s CONT "$pid" 2>/dev/null; done
       echo "done $id" ;;
     go)
@@ -139,6 +139,8 @@ shift
 if [ -n "$terminal" ]; then exec 4<>"$terminal" 5>&4 6>&4; fi
 # Who takes orders is watched: were it killed unnoticed, a boundary could not be narrowed any more.
 {
+  # Systemd asks a whole scope to end when a process in it ran out of memory. An agent may not care.
+  trap '' TERM
   (orders)
   echo 'lost the process that takes orders was killed'
   kill -s KILL -- -1
@@ -162,9 +164,15 @@ if [ -n "$scope" ]; then
   while IFS=: read -r number names path; do [ "$number" != 0 ] || group=/sys/fs/cgroup$path; done </proc/self/cgroup
   while read -r event count; do [ "$event" != oom_kill ] || echo "limit memory $count"; done <"$group/memory.events"
   while read -r event count; do [ "$event" != max ] || echo "limit pids $count"; done <"$group/pids.events"
+  read -r peak <"$group/memory.peak" && echo "peak $peak"
 fi 2>/dev/null
 echo "end $code"
 times
+# What is still there dies with us, and the kernel tells nobody what it used: it stands until that was looked at. Who
+# takes orders stands too, so the next is ours.
+kill -s STOP -- -1 2>/dev/null
+echo over
+read -r go <&3
 exit 0
 }
 `
@@ -179,6 +187,8 @@ export const isPlainRoot = ({ lower, upper, work, target }: HeldRoot) =>
 
 // The nodes that bubblewrap takes over.
 const deviceNodes = ['null', 'zero', 'full', 'random', 'urandom', 'tty']
+// Usually /dev is nosuid, at times noexec: in a user namespace the kernel lets no mount of it be without.
+const sealed = 'bind,ro,nosuid,noexec'
 
 /** What of the mounts is the same for every sandbox of a host. */
 export type CommonMounts = {
@@ -221,7 +231,7 @@ export function commonTable({ etcLayer, layers, sealsDevices }: CommonMounts, ow
       ]
     }),
     ...(etcLayer === null ? [] : [overlayLine(owner, 'etc', '/etc', 'lowerdir=/proc/self/fd/4:/etc')]),
-    ...(sealsDevices ? deviceNodes.map((name) => `/dev/${name} /dev/${name} none bind,ro 0 0`) : []),
+    ...(sealsDevices ? deviceNodes.map((name) => `/dev/${name} /dev/${name} none ${sealed} 0 0`) : []),
   ])
 }
 
@@ -283,7 +293,6 @@ export function bubblewrapOptions(plan: SandboxPlan, terminal: string | null): r
     '--cap-drop',
     'ALL',
     '--new-session',
-    '--die-with-parent',
     '--seccomp',
     String(descriptor.seccomp),
     ...viewOptions(plan.view, descriptor.given, terminal),
@@ -317,12 +326,9 @@ function payload(plan: SandboxPlan, closesDescriptors: boolean): readonly string
   return [...pinned, ...bubblewrap(plan), ...gate]
 }
 
-function scopeAround(
-  properties: SandboxPlan['limits']['scope'],
-  tools: SandboxPlan['tools'],
-): readonly string[] {
-  if (properties === null) return []
-  const settings = properties.flatMap((property) => ['-p', property])
+function scopeAround(scope: SandboxPlan['limits']['scope'], tools: SandboxPlan['tools']): readonly string[] {
+  if (scope === null) return []
+  const settings = scope.properties.flatMap((property) => ['-p', property])
   return [
     tools['systemd-run'] ?? 'systemd-run',
     '--user',

@@ -6,7 +6,7 @@ import { writeFile } from 'node:fs/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { SandboxRequest } from '../base/sandbox.ts'
 import { startSandbox } from './start.ts'
-import { makeGround, startOn, type Ground } from './fixture.ts'
+import { asItIs, makeGround, startOn, type Ground } from './fixture.ts'
 import { SpareHolder } from './holderProcess.ts'
 import { detectHost, type HostFacts } from './host.ts'
 import { planSandbox } from './plan.ts'
@@ -56,7 +56,7 @@ async function runOn(
     await spare?.stage(host, ground.dataDir, join(ground.folder, 'stage'), io)
     await expect.poll(() => spare?.isStaged, { timeout: 5000 }).toBe(true)
   }
-  const plan = planSandbox(ground.request(command, { terminal: true, ...changes }), host)
+  const plan = planSandbox(ground.request(command, { terminal: true, ...changes }), asItIs(host))
   await using sandbox = await startSandbox(plan, io, { spare })
   closeSync(slave)
   const { pid, probe } = sandbox

@@ -25,6 +25,8 @@ import {
 } from './holder.ts'
 import { NamelessFile } from './namelessFile.ts'
 import { planSandbox, requireShell, type SandboxPlan } from './plan.ts'
+import { childrenOf, gateBelow } from './processes.ts'
+import { RelayProgram } from './relayProgram.ts'
 import { buildFilter } from './seccomp/filter.ts'
 import { attachOrders, gateOrders, stageOrders } from './stageOrders.ts'
 import { attachTable, planStage, placesOf, stagedPlan, stageTable, stepsToAdd, type Stage } from './stage.ts'
@@ -48,6 +50,7 @@ export class HolderProcess {
   readonly #descriptors = new Map<number, number>()
   readonly #said = new Set<string>()
   readonly #ready = Promise.withResolvers<boolean>()
+  readonly #staged = Promise.withResolvers<boolean>()
 
   constructor(
     [file = 'setpriv', ...args]: readonly string[],
@@ -86,7 +89,10 @@ export class HolderProcess {
       this.child.on('error', (error) => resolve(error.message))
       this.child.on('close', () => resolve(null))
     })
-    void this.ended.then(() => this.#ready.resolve(false))
+    void this.ended.then(() => {
+      this.#ready.resolve(false)
+      this.#staged.resolve(false)
+    })
     for (const stream of this.child.stdio) stream?.on('error', () => {})
     if (io === null) this.#status.on('data', this.#listen)
   }
@@ -98,6 +104,7 @@ export class HolderProcess {
   readonly #listen = (said: Buffer) => {
     for (const line of said.toString().split('\n')) this.#said.add(line)
     if (this.isReady || this.#said.has('bare')) this.#ready.resolve(this.isReady)
+    if (this.isStaged) this.#staged.resolve(true)
   }
 
   /** What every sandbox of this host has is mounted. */
@@ -113,6 +120,18 @@ export class HolderProcess {
   /** Bubblewrap has been started, and somebody waits inside. */
   get isStaged(): boolean {
     return this.#said.has('staged')
+  }
+
+  /** Whether that came to be, once it is known. */
+  get staged(): Promise<boolean> {
+    return this.#staged.promise
+  }
+
+  /** Its first process, and who waits inside, as the host numbers them. */
+  get standing(): { readonly holderPid: number; readonly agentPid: number } | null {
+    const holderPid = childrenOf(this.child.pid ?? -1)[0]
+    const agentPid = holderPid === undefined ? null : gateBelow(holderPid, 'bubblewrap')
+    return holderPid === undefined || agentPid === null ? null : { holderPid, agentPid }
   }
 
   get isAlive(): boolean {
@@ -207,6 +226,14 @@ export function startHolder(plan: SandboxPlan, io: Descriptors): HolderProcess {
 
 export const hostMounts = () => readFileSync('/proc/self/mountinfo', 'utf8')
 
+type TakenHolder = {
+  readonly holder: HolderProcess
+  /** Who listens in it already. */
+  readonly relay: RelayProgram | null
+  /** For the order to attach it. */
+  readonly waits: boolean
+}
+
 /**
  * A holder started before there is a dispatch, so that making namespaces is no part of the wait. Nothing of any
  * dispatch is known to it.
@@ -219,6 +246,7 @@ export class SpareHolder implements Disposable {
   /** There is nothing that every sandbox has. */
   readonly #isPlain: boolean
   #stage: Stage | null = null
+  #relay: RelayProgram | null = null
   #isTaken = false
 
   /** `label`: what it is known by among the processes. */
@@ -249,6 +277,15 @@ export class SpareHolder implements Disposable {
     if (made.code !== 0 || !(await this.#holder.ready) || this.#isTaken) return
     this.#stage = stage
     this.#holder.stage(stage, `spare-${randomBytes(6).toString('hex')}`)
+    void this.#holder.staged.then((isStaged) => isStaged && this.#listen(plan))
+  }
+
+  /** An agent's first connection finds somebody there, and no start waits for that. */
+  #listen(plan: SandboxPlan): void {
+    const { standing } = this.#holder
+    if (this.#isTaken || standing === null) return
+    const start = { ...standing, broker: null, aliases: [], hasChannel: true, isLazy: true }
+    this.#relay = new RelayProgram(plan, start)
   }
 
   /** Whether there is nothing left to be done before there is a dispatch. */
@@ -258,14 +295,13 @@ export class SpareHolder implements Disposable {
 
   /**
    * The holder, told what to hold, where it is as good as a new one for this plan; otherwise it ends. Asked once.
-   * `waits`: for the order to attach it.
    */
   take(
     plan: SandboxPlan,
     terminal: string | null,
     joinFiles: readonly string[],
     closesDescriptors: boolean,
-  ): { readonly holder: HolderProcess; readonly waits: boolean } | null {
+  ): TakenHolder | null {
     const stage = this.#stage
     const added = stage === null ? null : stepsToAdd(stage, plan, terminal)
     const isUsable = stage === null || (added !== null && this.#holder.isStaged)
@@ -277,7 +313,7 @@ export class SpareHolder implements Disposable {
     const holder = this.#holder
     if (stage !== null && added !== null) holder.attach(stage, plan, added, closesDescriptors)
     else holder.charge(plan, joinFiles, terminal, closesDescriptors)
-    return { holder, waits: stage !== null }
+    return { holder, relay: this.#relay, waits: stage !== null }
   }
 
   /** What every sandbox of this host has is mounted, or there is no such thing. */
@@ -306,7 +342,10 @@ export class SpareHolder implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    if (!this.#isTaken) this.#holder.dismiss()
+    if (!this.#isTaken) {
+      void this.#relay?.stop()
+      this.#holder.dismiss()
+    }
     this.#isTaken = true
   }
 }

@@ -1,4 +1,4 @@
-import { constants } from 'node:fs'
+import { constants, readFileSync } from 'node:fs'
 import { access, mkdir, mkdtemp, readFile, rm, statfs } from 'node:fs/promises'
 import { arch, platform, release } from 'node:os'
 import { join } from 'node:path'
@@ -10,6 +10,7 @@ import { detectCgroups, type CgroupFacts } from './cgroups.ts'
 import { detectEtcLayer, type EtcLayer, type SecretPath } from './etc.ts'
 import type { Ability } from './ability.ts'
 import { ownProcessors } from './processors.ts'
+import { searchedPlaces } from './searchedPlaces.ts'
 import type { Architecture } from './seccomp/syscalls.ts'
 import { detectSystemLayers, presentLayers, type SystemLayer } from './systemLayers.ts'
 import {
@@ -75,6 +76,7 @@ export type HostFacts = {
   readonly secretPaths: readonly SecretPath[]
   /** Where new ones would be, of /etc. */
   readonly etcFolders: Secrets['etcFolders']
+  readonly searched: Secrets['searched']
   readonly searchedAtMs: Secrets['searchedAtMs']
   /** Whether they could be looked for at all. */
   readonly secretSearch: Ability
@@ -334,7 +336,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     detectEtcFiles(),
     detectSecrets(tools.find),
   ])
-  const { secretSearch, etcFolders, searchedAtMs } = secrets
+  const { secretSearch, etcFolders, searched, searchedAtMs } = secrets
   const secretPaths = await withPrivate(secrets, system, dataDir)
   const fuseOverlay: Ability = overlay.ok
     ? { ok: false, why: 'not needed: the kernel overlay works', fix: '' }
@@ -369,6 +371,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     kernelLists: detectKernelLists(),
     secretPaths,
     etcFolders,
+    searched,
     searchedAtMs,
     secretSearch,
     etcLayer,
@@ -378,16 +381,18 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
 
 /**
  * The same host as it is now. Who waits for a dispatch has looked at it long before: what other users may not read
- * and came to /etc meanwhile is hidden too.
+ * and came to /etc meanwhile, or was mounted where it is looked for, is hidden too.
  */
 export async function currentHost(facts: HostFacts, dataDir: string, isChanged = false): Promise<HostFacts> {
-  const systemLayers = presentLayers(facts.systemLayers)
-  if (!isChanged && !isEtcChanged(facts)) {
+  const mounts = readFileSync('/proc/self/mountinfo')
+  const systemLayers = presentLayers(facts.systemLayers, mounts.toString())
+  const isMounted = !isDeepStrictEqual(searchedPlaces(mounts.toString('latin1')), facts.searched)
+  if (!isChanged && !isMounted && !isEtcChanged(facts)) {
     return systemLayers === facts.systemLayers ? facts : { ...facts, systemLayers }
   }
   const [secrets, etcFiles] = await Promise.all([detectSecrets(facts.tools.find), detectEtcFiles()])
   const secretPaths = await withPrivate(secrets, facts.system, dataDir)
-  const isSame = isDeepStrictEqual(secretPaths, facts.secretPaths)
+  const isSame = !isMounted && isDeepStrictEqual(secretPaths, facts.secretPaths)
   const etcLayer = isSame ? facts.etcLayer : await detectEtcLayer(dataDir, secretPaths, facts.tools)
   return { ...facts, ...secrets, secretPaths, etcFiles, etcLayer, systemLayers }
 }

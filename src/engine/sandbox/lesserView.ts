@@ -1,6 +1,7 @@
 import type { HostFacts } from './host.ts'
 import type { SandboxPlan } from './plan.ts'
 import { systemCandidates } from './systemView.ts'
+import { unsearchedMount } from './view.ts'
 
 const why = 'shown without a layer of ours, since something is mounted inside or the kernel refuses it'
 
@@ -21,15 +22,21 @@ function sayOf(folders: readonly string[]): readonly string[] {
   ]
 }
 
+const sayOfMounts = (paths: readonly string[]): readonly string[] =>
+  paths.length === 0 ? [] : [`${paths.join(', ')}: ${unsearchedMount}: covered as a whole`]
+
 /** Of a host, before anything is asked of it. */
 export function lesserOn({
   system,
   systemLayers,
   etcLayer,
-}: Pick<HostFacts, 'system' | 'systemLayers' | 'etcLayer'>): readonly string[] {
+  secretPaths,
+}: Pick<HostFacts, 'system' | 'systemLayers' | 'etcLayer' | 'secretPaths'>): readonly string[] {
   const isLayered = (path: string) =>
     path === '/etc' ? etcLayer !== null : systemLayers.some((layer) => layer.path === path)
-  return sayOf(system.flatMap(({ kind, path }) => (kind === 'folder' && !isLayered(path) ? [path] : [])))
+  const bare = system.flatMap(({ kind, path }) => (kind === 'folder' && !isLayered(path) ? [path] : []))
+  const covered = secretPaths.flatMap(({ path, isMount }) => (isMount === true ? [path] : []))
+  return [...sayOf(bare), ...sayOfMounts(covered)]
 }
 
 /** Of one sandbox. Whoever grants a folder grants what is in it. */
@@ -37,5 +44,9 @@ export function lesserView({ view, request }: Pick<SandboxPlan, 'view' | 'reques
   const bare = view.flatMap((step) =>
     step.kind === 'read-only' && step.source === step.target ? [step.target] : [],
   )
-  return sayOf(bare.filter((path) => systemCandidates.includes(path) && !request.grants.includes(path)))
+  const covered = view.flatMap((step) =>
+    step.kind === 'hidden' && step.why === unsearchedMount ? [step.target] : [],
+  )
+  const shown = bare.filter((path) => systemCandidates.includes(path) && !request.grants.includes(path))
+  return [...sayOf(shown), ...sayOfMounts(covered)]
 }

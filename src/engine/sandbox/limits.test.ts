@@ -8,7 +8,7 @@ import { makeGround, startOn } from './fixture.ts'
 import { detectHost, type HostFacts } from './host.ts'
 import { planLimits } from './limits.ts'
 import { parseProcessors, writeProcessors } from './processors.ts'
-import { parseUse } from './tree.ts'
+import { parseUse } from './processes.ts'
 
 let host: HostFacts
 let folder: string
@@ -24,9 +24,28 @@ const planOn = (cgroups: HostFacts['cgroups'], limits = all) => planLimits(limit
 
 describe('every limit is planned', () => {
   test('on a systemd user session as properties of one scope', () => {
-    const plan = planOn({ kind: 'systemd' })
-    expect(plan.scope).toEqual(['MemoryMax=268435456', 'MemorySwapMax=0', 'CPUQuota=150%', 'TasksMax=49'])
+    const plan = planOn({ kind: 'systemd', hands: ['memory', 'cpu', 'pids'] })
+    expect(plan.scope).toEqual({
+      properties: ['MemoryMax=268435456', 'MemorySwapMax=0', 'CPUQuota=150%', 'TasksMax=49'],
+      settings: {
+        'memory.max': '268435456',
+        'memory.swap.max': '0',
+        'cpu.max': '150000 100000',
+        'pids.max': '49',
+      },
+    })
     expect(plan).toMatchObject({ cgroup: null, processes: null, affinity: null, diskMb: 100, timeoutS: 60 })
+  })
+
+  test('on a systemd user session that was not handed every controller by other means, or not at all', () => {
+    const systemd = { kind: 'systemd', hands: ['memory', 'pids'] } as const
+    expect(planOn(systemd, { memory_mb: 256, cpus: 1 })).toMatchObject({
+      scope: { properties: ['MemoryMax=268435456', 'MemorySwapMax=0'] },
+      affinity: expect.stringMatching(/^\d+$/) as string,
+    })
+    expect(() => planOn(systemd, { cpus: 1.5 })).toThrow(
+      'limit cpus: no control group for cpu is ours to write',
+    )
   })
 
   test('with control groups of version 2 in one folder', () => {
@@ -49,9 +68,6 @@ describe('every limit is planned', () => {
     const none = { kind: 'none', why: 'there is none' } as const
     expect(() => planOn(none, { memory_mb: 1 })).toThrow('limit memory_mb: there is none')
     expect(() => planOn(none, { cpus: 1.5 })).toThrow('limit cpus: there is none')
-    expect(planLimits({ cpus: 2 }, { ...host, cgroups: none, processors: [1, 3, 4, 5] }, id).affinity).toBe(
-      '1,3',
-    )
     expect(planLimits({ cpus: 8 }, { ...host, cgroups: none, processors: [1, 2, 4] }, id).affinity).toBe(
       '1-2,4',
     )
@@ -65,7 +81,10 @@ describe('every limit is planned', () => {
 
 test('a limit too small for a sandbox to start in fails preflight, with the smallest that is enough', () => {
   const groups = { memory: '/g', cpu: '/g', pids: '/g' }
-  for (const cgroups of [{ kind: 'systemd' }, { kind: 'v2', parents: groups }] as const) {
+  for (const cgroups of [
+    { kind: 'systemd', hands: ['memory', 'pids'] },
+    { kind: 'v2', parents: groups },
+  ] as const) {
     const small = () => planOn(cgroups, { pids: 2, memory_mb: 1 })
     expect(small).toThrow(
       expect.objectContaining({ kind: 'preflight', code: 'sandbox.limit_not_enforceable' }),
@@ -79,6 +98,45 @@ test('a limit too small for a sandbox to start in fails preflight, with the smal
   // Set when all that comes before the agent is done.
   const ordinary = { ...host, uid: 1000, cgroups: { kind: 'none', why: 'there is none' } as const }
   expect(planLimits({ pids: 1 }, ordinary, id).processes).toBe(1)
+})
+
+test('a limit that no control group takes fails preflight, with the bound that it does', () => {
+  const groups = { memory: '/g', cpu: '/g', pids: '/g' }
+  for (const cgroups of [
+    { kind: 'systemd', hands: ['cpu', 'pids'] },
+    { kind: 'v1', parents: groups },
+    { kind: 'v2', parents: groups },
+  ] as const) {
+    const refused = expect.objectContaining({ kind: 'preflight', code: 'sandbox.limit_not_enforceable' })
+    expect(() => planOn(cgroups, { cpus: 0.0099 })).toThrow(refused)
+    expect(() => planOn(cgroups, { cpus: 0.0099 })).toThrow('limit cpus: 0.0099 is less than the kernel')
+    expect(() => planOn(cgroups, { pids: 4_194_296 })).toThrow('limit pids: 4194296 is more than the kernel')
+    expect(() => planOn(cgroups, { cpus: 0.01, pids: 4_194_295 })).not.toThrow()
+  }
+  // Other means have no such bound.
+  const ordinary = { ...host, uid: 1000, cgroups: { kind: 'none', why: 'there is none' } as const }
+  expect(planLimits({ pids: 5_000_000 }, ordinary, id).processes).toBe(5_000_000)
+})
+
+test('sandboxes that are each held to some processors are spread over all of them', () => {
+  const none = { kind: 'none', why: 'there is none' } as const
+  const facts = { ...host, cgroups: none, processors: [1, 3, 4, 5, 8] }
+  const masks = (cpus: number) =>
+    Array.from({ length: 10 }, (_, index) => {
+      const suffix = index.toString(16).padStart(4, '0')
+      return planLimits({ cpus }, facts, `20261116000000-${suffix}` as typeof id).affinity ?? ''
+    })
+  expect(masks(1).slice(0, 6)).toEqual(['1', '3', '4', '5', '8', '1'])
+  expect(masks(2).slice(0, 4)).toEqual(['1,3', '4-5', '1,8', '3-4'])
+  for (const cpus of [1, 2, 3, 4]) {
+    const counts = new Map(facts.processors.map((processor) => [processor, 0]))
+    for (const mask of masks(cpus)) {
+      const held = parseProcessors(mask)
+      expect(held).toHaveLength(cpus)
+      for (const processor of held) counts.set(processor, (counts.get(processor) ?? 0) + 1)
+    }
+    expect(new Set(counts.values())).toEqual(new Set([2 * cpus]))
+  }
 })
 
 test('processors are read and written as the kernel writes them', () => {
@@ -122,33 +180,48 @@ test('what a group of version 2 tells of limits run into is read as the kernel w
   await rm(group, { recursive: true })
 })
 
-test('a sandbox runs in the scope that systemd-run makes for it', async () => {
+test('what groups of version 1 used is read where the kernel counts it, and is not known elsewhere', async () => {
+  const group = join(folder, 'apart')
+  await using cgroup = await makeCgroup({ kind: 'v1', folders: [group], settings: [] })
+  expect(await cgroup.readUse()).toEqual({ peakMb: null, cpuMs: null })
+  await writeFile(join(group, 'cpu.stat'), 'nr_periods 0\nnr_throttled 0\nthrottled_time 0\n')
+  await writeFile(join(group, 'cpuacct.usage'), '1234567890\n')
+  expect(await cgroup.readUse()).toEqual({ peakMb: null, cpuMs: 1235 })
+  await rm(group, { recursive: true })
+})
+
+/** A systemd-run that notes its options and makes no scope. */
+async function fakeScope(folder: string): Promise<{ readonly noted: string; readonly facts: HostFacts }> {
+  const fake = join(folder, 'systemd-run')
+  const noted = join(folder, 'noted')
+  const script = `#!/bin/sh
+for a; do echo "$a"; [ "$a" != -- ] || break; done >${noted}
+while [ "$1" != -- ]; do shift; done
+shift
+exec "$@"
+`
+  await writeFile(fake, script, { mode: 0o755 })
+  const cgroups = { kind: 'systemd', hands: ['pids'] } as const
+  return { noted, facts: { ...host, cgroups, tools: { ...host.tools, 'systemd-run': fake } } }
+}
+
+test('a sandbox whose scope does not hold it to what was asked for does not get to run', async () => {
   await using ground = await makeGround()
-  const fake = join(ground.folder, 'systemd-run')
-  const noted = join(ground.folder, 'noted')
-  await writeFile(
-    fake,
-    `#!/bin/sh\nfor a; do echo "$a"; [ "$a" != -- ] || break; done >${noted}\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n`,
-    {
-      mode: 0o755,
-    },
-  )
-  const facts: HostFacts = {
-    ...host,
-    cgroups: { kind: 'systemd' },
-    tools: { ...host.tools, 'systemd-run': fake },
-  }
+  const { noted, facts } = await fakeScope(ground.folder)
   const request = ground.request(['sh', '-c', 'exit 3'], { limits: { pids: 5 } })
-  const { sandbox, finish } = await startOn(ground, request, facts)
-  sandbox.release()
-  expect(await finish()).toMatchObject({ exitCode: 3, limits: [] })
+  const { sandbox } = await startOn(ground, request, facts)
+  await using _ = sandbox
   expect((await readFile(noted, 'utf8')).split('\n')).toEqual(
     expect.arrayContaining(['--user', '--scope', '-p', 'TasksMax=14', '--']) as string[],
   )
+  expect(sandbox.probe.checks.filter(({ ok }) => !ok)).toMatchObject([
+    { name: 'limit pids.max', declared: '14' },
+  ])
+  expect(() => sandbox.release()).toThrow('limit pids.max')
 })
 
 test('what a process uses is read behind its name, whatever that holds', () => {
   const line = '42 (a) b (c) S 1 42 42 0 -1 4194304 5 6 7 8 3 4 5 6 20 0 9 0 1 1000000 256 1 2'
-  expect(parseUse(line)).toEqual({ memoryMb: 1, tasks: 9, cpuMs: 180 })
-  expect(parseUse('')).toEqual({ memoryMb: 0, tasks: 0, cpuMs: 0 })
+  expect(parseUse(line)).toEqual({ memoryMb: 1, tasks: 9, ownMs: 70, endedMs: 110 })
+  expect(parseUse('')).toEqual({ memoryMb: 0, tasks: 0, ownMs: 0, endedMs: 0 })
 })

@@ -2,16 +2,21 @@ import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { Limits } from '../../shared/spec.ts'
 import type { DispatchId } from '../../shared/ids.ts'
-import { cgroupName, type CgroupPlan, type Controller } from './cgroups.ts'
+import { cgroupName, type CgroupFacts, type CgroupPlan, type Controller } from './cgroups.ts'
 import type { HostFacts } from './host.ts'
 import { writeProcessors } from './processors.ts'
 import { together } from './reasons.ts'
 
+export type ScopePlan = {
+  readonly properties: readonly string[]
+  readonly settings: Readonly<Record<string, string>>
+}
+
 /** How each limit that was asked for is enforced here. */
 export type LimitsPlan = {
   readonly cgroup: CgroupPlan | null
-  /** Properties of a systemd user scope around the whole sandbox. */
-  readonly scope: readonly string[] | null
+  /** A systemd user scope around the whole sandbox: what it is asked for, and what its group then has to say. */
+  readonly scope: ScopePlan | null
   /** RLIMIT_NPROC set inside, where a user namespace of its own counts per sandbox. */
   readonly processes: number | null
   /** CPUs the sandbox may run on, as `taskset` takes them. */
@@ -24,10 +29,16 @@ export type LimitsPlan = {
 
 // Bubblewrap's own two processes and our gate live in the same group as the agent.
 const ownProcesses = 3
+// In a scope the holder's are too.
+const holderProcesses = 6
 // Under less a sandbox does not come to the agent's first instruction: what is probed before runs in the group too, and
 // forks. RLIMIT_NPROC is set after that.
 const fewest = { pids: 3, memory_mb: 4 }
 const period = 100_000
+// What a control group takes: no share of processors under a millisecond of its period, and no more processes than the
+// kernel has numbers for.
+const leastCpus = 1000 / period
+const mostPids = 4_194_304 - ownProcesses - holderProcesses
 
 function cannot(limit: string, why: string, hint: string): OrangeryError {
   return new OrangeryError('sandbox.limit_not_enforceable', `limit ${limit}: ${why}`, {
@@ -43,9 +54,28 @@ function tooSmall(limits: Limits, name: keyof typeof fewest): readonly OrangeryE
   return [cannot(name, why, `Give at least ${fewest[name]}, or leave it out.`)]
 }
 
-type Wanted = { readonly controller: Controller; readonly settings: Readonly<Record<string, string>> }
+/** The kernel refuses to be told so, and systemd would round it without a word. */
+function beyondGroup(limits: Limits, controller: Controller): readonly OrangeryError[] {
+  const { cpus, pids } = limits
+  if (controller === 'cpu' && cpus !== undefined && cpus < leastCpus) {
+    const why = `${cpus} is less than the kernel can hold anything to`
+    return [cannot('cpus', why, `Give at least ${leastCpus}, or leave it out.`)]
+  }
+  if (controller === 'pids' && pids !== undefined && pids > mostPids) {
+    const why = `${pids} is more than the kernel has processes`
+    return [cannot('pids', why, `Give at most ${mostPids}, or leave it out.`)]
+  }
+  return []
+}
 
-function wantedSettings(limits: Limits, kind: 'v1' | 'v2'): readonly Wanted[] {
+type Wanted = {
+  readonly controller: Controller
+  readonly settings: Readonly<Record<string, string>>
+  /** The same as a scope is asked for it. */
+  readonly properties: readonly string[]
+}
+
+function wantedSettings(limits: Limits, kind: 'systemd' | 'v1' | 'v2'): readonly Wanted[] {
   const wanted: Wanted[] = []
   if (limits.memory_mb !== undefined) {
     const bytes = String(Math.round(limits.memory_mb * 1024 * 1024))
@@ -53,33 +83,40 @@ function wantedSettings(limits: Limits, kind: 'v1' | 'v2'): readonly Wanted[] {
       controller: 'memory',
       settings:
         kind === 'v1' ? { 'memory.limit_in_bytes': bytes } : { 'memory.max': bytes, 'memory.swap.max': '0' },
+      properties: [`MemoryMax=${bytes}`, 'MemorySwapMax=0'],
     })
   }
   if (limits.cpus !== undefined) {
-    const quota = String(Math.round(limits.cpus * period))
+    // Systemd takes whole percents.
+    const percent = Math.max(1, Math.round(limits.cpus * 100))
+    const quota = String(kind === 'systemd' ? percent * (period / 100) : Math.round(limits.cpus * period))
     wanted.push({
       controller: 'cpu',
       settings:
         kind === 'v1'
           ? { 'cpu.cfs_period_us': String(period), 'cpu.cfs_quota_us': quota }
           : { 'cpu.max': `${quota} ${period}` },
+      properties: [`CPUQuota=${percent}%`],
     })
   }
   if (limits.pids !== undefined) {
-    wanted.push({ controller: 'pids', settings: { 'pids.max': String(limits.pids + ownProcesses) } })
+    const most = String(limits.pids + ownProcesses + (kind === 'systemd' ? holderProcesses : 0))
+    wanted.push({ controller: 'pids', settings: { 'pids.max': most }, properties: [`TasksMax=${most}`] })
   }
   return wanted
 }
 
-function scopeProperties(limits: Limits): readonly string[] {
-  const properties: string[] = []
-  if (limits.memory_mb !== undefined) {
-    properties.push(`MemoryMax=${Math.round(limits.memory_mb * 1024 * 1024)}`, 'MemorySwapMax=0')
-  }
-  if (limits.cpus !== undefined) properties.push(`CPUQuota=${Math.round(limits.cpus * 100)}%`)
-  // The holder's processes are in the scope too.
-  if (limits.pids !== undefined) properties.push(`TasksMax=${limits.pids + ownProcesses + 6}`)
-  return properties
+/**
+ * As many of the processors as were asked for, if there are more. Sandboxes know nothing of each other: were it always the
+ * first, all would share them and leave the others idle. The end of an id is random.
+ */
+function shareOf(processors: readonly number[], count: number, id: DispatchId): readonly number[] {
+  if (count >= processors.length) return processors
+  const first = (Number.parseInt(id.slice(-4), 16) || 0) * count
+  const share = new Set(
+    Array.from({ length: count }, (_, index) => processors[(first + index) % processors.length]),
+  )
+  return processors.filter((processor) => share.has(processor))
 }
 
 /** What helps where RLIMIT_NPROC cannot limit processes; null where it can. */
@@ -89,62 +126,69 @@ export function noProcessLimit(host: Pick<HostFacts, 'tools' | 'uid'>): string |
   return host.tools.prlimit === null ? 'sudo apt install util-linux' : null
 }
 
+/** Why control groups do not hold what this controller would. */
+export function noGroup(cgroups: CgroupFacts, controller: Controller): string {
+  return cgroups.kind === 'none' ? cgroups.why : `no control group for ${controller} is ours to write`
+}
+
+/** What helps where memory cannot be limited. */
+export const memoryHint = 'Run it where systemd keeps a user session, or leave the limit out.'
+
 /** Every limit that is asked for is enforced by some means, or this throws: never silently less. */
 export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): LimitsPlan {
   const means: string[] = []
   const folders = new Set<string>()
   const settings: { file: string; value: string }[] = []
-  let scope: readonly string[] | null = null
+  const properties: string[] = []
+  const scopeSettings: Record<string, string> = {}
   let processes: number | null = null
   let affinity: string | null = null
   const failures: OrangeryError[] = []
 
-  if (host.cgroups.kind === 'systemd') {
-    const properties = scopeProperties(limits)
-    if (properties.length > 0) {
-      scope = properties
-      failures.push(...tooSmall(limits, 'memory_mb'), ...tooSmall(limits, 'pids'))
-      means.push(`systemd user scope: ${properties.join(' ')}`)
+  const { cgroups } = host
+  const kind = cgroups.kind === 'none' ? 'v1' : cgroups.kind
+  const parents = cgroups.kind === 'v1' || cgroups.kind === 'v2' ? cgroups.parents : {}
+  const hands = cgroups.kind === 'systemd' ? cgroups.hands : []
+  for (const { controller, settings: values, properties: asked } of wantedSettings(limits, kind)) {
+    const parent = parents[controller]
+    const why = noGroup(cgroups, controller)
+    if (parent !== undefined || hands.includes(controller)) {
+      if (controller === 'memory') failures.push(...tooSmall(limits, 'memory_mb'))
+      if (controller === 'pids') failures.push(...tooSmall(limits, 'pids'))
+      failures.push(...beyondGroup(limits, controller))
     }
-  } else {
-    const kind = host.cgroups.kind === 'v2' ? 'v2' : 'v1'
-    const parents = host.cgroups.kind === 'none' ? {} : host.cgroups.parents
-    const why = host.cgroups.kind === 'none' ? host.cgroups.why : 'its control group is not ours to write'
-    for (const { controller, settings: values } of wantedSettings(limits, kind)) {
-      const parent = parents[controller]
-      if (parent !== undefined) {
-        if (controller === 'memory') failures.push(...tooSmall(limits, 'memory_mb'))
-        if (controller === 'pids') failures.push(...tooSmall(limits, 'pids'))
-        const folder = join(parent, cgroupName(id))
-        folders.add(folder)
-        for (const [name, value] of Object.entries(values)) {
-          settings.push({ file: join(folder, name), value })
-          means.push(`cgroup ${kind}: ${name} = ${value}`)
-        }
-      } else if (controller === 'pids' && noProcessLimit(host) === null) {
-        processes = limits.pids ?? null
-        means.push(`RLIMIT_NPROC inside the user namespace: ${processes}`)
-      } else if (controller === 'cpu' && Number.isInteger(limits.cpus) && host.tools.taskset !== null) {
-        // More than there are is kept anyway.
-        affinity = writeProcessors(host.processors.slice(0, limits.cpus))
-        means.push(`CPU affinity: ${affinity}`)
-      } else if (controller === 'memory') {
-        const hint = 'Run it where systemd keeps a user session, or leave the limit out.'
-        failures.push(cannot('memory_mb', why, hint))
-      } else if (controller === 'pids') {
-        failures.push(cannot('pids', why, noProcessLimit(host) ?? 'Leave the limit out.'))
-      } else {
-        failures.push(cannot('cpus', why, 'Give a whole number of CPUs, or leave it out.'))
+    if (hands.includes(controller)) {
+      properties.push(...asked)
+      Object.assign(scopeSettings, values)
+    } else if (parent !== undefined) {
+      const folder = join(parent, cgroupName(id))
+      folders.add(folder)
+      for (const [name, value] of Object.entries(values)) {
+        settings.push({ file: join(folder, name), value })
+        means.push(`cgroup ${kind}: ${name} = ${value}`)
       }
+    } else if (controller === 'pids' && noProcessLimit(host) === null) {
+      processes = limits.pids ?? null
+      means.push(`RLIMIT_NPROC inside the user namespace: ${processes}`)
+    } else if (controller === 'cpu' && Number.isInteger(limits.cpus) && host.tools.taskset !== null) {
+      affinity = writeProcessors(shareOf(host.processors, limits.cpus ?? 0, id))
+      means.push(`CPU affinity: ${affinity}`)
+    } else if (controller === 'memory') {
+      failures.push(cannot('memory_mb', why, memoryHint))
+    } else if (controller === 'pids') {
+      failures.push(cannot('pids', why, noProcessLimit(host) ?? 'Leave the limit out.'))
+    } else {
+      failures.push(cannot('cpus', why, 'Give a whole number of CPUs, or leave it out.'))
     }
   }
+  if (properties.length > 0) means.unshift(`systemd user scope: ${properties.join(' ')}`)
   if (failures.length > 0) throw together(failures)
   if (limits.disk_mb !== undefined) means.push(`disk: workspace watched, stopped beyond ${limits.disk_mb} MB`)
   if (limits.timeout_s !== undefined) means.push(`time: stopped after ${limits.timeout_s} s`)
-  const kind = host.cgroups.kind === 'v2' ? 'v2' : 'v1'
   return {
-    cgroup: folders.size === 0 ? null : { kind, folders: [...folders], settings },
-    scope,
+    cgroup:
+      folders.size === 0 ? null : { kind: kind === 'v2' ? 'v2' : 'v1', folders: [...folders], settings },
+    scope: properties.length === 0 ? null : { properties, settings: scopeSettings },
     processes,
     affinity,
     diskMb: limits.disk_mb ?? null,

@@ -10,6 +10,11 @@ import type { ProcessTree } from './tree.ts'
 
 export type Flip = { readonly tookMs: number; readonly note: string | null }
 
+/** Who keeps what is looked for once the root is read-only: among thousands of processes that takes longer than the change. */
+type Note = string | null | (() => Promise<string>)
+
+const told = async (note: Note) => (typeof note === 'function' ? await note() : note)
+
 /** It may have ended of what it was refused: the change took, then. Unless the kernel had said no before. */
 function endedMeanwhile(error: unknown, start: number): Flip {
   if (error instanceof OrangeryError && error.code === 'sandbox.ended') throw error
@@ -54,7 +59,7 @@ export class LiveFiles {
     this.#mounts = mounts
     this.#stillness = stillness
     if (!isDivided(this.#plan)) return
-    const narrowRoot = (root: HeldRoot) => this.#flipRoot(root, 'ro')
+    const narrowRoot = async (root: HeldRoot) => told(await this.#flipRoot(root, 'ro'))
     const [plan, chain] = [this.#plan, this.#chain]
     this.#division = await Division.of({ plan, chain, tree, stillness, mounts, narrowRoot })
   }
@@ -97,13 +102,12 @@ export class LiveFiles {
     }
     if (files === this.#files) return { tookMs: 0, note: null }
     const roots = this.#plan.roots.filter((root) => root.access === 'rw')
-    const notes: string[] = []
+    const notes: Note[] = []
     const done: HeldRoot[] = []
     try {
       for (const root of roots) {
-        const note = await this.#flipRoot(root, files)
+        notes.push(await this.#flipRoot(root, files))
         done.push(root)
-        if (note !== null) notes.push(note)
       }
     } catch (error) {
       if (!this.#chain.isAlive) return endedMeanwhile(error, start)
@@ -111,7 +115,9 @@ export class LiveFiles {
       throw error
     }
     this.#files = files
-    return { tookMs: performance.now() - start, note: notes.length === 0 ? null : notes.join('; ') }
+    const tookMs = performance.now() - start
+    const said = (await Promise.all(notes.map(told))).filter((note) => note !== null)
+    return { tookMs, note: said.length === 0 ? null : said.join('; ') }
   }
 
   async remount(root: HeldRoot, files: 'ro' | 'rw'): Promise<void> {
@@ -119,7 +125,7 @@ export class LiveFiles {
     await this.#chain.order(`remount ${files} ${root.slot}`)
   }
 
-  async #flipRoot(root: HeldRoot, files: 'ro' | 'rw'): Promise<string | null> {
+  async #flipRoot(root: HeldRoot, files: 'ro' | 'rw'): Promise<Note> {
     const tree = this.#tree
     const mounts = this.#mounts
     const stillness = this.#stillness
@@ -132,7 +138,7 @@ export class LiveFiles {
     }
     const { target } = root
     const place = mounts.placeOf(target)
-    if (await mounts.narrow(target)) return describeNameless(tree, place)
+    if (await mounts.narrow(target)) return () => describeNameless(tree, place)
     const attempt = () =>
       this.remount(root, files).then(
         () => true,

@@ -1,4 +1,5 @@
 import { OrangeryError } from '../../shared/errors.ts'
+import type { DispatchId } from '../../shared/ids.ts'
 import type { SandboxLevel } from '../../shared/level.ts'
 import { doorPath, type SandboxRequest } from '../base/sandbox.ts'
 import { agentHome, agentUid } from './etc.ts'
@@ -70,14 +71,18 @@ function requireTool(host: HostFacts, name: ToolName, fix: string): string {
   return path
 }
 
+const shellFixes = {
+  sh: 'sudo apt install dash',
+  unshare: 'sudo apt install util-linux',
+  setpriv: 'sudo apt install util-linux',
+  mount: 'sudo apt install mount',
+  setsid: 'sudo apt install util-linux',
+} as const satisfies Partial<Record<ToolName, string>>
+const shellTools = Object.keys(shellFixes) as (keyof typeof shellFixes)[]
+
 export function requireShell(host: HostFacts): Shell {
-  return {
-    sh: requireTool(host, 'sh', 'sudo apt install dash'),
-    unshare: requireTool(host, 'unshare', 'sudo apt install util-linux'),
-    setpriv: requireTool(host, 'setpriv', 'sudo apt install util-linux'),
-    mount: requireTool(host, 'mount', 'sudo apt install mount'),
-    setsid: requireTool(host, 'setsid', 'sudo apt install util-linux'),
-  }
+  const paths = shellTools.map((name) => [name, requireTool(host, name, shellFixes[name])])
+  return Object.fromEntries(paths) as Shell
 }
 
 const oldestBubblewrap = [0, 8] as const
@@ -143,12 +148,21 @@ function refuseAtLevelZero({ hide, workspace, files }: SandboxRequest): void {
       'Choose level 1, or leave it out.',
     )
   }
-  const direct = workspace.roots.find((root) => root.mount.kind === 'bind')
+  // Nothing is mounted over a root there but an overlay: the agent would write the real files, past any review.
+  const copied = workspace.roots.find(({ mount, path }) => mount.kind === 'bind' && mount.source !== path)
+  if (copied !== undefined) {
+    throw cannot(
+      'sandbox.level_shows_no_copy',
+      `${copied.target}: level 0 cannot show the agent a copy in its place: it sees the host’s own files there, and would write them`,
+      'Choose `--changeset overlay`, whose changes wait for review all the same, or `--level 1`.',
+    )
+  }
+  const direct = workspace.roots.find((root) => root.mount.kind === 'bind' && root.role === 'project')
   if (direct !== undefined && (files === 'ro' || direct.access === 'ro')) {
     throw cannot(
       'sandbox.level_cannot_narrow',
       `${direct.target}: level 0 cannot keep the real files read-only`,
-      'Choose level 1, or the overlay workspace.',
+      'Choose `--changeset overlay`, or `--level 1`.',
     )
   }
 }
@@ -158,10 +172,10 @@ const systemPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /** What guards calls goes first, what asks goes last and covers nothing. */
 function searchPath({ door }: SandboxRequest, path: string): string {
   if (door === undefined) return path
-  return [...(door.guardsCommands ? [`${doorPath}/commands`] : []), path, `${doorPath}/bin`].join(':')
+  return [`${doorPath}/commands`, path, `${doorPath}/bin`].join(':')
 }
 
-function planEnvironment(request: SandboxRequest): Readonly<Record<string, string>> {
+export function planEnvironment(request: SandboxRequest): Readonly<Record<string, string>> {
   if (request.level === 0) return request.env
   const grantedBins = request.grants.flatMap((path) => (path.endsWith('/bin') ? [path] : [`${path}/bin`]))
   return {
@@ -195,13 +209,39 @@ export function planSandbox(request: SandboxRequest, host: HostFacts): SandboxPl
   }
 }
 
-const requirements = (request: SandboxRequest, host: HostFacts): readonly (() => unknown)[] => [
-  () => requireNamespaces(host),
-  () => requireShell(host),
+type Requirement = () => unknown
+
+const requirements = (request: SandboxRequest, host: HostFacts): readonly Requirement[] => [
+  ...hostRequirements(request.level, host),
   () => requireWorkspace(request, host),
   () => requireLimits(request, host),
-  ...(request.level === 0 ? [() => refuseAtLevelZero(request)] : [() => requireConfinement(request, host)]),
+  ...(request.level === 0 ? [() => refuseAtLevelZero(request)] : [() => refuseHostNetwork(request)]),
 ]
+
+const hostRequirements = (level: SandboxLevel, host: HostFacts): readonly Requirement[] => [
+  () => requireNamespaces(host),
+  ...shellTools.map((name) => () => requireTool(host, name, shellFixes[name])),
+  ...(level === 0
+    ? []
+    : [
+        () => requireBubblewrap(host),
+        () => requireTool(host, 'nsenter', 'sudo apt install util-linux'),
+        () => requireSecretSearch(host),
+        () => requireFilter(host),
+      ]),
+]
+
+const noDispatch = '00000000000000-0000' as DispatchId
+
+/** What stands in the way of any sandbox here, whatever shall run in it; null: nothing. */
+export function refusalOf(
+  { level, limits }: Pick<SandboxRequest, 'level' | 'limits'>,
+  host: HostFacts,
+): OrangeryError | null {
+  if (host.platform !== 'linux' || level > 1) return null
+  const reasons = reasonsOf([...hostRequirements(level, host), () => planLimits(limits, host, noDispatch)])
+  return reasons.length === 0 ? null : together(reasons)
+}
 
 function requireNamespaces({ userNamespaces }: HostFacts): void {
   if (userNamespaces.ok) return
@@ -230,24 +270,29 @@ function requireLimits(request: SandboxRequest, host: HostFacts): LimitsPlan {
   return limits
 }
 
+function refuseHostNetwork({ network }: SandboxRequest): void {
+  if (network !== 'host') return
+  throw cannot('sandbox.host_network', "network: level 1 never shares the host's network", 'Choose level 0.')
+}
+
+function requireSecretSearch(host: HostFacts): void {
+  requireTool(host, 'find', 'sudo apt install findutils')
+  if (host.secretSearch.ok) return
+  throw cannot('sandbox.secrets_unknown', `secrets: ${host.secretSearch.why}`, host.secretSearch.fix)
+}
+
+function requireFilter({ architecture }: HostFacts) {
+  if (architecture !== null) return architecture
+  throw cannot('sandbox.architecture', 'seccomp: no filter for this processor', 'Choose a container.')
+}
+
 /** What level 1 needs beyond that. */
 function requireConfinement(request: SandboxRequest, host: HostFacts) {
-  if (request.network === 'host') {
-    throw cannot(
-      'sandbox.host_network',
-      "network: level 1 never shares the host's network",
-      'Choose level 0.',
-    )
-  }
+  refuseHostNetwork(request)
   const driver = requireBubblewrap(host)
-  requireTool(host, 'find', 'sudo apt install findutils')
-  if (!host.secretSearch.ok) {
-    throw cannot('sandbox.secrets_unknown', `secrets: ${host.secretSearch.why}`, host.secretSearch.fix)
-  }
-  if (host.architecture === null) {
-    throw cannot('sandbox.architecture', 'seccomp: no filter for this processor', 'Choose a container.')
-  }
-  return { driver, architecture: host.architecture }
+  requireTool(host, 'nsenter', 'sudo apt install util-linux')
+  requireSecretSearch(host)
+  return { driver, architecture: requireFilter(host) }
 }
 
 function planWhole(request: SandboxRequest, host: HostFacts): SandboxPlan {

@@ -2,6 +2,7 @@ import { readFileSync, readlinkSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import type { ProbeCheck } from '../../shared/effective.ts'
 import { readProcess } from './chain.ts'
+import { unifiedGroupOf } from './cgroups.ts'
 import { gateQuestions } from './gate.ts'
 import { pointOf } from './innerMounts.ts'
 import type { SandboxPlan } from './plan.ts'
@@ -171,12 +172,17 @@ const isHeld = (file: string, declared: string, actual: string) =>
 
 /** That the limits of the plan are put on this very process. The number of processes is set as the agent begins. */
 function judgeLimits({ limits }: SandboxPlan, pid: number, status: string): readonly ProbeCheck[] {
-  const { cgroup, affinity } = limits
+  const { cgroup, scope, affinity } = limits
   const groups = (cgroup?.folders ?? []).map((folder) => {
     const isMember = readLimit(join(folder, 'cgroup.procs')).split('\n').includes(String(pid))
     return equal(`control group ${basename(dirname(folder))}`, 'own', isMember ? 'own' : 'another')
   })
-  const settings = (cgroup?.settings ?? []).map(({ file, value }): ProbeCheck => {
+  const group = unifiedGroupOf(readProcess(pid, 'cgroup')) ?? ''
+  const ofScope = Object.entries(scope?.settings ?? {}).map(([name, value]) => ({
+    file: join(group, name),
+    value,
+  }))
+  const settings = [...(cgroup?.settings ?? []), ...ofScope].map(({ file, value }): ProbeCheck => {
     const actual = readLimit(file)
     return { name: `limit ${basename(file)}`, declared: value, actual, ok: isHeld(file, value, actual) }
   })

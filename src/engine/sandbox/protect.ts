@@ -142,7 +142,8 @@ function describeRoot({ root, paths, isWhole }: RootChange): string | null {
   return `${what} (${who})${unseen === '' ? '' : `; ${unseen}`}`
 }
 
-export type Watch = { check(at: string): Promise<readonly Violation[]> }
+/** `ours`: files that are as we wrote them ourselves. */
+export type Watch = { check(at: string, ours?: readonly string[]): Promise<readonly Violation[]> }
 
 /**
  * Notes how protected files are before a run, to see at its end whether they and the roots still are. The user may
@@ -160,21 +161,24 @@ export async function watchProtected(request: SandboxRequest, home = homedir()):
     certain: false,
   })
   return {
-    async check(at) {
+    async check(at, ours = []) {
       const [after, entries, roots] = await Promise.all([
         look(),
         Promise.all(protectedFolders(request, home).map((folder) => changedEntries(folder, sinceMs))),
         Promise.all(realRoots(request).map(({ path }) => changedInRoot(path, sinceMs))),
       ])
       const differing = paths.filter((_, index) => before[index] !== after[index])
-      const told = new Set([...differing, ...entries.flat()])
+      const told = new Set([...differing, ...entries.flat()].filter((path) => !ours.includes(path)))
       const isTold = (path: string) => told.has(path) || [...told].some((one) => one.startsWith(`${path}/`))
       return [
         ...[...told].map((path) =>
           changed(`${path} is not as it was when the run began (by the user, or by an escape)`, at),
         ),
         ...roots.flatMap((root) => {
-          const detail = describeRoot({ ...root, paths: root.paths.filter((path) => !isTold(path)) })
+          const detail = describeRoot({
+            ...root,
+            paths: root.paths.filter((path) => !isTold(path) && !ours.includes(path)),
+          })
           return detail === null ? [] : [changed(detail, at)]
         }),
       ]

@@ -216,7 +216,7 @@ test('of several roots one is read-only however wide the boundary gets, and a hi
 })
 
 describe('a plan is refused before anything starts', () => {
-  test.each<[string, (facts: HostFacts) => HostFacts, string]>([
+  test.each<[string, (facts: HostFacts) => HostFacts, string | RegExp]>([
     [
       'without user namespaces',
       (facts) => ({ ...facts, userNamespaces: { ok: false, why: 'switched off', fix: 'x' } }),
@@ -253,6 +253,14 @@ describe('a plan is refused before anything starts', () => {
         architecture: null,
       }),
       'workspace: nfs; seccomp: no filter for this processor',
+    ],
+    [
+      'with every program that is missing',
+      (facts) => ({
+        ...facts,
+        tools: { ...facts.tools, setsid: null, bwrap: null, nsenter: null, find: null },
+      }),
+      /^setsid: .*; bwrap: .*; nsenter: .*; find: /,
     ],
     [
       'without an overlay',

@@ -4,7 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { run } from '../base/process.ts'
 import { pathBytes, pathText } from './bytes.ts'
 import type { HostFacts } from './host.ts'
-import { softwareBounds, softwareFolders } from './systemView.ts'
+import { softwareBounds } from './systemView.ts'
 
 /** Software may be there in any amount: where it is more than this it is looked through at every start. */
 export const mostFolders = 4000
@@ -15,7 +15,7 @@ const closedAtOnce = 100
 
 type Searched = { readonly tools: Pick<HostFacts['tools'], 'find'> } & Pick<
   HostFacts,
-  'etcFolders' | 'searchedAtMs' | 'secretPaths' | 'uid'
+  'etcFolders' | 'searched' | 'searchedAtMs' | 'secretPaths' | 'uid'
 >
 
 /**
@@ -35,8 +35,8 @@ export class SecretWatch implements Disposable {
     return this.#isChanged
   }
 
-  async start(host: Searched, places = softwareFolders): Promise<void> {
-    const { tools, etcFolders, searchedAtMs, secretPaths, uid } = host
+  async start(host: Searched, places = host.searched.software): Promise<void> {
+    const { tools, etcFolders, searched, searchedAtMs, secretPaths, uid } = host
     const { find } = tools
     if (find === null) return
     this.#known = new Set(secretPaths.map(({ path }) => path))
@@ -56,7 +56,8 @@ export class SecretWatch implements Disposable {
     if (isCut || !below.every((path) => this.#watch(path))) this.#tell()
     // What was changed between the search and now nobody told.
     const since = ((searchedAtMs - tickMs) / 1000).toFixed(3)
-    const folders = [...etcFolders.map(({ path }) => path).slice(0, 1), ...software]
+    const etc = etcFolders.slice(0, 1).flatMap(({ path }) => [path, ...searched.etc.slice(1)])
+    const folders = [...etc, ...software]
     if (folders.length === 0) return
     const newer = await run(find, [...folders, ...bounds, '-newerct', `@${since}`, '-print', '-quit'], {
       timeoutMs,

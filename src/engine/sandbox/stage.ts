@@ -58,7 +58,7 @@ export function stageTable(stage: Stage, owner: string): string {
   return fstab([
     `orangery-${owner}-root ${root} tmpfs ${shared} 0 0`,
     `orangery-${owner}-parts ${parts} tmpfs ${shared} 0 0`,
-    `/dev/null ${mask} none bind,ro,nosuid,nodev 0 0`,
+    `/dev/null ${mask} none bind,ro,nosuid,nodev,noexec 0 0`,
     ...stage.view.filter(isPart).map((step, index) => {
       const place = `${parts}${step.target}`
       const source = step.kind === 'layered' ? step.source : step.target

@@ -7,7 +7,7 @@ import { LinuxSandbox } from './driver.ts'
 import type { SpareHolder } from './holderProcess.ts'
 import type { SandboxPlan } from './plan.ts'
 import { hostsFile, hostsPath } from './view.ts'
-import { absentFiles, removeUnwritten } from './writableFiles.ts'
+import { makeAbsentFiles, removePlaceholders } from './writableFiles.ts'
 
 export type StartOptions = {
   /** Used where it serves: for an agent on a terminal. */
@@ -24,11 +24,13 @@ export async function startSandbox(
 ): Promise<RunningSandbox> {
   const complete = await completePlan(plan)
   writeFileSync(hostsPath(plan.request), hostsFile([]))
-  const made = await absentFiles(complete)
+  await makeAbsentFiles(complete)
   const cgroup = plan.limits.cgroup === null ? null : await makeCgroup(plan.limits.cgroup)
   const nothing = io.stdin === 'ignore' ? openSync('/dev/null', 'r') : null
   const stdin = io.stdin === 'ignore' ? (nothing ?? 0) : io.stdin
-  const sandbox = new LinuxSandbox(complete, { ...io, stdin }, spare, cgroup, () => removeUnwritten(made))
+  const sandbox = new LinuxSandbox(complete, { ...io, stdin }, spare, cgroup, () =>
+    removePlaceholders(plan.request.workspace),
+  )
   if (nothing !== null) closeSync(nothing)
   onBegun?.()
   try {

@@ -3,8 +3,8 @@ import type { ProcessTree, Survey } from './tree.ts'
 
 /** Nothing inside runs for as long as it is held. */
 export type Held = AsyncDisposable & {
-  /** Stops whatever runs again, or is new, and tells who is there now. */
-  again(): Promise<Survey>
+  /** Stops whatever runs again, or is new, that many times over, and tells who is there now. */
+  again(times?: number): Promise<Survey>
 }
 
 /**
@@ -30,11 +30,11 @@ export class Stillness {
       await this.#release()
       throw error
     }
-    return { again: () => this.#stop(), [Symbol.asyncDispose]: () => this.#release() }
+    return { again: (times) => this.#stop(times), [Symbol.asyncDispose]: () => this.#release() }
   }
 
-  async #stop(): Promise<Survey> {
-    await this.#chain.order(`still - ${this.#tree.elders().join(' ')}`)
+  async #stop(times = 1): Promise<Survey> {
+    await this.#chain.order(`still ${times} ${this.#tree.elders().join(' ')}`)
     const survey = await this.#tree.survey()
     const late = survey.ours.filter((pid) => pid >= this.#tree.agent)
     if (late.length > 0) await this.#chain.order(`tell CONT ${late.join(' ')}`)

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { mkdir, realpath } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { run } from '../base/process.ts'
@@ -56,7 +55,8 @@ export async function detectSystemLayers(
 /** Without those in which the host has mounted something since. At once: an agent waits for this. */
 export function presentLayers(
   layers: readonly SystemLayer[],
-  mounts = readFileSync('/proc/self/mountinfo', 'utf8'),
+  /** As `/proc/self/mountinfo` has them. */
+  mounts: string,
 ): readonly SystemLayer[] {
   const points = mounts.split('\n').map((line) => unescapeMount(line.split(' ')[4] ?? ''))
   const present = layers.filter(({ path }) => !points.some((point) => point.startsWith(`${path}/`)))

@@ -5,6 +5,7 @@ import { run, systemFolders, type RunResult } from '../base/process.ts'
 import type { Ability } from './ability.ts'
 import { pathBytes, pathText } from './bytes.ts'
 import type { SecretPath } from './etc.ts'
+import { searchedPlaces, type SearchedPlaces } from './searchedPlaces.ts'
 
 /** A top-level entry of the system that the agent sees read-only. */
 export type SystemEntry =
@@ -78,7 +79,6 @@ export async function privateAmongSystem(
 
 // Software may be there in any amount: what lies deeper is not hidden. Looking through it takes milliseconds, on a busy
 // machine with much of it seconds.
-export const softwareFolders: readonly string[] = ['/opt', '/usr/local']
 export const softwareBounds = { depth: '6', timeoutMs: 30_000 }
 
 // What an ordinary user may not read of it, and what goes meanwhile.
@@ -109,6 +109,7 @@ export type Secrets = {
   readonly secretPaths: readonly SecretPath[]
   readonly secretSearch: Ability
   readonly etcFolders: readonly EtcFolder[]
+  readonly searched: SearchedPlaces
   /** When the search began, in milliseconds. */
   readonly searchedAtMs: number
 }
@@ -124,7 +125,11 @@ export function isEtcChanged({ etcFolders }: Pick<Secrets, 'etcFolders'>): boole
 
 export async function detectSecrets(
   find: string | null,
-  { uid = process.getuid?.(), timeoutMs = softwareBounds.timeoutMs } = {},
+  {
+    uid = process.getuid?.(),
+    timeoutMs = softwareBounds.timeoutMs,
+    searched = searchedPlaces(),
+  }: { uid?: number | undefined; timeoutMs?: number; searched?: SearchedPlaces } = {},
 ): Promise<Secrets> {
   const searchedAtMs = Date.now()
   if (find === null) {
@@ -133,47 +138,28 @@ export async function detectSecrets(
       secretPaths: [],
       secretSearch: { ok: false, why: 'find is not installed', fix },
       etcFolders: [],
+      searched,
       searchedAtMs,
     }
   }
   const action = ['-readable', '-prune', '-printf', String.raw`%y%p\0`]
   // Its time first: what comes while it is looked through makes it another.
   const folders = ['-type', 'd', '-printf', String.raw`@%C@ %p\0`]
-  const etc = run(find, [
-    '/etc',
-    '-xdev',
-    ...folders,
-    ',',
-    '!',
-    '-type',
-    'l',
-    '!',
-    '-perm',
-    '-o=r',
-    ...action,
-  ])
+  const notLink = ['!', '-type', 'l']
+  const etcTests = ['-xdev', ...folders, ',', ...notLink, '!', '-perm', '-o=r', ...action]
+  const etc = run(find, [...searched.etc, ...etcTests], { timeoutMs })
   // Only for root: others read there what is theirs or their group's, such as the programs they work with.
   // A folder that cannot be listed but entered holds programs for everyone.
   const closed = ['(', '-type', 'd', '!', '-perm', '-o=x', '-o', '!', '-type', 'd', '!', '-perm', '-o=r', ')']
-  const software =
-    uid === 0
-      ? run(
-          find,
-          [
-            ...softwareFolders,
-            '-xdev',
-            '-maxdepth',
-            softwareBounds.depth,
-            '!',
-            '-type',
-            'l',
-            ...closed,
-            ...action,
-          ],
-          { timeoutMs },
-        )
-      : null
-  const listings = await Promise.all([etc, software])
+  const bounds = ['-xdev', '-maxdepth', softwareBounds.depth]
+  const isRoot = uid === 0
+  const software = isRoot
+    ? run(find, [...searched.software, ...bounds, ...notLink, ...closed, ...action], { timeoutMs })
+    : null
+  const apart = searched.unsearched.filter((path) => isRoot || path.startsWith('/etc/'))
+  const names = judgeNames(apart)
+  const mounts = apart.length === 0 || !names.ok ? null : listFolders(find, apart, timeoutMs)
+  const listings = await Promise.all([etc, software, mounts])
   const lines = listings
     .flatMap((listing) => listing?.stdout.toString('latin1').split('\0') ?? [])
     .filter((line) => line !== '')
@@ -184,17 +170,52 @@ export async function detectSecrets(
       ? []
       : [{ path: read(path), changed: Number(changed) * 1000 }]
   })
-  const secretPaths = lines
+  const found = lines
     .filter((line) => !line.startsWith('@'))
-    .map((line) => ({
-      kind: line.startsWith('d') ? ('folder' as const) : ('file' as const),
-      path: read(line.slice(1)),
-    }))
-  const [ofEtc, ofSoftware] = listings
-  const etcSearch = judgeSearch(ofEtc, '/etc')
-  const isJudged = !etcSearch.ok || ofSoftware === null
-  const secretSearch = isJudged ? etcSearch : judgeSearch(ofSoftware, softwareFolders.join(' and '))
-  return { secretPaths, secretSearch, etcFolders, searchedAtMs }
+    .map((line): SecretPath => {
+      const path = read(line.slice(1))
+      if (line.startsWith('m')) return { kind: 'folder', path, isMount: true }
+      return { kind: line.startsWith('d') ? 'folder' : 'file', path }
+    })
+  const [ofEtc, ofSoftware, ofMounts] = listings
+  const judged = [
+    judgeSearch(ofEtc, '/etc'),
+    ...(ofSoftware === null ? [] : [judgeSearch(ofSoftware, '/opt and /usr/local')]),
+    ...(ofMounts === null ? [names] : [judgeSearch(ofMounts, apart.join(' and '))]),
+  ]
+  const secretSearch = judged.find(({ ok }) => !ok) ?? { ok: true }
+  return { secretPaths: outermost(found), secretSearch, etcFolders, searched, searchedAtMs }
+}
+
+/**
+ * Of mounts that are not looked through the folders: a file is looked at where it is mounted. What we cannot come to the
+ * agent cannot either. Asked by another process, since a network may not answer.
+ */
+async function listFolders(find: string, paths: readonly string[], timeoutMs: number): Promise<RunResult> {
+  const args = ['-maxdepth', '0', '-type', 'd', '-printf', String.raw`m%p\0`]
+  return run(find, [...paths, ...args], { timeoutMs })
+}
+
+/** What nobody can be given the name of. */
+function judgeNames(paths: readonly string[]): Ability {
+  const odd = paths.find((path) => !path.isWellFormed())
+  if (odd === undefined) return { ok: true }
+  return {
+    ok: false,
+    why: `find cannot be given the name of what is mounted at ${JSON.stringify(odd)}`,
+    fix: 'Mount it at a path that is text, or run Orangery as an ordinary user.',
+  }
+}
+
+/** Each once, and without what lies in another: there is nothing left to cover. */
+function outermost(paths: readonly SecretPath[]): readonly SecretPath[] {
+  const byPath = new Map(paths.toReversed().map((each) => [each.path, each]))
+  const isIn = (path: string): boolean => {
+    for (let end = path.lastIndexOf('/'); end > 0; end = path.lastIndexOf('/', end - 1))
+      if (byPath.get(path.slice(0, end))?.kind === 'folder') return true
+    return false
+  }
+  return [...byPath.values()].filter(({ path }) => !isIn(path)).toReversed()
 }
 
 const keyLists = ['/proc/keys', '/proc/key-users']
@@ -206,10 +227,14 @@ const keyLists = ['/proc/keys', '/proc/key-users']
 export function detectKernelLists(uid = process.getuid?.()): readonly string[] {
   const keys = keyLists.filter((path) => existsSync(path))
   if (uid !== 0) return keys
-  const closed = readdirSync('/proc', { withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map(({ name }) => `/proc/${name}`)
-    .filter((path) => ((lstatSync(path, { throwIfNoEntry: false })?.mode ?? 0o777) & 0o077) === 0)
+  // Names only: asked for kinds, Node throws where a process ends between its name and the look at it.
+  const closed = readdirSync('/proc')
+    .filter((name) => /\D/.test(name))
+    .map((name) => `/proc/${name}`)
+    .filter((path) => {
+      const info = lstatSync(path, { throwIfNoEntry: false })
+      return info?.isFile() === true && (info.mode & 0o077) === 0
+    })
   return [...keys, ...closed]
 }
 

@@ -1,14 +1,15 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { readProcess } from './chain.ts'
 import { parseMapping, sharedMapping, writableRanges, type Mapping } from './mappings.ts'
 import { mountsOf, parseMounts, type InnerMount, type Place } from './mountTable.ts'
 import { blockBytes, type DiskCount } from './disk.ts'
+import type { SandboxPlan } from './plan.ts'
+import { parseState, parseUse, readProcess } from './processes.ts'
 import { isInside } from './view.ts'
 
-/** `tasks` are processes with their threads; `cpuMs` includes that of children that ended. */
-export type TreeUse = { readonly memoryMb: number; readonly tasks: number; readonly cpuMs: number }
+/** `cpuMs` includes that of those that ended. */
+export type TreeUse = { readonly memoryMb: number; readonly cpuMs: number }
 
 /** Who is there, by the numbers the holder knows them by. */
 export type Survey = {
@@ -20,7 +21,6 @@ export type Survey = {
 /** Something a process has open: where it leads, and what the kernel says of it, which is nothing where all is closed to us. */
 type Open = { readonly link: string; readonly path: string; readonly info: () => string }
 
-const tickMs = 10
 /** Processes and descriptors are as many as the agent likes: all at once they would hold off whoever else needs a thread. */
 const atOnce = 32
 const longestTurnMs = 4
@@ -60,7 +60,6 @@ function orElse<T>(work: () => T, otherwise: T): T {
 const unlessGone = ({ code }: NodeJS.ErrnoException): 'closed' | readonly string[] =>
   code === 'EACCES' || code === 'EPERM' ? 'closed' : []
 
-const pageBytes = 4096
 /** What has no place in a root: no folder of a root can come to lie in /dev, where nobody inside may write. */
 const isPlaceless = (link: string) => /^(?:(?:pipe|socket|anon_inode):|\/dev\/null$)/.test(link)
 /** Where a descriptor leads that only fdinfo tells of. */
@@ -78,27 +77,6 @@ function isOf(info: string, mounts: readonly InnerMount[]): boolean {
 const isMappedFrom = ({ device, file }: Mapping, { devices }: Place, here: readonly InnerMount[]): boolean =>
   devices.has(device) || here.some(({ point }) => isInside(file, point))
 
-/** Of /proc/PID/stat what follows the name, which may hold anything. */
-export function parseUse(stat: string): TreeUse {
-  const fields = stat
-    .slice(stat.lastIndexOf(')') + 2)
-    .split(' ')
-    .map(Number)
-  const field = (number: number) => fields[number - 3] ?? 0
-  const ticks = field(14) + field(15) + field(16) + field(17)
-  return {
-    memoryMb: (field(24) * pageBytes) / 1024 / 1024 || 0,
-    tasks: field(20) || 0,
-    cpuMs: ticks * tickMs || 0,
-  }
-}
-
-/** Of /proc/PID/stat; of one that is gone it has no parent. */
-export function parseState(stat: string): { readonly state: string; readonly parent: number } {
-  const [state = '', parent = ''] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return { state, parent: Number(parent) || 0 }
-}
-
 /**
  * The agent and all it started, looked at through the holder's own /proc: it lists the sandbox's processes
  * and no others, with the numbers the holder knows them by.
@@ -107,9 +85,14 @@ export class ProcessTree {
   /** The agent's own process. */
   readonly agent: number
   readonly #folder: string
+  readonly #hasOneView: boolean
+  /** Who waits for the agent, and for whatever in here lost its parent; 0 until it was asked for. */
+  #keeper = 0
 
   /** `gatePid` is the gate's, or the agent's it became, as the host numbers it. */
-  constructor(holderPid: number, gatePid: number) {
+  constructor(holderPid: number, gatePid: number, confinement: SandboxPlan['confinement']) {
+    // There nobody inside can make a mount namespace: what one sees mounted, all do, however many they are.
+    this.#hasOneView = confinement === 'bubblewrap'
     this.#folder = `/proc/${holderPid}/root/proc`
     this.agent = Number(/^NSpid:\s*\d+\s+(\d+)/m.exec(readProcess(gatePid, 'status'))?.[1])
   }
@@ -180,25 +163,40 @@ export class ProcessTree {
     return readFile(this.pathOf(pid, name), 'utf8').catch(() => '')
   }
 
-  /** What all of them together use, now. */
+  /**
+   * What all of them together use, now. Whoever waits for others is read before them: one that ends meanwhile is then
+   * counted too little, which the next look makes good, and never twice.
+   */
   async use(): Promise<TreeUse> {
-    const uses = await inSlices(await this.list(), async (pid) => parseUse(await this.read(pid, 'stat')))
-    return {
-      memoryMb: uses.reduce((sum, { memoryMb }) => sum + memoryMb, 0),
-      tasks: uses.reduce((sum, { tasks }) => sum + tasks, 0),
-      cpuMs: uses.reduce((sum, { cpuMs }) => sum + cpuMs, 0),
-    }
+    this.#keeper ||= parseState(this.#readNow(this.agent, 'stat')).parent
+    let [memoryMb, cpuMs] = [0, parseUse(this.#readNow(this.#keeper, 'stat')).endedMs]
+    await this.#each((pid, stat) => {
+      const one = parseUse(stat)
+      memoryMb += one.memoryMb
+      // Of many that run for a moment each, steps of 10 ms would leave nothing. This is the first thread alone.
+      const firstMs = Number.parseInt(this.#readNow(pid, 'schedstat'), 10) / 1e6 || 0
+      cpuMs += Math.max(one.ownMs, firstMs) + one.endedMs
+    })
+    return { memoryMb, cpuMs: Math.round(cpuMs) }
   }
 
   /** Processes with their threads, counted in the least time. */
   async countTasks(): Promise<number> {
+    let tasks = 0
+    await this.#each((_, stat) => {
+      tasks += parseUse(stat).tasks
+    })
+    return tasks
+  }
+
+  /** One after the other as they were started: one read each. */
+  async #each(look: (pid: number, stat: string) => void): Promise<void> {
     const ours = this.#parentsOfOurs()
     const later = this.#numbers().filter((pid) => pid >= this.agent)
-    const counts = await inTurns(later, (pid) => {
+    await inTurns(later, (pid) => {
       const stat = this.#readNow(pid, 'stat')
-      return pid !== this.agent && ours.has(parseState(stat).parent) ? 0 : parseUse(stat).tasks
+      if (pid === this.agent || !ours.has(parseState(stat).parent)) look(pid, stat)
     })
-    return counts.reduce((sum, count) => sum + count, 0)
   }
 
   /** Changes whenever anything is started, threads too. */
@@ -302,8 +300,12 @@ export class ProcessTree {
   }
 
   /** Files and folders of a root without a name that a process keeps, be it for reading: open, mapped, or as where it is. */
-  async namelessOf(pid: number, place: Place): Promise<readonly string[]> {
-    const here = mountsOf(this.#mounts(pid), place)
+  async namelessOf(
+    pid: number,
+    place: Place,
+    known = new Map<string, readonly InnerMount[]>(),
+  ): Promise<readonly string[]> {
+    const here = mountsOf(this.#mounts(pid, known), place)
     if (here.length === 0) return []
     const open = await inTurns(await this.#open(pid), ({ info, link }) => (isOf(info(), here) ? link : ''))
     const cwd = this.#follow(this.pathOf(pid, 'cwd'))
@@ -317,7 +319,8 @@ export class ProcessTree {
   /** What each mount namespace inside has mounted: an agent at level 0 may have made more of them. */
   async mountinfos(): Promise<readonly string[]> {
     const seen = new Map<string, string>()
-    await inTurns(await this.list(), (pid) => {
+    const viewers = this.#hasOneView ? [this.agent] : await this.list()
+    await inTurns(viewers, (pid) => {
       for (const task of this.#tasks(pid)) {
         const namespace = this.#follow(this.pathOf(pid, `task/${task}/ns/mnt`))
         if (namespace === '' || seen.has(namespace)) continue

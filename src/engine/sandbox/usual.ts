@@ -44,6 +44,6 @@ export function usualRequest(dataDir: string): SandboxRequest {
     hide: [],
     secretDirs: [dataDir],
     terminal: true,
-    door: { folder: join(dir, 'door'), guardsCommands: false },
+    door: { folder: join(dir, 'door') },
   }
 }

@@ -74,6 +74,8 @@ function systemSteps(host: HostFacts, layer: EtcLayer | null): readonly ViewStep
   })
 }
 
+export const unsearchedMount = 'mounted, and not looked through for what other users may not read'
+
 /** The sandbox's /etc/hosts on the host: rewritten in place when the relay starts. */
 export const hostsPath = (request: SandboxRequest) => join(request.workspace.dir, 'hosts')
 
@@ -84,11 +86,11 @@ function etcSteps(request: SandboxRequest, host: HostFacts, layer: EtcLayer | nu
   const covered = (path: string) => shown.some((place) => isInside(path, place))
   const left = host.secretPaths.filter(({ path }) => layer === null || !isInside(path, '/etc'))
   const secrets = [...left, ...ownFolders(request, host)].filter(({ path }) => !covered(path))
-  const masks = secrets.map(({ path, kind }): ViewStep =>
+  const masks = secrets.map(({ path, kind, isMount }): ViewStep =>
     // Something in it is mounted later: then it is empty but for that.
     shown.some((place) => isInside(place, path))
       ? { kind: 'private', target: path, mode: '0755', bytes: privateBytes.run }
-      : { kind: 'hidden', of: kind, target: path, why },
+      : { kind: 'hidden', of: kind, target: path, why: isMount === true ? unsearchedMount : why },
   )
   if (layer !== null) return [hosts, ...masks]
   // A link (systemd's resolv.conf) cannot be mounted on, and dangles inside, where /run is private.

@@ -6,6 +6,8 @@ import { makeGround, runIn } from './fixture.ts'
 import { detectHost } from './host.ts'
 import { listLeftovers } from './leftovers.ts'
 import { watchProtected } from './protect.ts'
+import type { WorkspaceRoot } from '../base/workspace.ts'
+import { writeReason } from './writeReason.ts'
 import { DeniedWrites, DenialReader, readDenial } from './violations.ts'
 
 const at = '2026-01-01T00:00:00.000Z'
@@ -41,6 +43,8 @@ describe('a likely denial', () => {
     'mounting failed',
     'it answers that the operation not permitted is refused',
     "PermissionError: [Errno 13] Permission denied: 'x'",
+    'Orangery could not reach registry.test:8080: ENOTFOUND',
+    'Orangery could not reach registry.test:8080: EHOSTUNREACH',
     '',
   ])('is not read from %j', (line) => {
     expect(readDenial(line, at)).toBeNull()
@@ -54,6 +58,17 @@ describe('a likely denial', () => {
     reader.read('y: Read-only file', at)
     expect(reader.read(' system', at)).toEqual([])
     expect(reader.end(at)).toHaveLength(1)
+  })
+
+  test('beyond the hundredth of a stream is left out, and that is said once', () => {
+    const reader = new DenialReader()
+    const lines = Array.from({ length: 300 }, (_, index) => `touch: file-${index}: Read-only file system\n`)
+    const found = [...lines.flatMap((line) => reader.read(line, at)), ...reader.end(at)]
+    expect(found).toHaveLength(101)
+    expect(found.filter(({ detail }) => detail.includes('left out'))).toEqual([
+      { kind: 'write_denied', at, detail: expect.stringContaining('the first 100'), certain: false },
+    ])
+    expect(found.at(-1)?.detail).toContain('left out')
   })
 
   test('is what a real program prints that is refused a raw socket or a set-uid bit, with the call it made', async () => {
@@ -128,6 +143,12 @@ test('protected files that change during a run are told at its end, and only tho
       hook,
     ].sort(),
   )
+  // What we wrote there ourselves is none of it, and hides nothing beside it.
+  const ours = [join(home, '.bashrc'), join(ground.root, 'README.md')]
+  const rest = (await watch.check(at, ours)).map(({ detail }) => detail).join('\n')
+  expect(rest).not.toMatch(/\.bashrc|README\.md/)
+  expect(rest).toMatch(/authorized_keys/)
+  expect(rest).toMatch(/"deep"/)
 })
 
 test('what tools leave in the home is listed', async () => {
@@ -142,6 +163,35 @@ test('what tools leave in the home is listed', async () => {
   expect(leftovers.map(({ path }) => path)).toEqual(['~/.cache', '~/.history'])
   expect(leftovers[0]?.bytes).toBeGreaterThan(99_000)
   expect(leftovers[1]?.bytes).toBeGreaterThan(49_000)
+})
+
+test('a denied write is told with the reason that it was, of those that there are', () => {
+  const root = (target: string, access: 'rw' | 'ro') => ({ target, path: target, access }) as WorkspaceRoot
+  const roots = [root('/shop', 'rw'), root('/shop/fixed', 'ro')]
+  const why = (text: string, scope: readonly string[] | null) => {
+    const reason = (path: string | null) => writeReason(path, { roots, scope })
+    return new DenialReader(reason).read(`${text}\n`, at)[0]?.detail.slice(text.length)
+  }
+  const outside = ' (only the workspace can be written, /shop, /shop/fixed)'
+  const fixed = ' (/shop/fixed is read-only for it, whatever its boundary)'
+  const readonly =
+    ' (its boundary is readonly now: the workspace can be read, and written once the boundary is readwrite)'
+  const [usr, inFixed, inShop, relative] = [
+    "touch: cannot touch '/usr/x': Read-only file system",
+    'sh: 1: cannot create /shop/fixed/x: Read-only file system',
+    "OSError: [Errno 30] Read-only file system: '/shop/x'",
+    '/bin/bash: line 1: x: Read-only file system',
+  ]
+  for (const scope of [null, []]) {
+    expect(why(usr, scope)).toBe(outside)
+    expect(why(inFixed, scope)).toBe(fixed)
+  }
+  expect(why(inShop, [])).toBe(readonly)
+  expect(why(relative, [])).toBe(readonly)
+  expect(why(inShop, ['/shop/TODO.md'])).toBe(' (at its boundary now only /shop/TODO.md can be written)')
+  expect(why(relative, null)).toBe(
+    ' (only the workspace can be written, /shop, /shop/fixed, and of that not /shop/fixed, which is read-only)',
+  )
 })
 
 test('a write that was seen and is printed too is told once, as likely and with a reason, whichever comes first', () => {

@@ -1,9 +1,12 @@
 import { basename } from 'node:path'
 import type { Violation } from '../../shared/effective.ts'
+import { pathNamed } from './writeReason.ts'
 
 type Sign = { readonly kind: string; readonly sign: RegExp; readonly reason: string }
 
-const writeReason =
+/** Why a path could not be written; of a message that names none in full, null. */
+type Why = (path: string | null) => string
+const anyWrite: Why = () =>
   'only the workspace can be written, but for roots that are read-only, and only while the boundary is readwrite'
 
 /**
@@ -14,7 +17,7 @@ const signs: readonly Sign[] = [
   {
     kind: 'write_denied',
     sign: /read-only file system|\bEROFS\b/i,
-    reason: writeReason,
+    reason: '',
   },
   {
     kind: 'network_denied',
@@ -73,8 +76,12 @@ const mostBefore = 4
 const hint =
   /read-only file system|erofs|unreach|no route to host|could not resolve host|failure in name resolution|eai_again|name or service not known|enotfound|failed to lookup|address family not|eafnosupport|cannot fork|temporarily unavailable|eagain|start new thread|pthread_create|unable to create|operation not permitted/i
 
+/** The broker's own words: the host was allowed, and nobody answered. */
+const unreached = /\bOrangery could not reach \S+: /
+
 const longestLine = 2000
 const mostViolations = 100
+const leftOut = `more denials were printed and are left out: of each stream the first ${mostViolations} are listed`
 // Colours and cursor movements: they tell nothing, and would make equal lines differ.
 // eslint-disable-next-line no-control-regex
 const controls = /\u001B\[[0-9;?]*[A-Za-z]|[\u0000-\u0008\u000B-\u001F\u007F]/g
@@ -82,19 +89,26 @@ const controls = /\u001B\[[0-9;?]*[A-Za-z]|[\u0000-\u0008\u000B-\u001F\u007F]/g
 const plain = (line: string) => line.replaceAll(controls, '').trim()
 
 /** The likely denial a line of output tells of, if any; `before` are the lines that came before it. */
-export function readDenial(line: string, at: string, before: readonly string[] = []): Violation | null {
+export function readDenial(
+  line: string,
+  at: string,
+  before: readonly string[] = [],
+  whyNotWritten: Why = anyWrite,
+): Violation | null {
   const last = plain(line)
   // Of a trace, the line that made the call: not where it stands, nor what underlines it.
   const called = bareRefusal.test(last)
     ? before.map(plain).findLast((text) => /\(/.test(text) && !text.startsWith('File "'))
     : undefined
   const text = called === undefined ? last : `${called}: ${last}`
+  if (unreached.test(text)) return null
   const found =
     signs.find(({ sign }) => sign.test(text)) ??
     (refused.test(text) ? refusedCalls.find(({ sign }) => sign.test(text)) : undefined)
   if (found === undefined) return null
   const said = text.length > 300 ? `${text.slice(0, 300)}…` : text
-  return { kind: found.kind, at, detail: `${said} (${found.reason})`, certain: false }
+  const reason = found.kind === 'write_denied' ? whyNotWritten(pathNamed(text)) : found.reason
+  return { kind: found.kind, at, detail: `${said} (${reason})`, certain: false }
 }
 
 /** Reads output as it comes, in pieces, and tells of each likely denial once. */
@@ -102,13 +116,18 @@ export class DenialReader {
   #rest = ''
   #before: readonly string[] = []
   readonly #told = new Set<string>()
+  readonly #whyNotWritten: Why
+
+  constructor(whyNotWritten: Why = anyWrite) {
+    this.#whyNotWritten = whyNotWritten
+  }
 
   read(chunk: string | Uint8Array, at: string): readonly Violation[] {
     const text = typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString('utf8')
     const all = this.#rest + text
     // A program that never ends its line must not make us keep all of it.
     this.#rest = all.slice(Math.max(all.lastIndexOf('\n') + 1, all.length - longestLine))
-    if (this.#told.size >= mostViolations) return []
+    if (this.#told.size > mostViolations) return []
     if (!hint.test(all.replaceAll(controls, ''))) {
       this.#remember(all.slice(-longestLine).split('\n').slice(0, -1))
       return []
@@ -128,13 +147,13 @@ export class DenialReader {
   }
 
   #tell(line: string, at: string): readonly Violation[] {
-    const denial = readDenial(line, at, this.#before)
+    const denial = readDenial(line, at, this.#before, this.#whyNotWritten)
     this.#remember([line])
-    if (denial === null || this.#told.size >= mostViolations) return []
+    if (denial === null || this.#told.size > mostViolations) return []
     const key = `${denial.kind} ${denial.detail}`
     if (this.#told.has(key)) return []
     this.#told.add(key)
-    return [denial]
+    return [this.#told.size > mostViolations ? { ...denial, detail: leftOut } : denial]
   }
 }
 
@@ -142,13 +161,18 @@ export class DenialReader {
 export class DeniedWrites {
   readonly #names = new Set<string>()
   readonly #printed: string[] = []
+  readonly #whyNotWritten: Why
+
+  constructor(whyNotWritten: Why = anyWrite) {
+    this.#whyNotWritten = whyNotWritten
+  }
 
   /** Likely: the mount refuses such a write, but another reason may come first. Null where it was told already. */
   seen(path: string, at: string): Violation | null {
     const name = basename(path)
     this.#names.add(name)
     if (this.#printed.some((text) => isNamed(text, name))) return null
-    return { kind: 'write_denied', at, detail: `${path} (${writeReason})`, certain: false }
+    return { kind: 'write_denied', at, detail: `${path} (${this.#whyNotWritten(path)})`, certain: false }
   }
 
   isNewsPrinted(text: string): boolean {

@@ -33,6 +33,17 @@ test('a place that is to be writable is a file or folder of its root, and no lin
   expect(await whyNot(ground, 'none/made')).toBe('false /none/made its folder /none is not there')
 })
 
+test('what to do about one that cannot be writable names the key, since a default may have named the file', async () => {
+  await using ground = await makeGround()
+  await symlink('README.md', join(ground.root, 'AGENTS.md'))
+  for (const path of ['AGENTS.md', 'none/made']) {
+    const request = ground.request(['true'], { files: 'ro', writableFiles: [join(ground.root, path)] })
+    expect(await checkWritableFiles(request)).toMatchObject([
+      { fix: expect.stringContaining('sandboxPhaseFiles') },
+    ])
+  }
+})
+
 test("what the agent put in its layer earlier counts before the user's files", async () => {
   await using ground = await makeGround()
   await writeFile(join(ground.root, 'TODO.md'), '')

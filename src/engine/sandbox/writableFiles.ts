@@ -3,8 +3,9 @@ import { lstat, realpath, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { CheckResult } from '../../shared/doctor.ts'
 import { OrangeryError } from '../../shared/errors.ts'
+import { notePlaceholders, readPlaceholders, type Placeholder } from '../base/placeholders.ts'
 import type { SandboxRequest } from '../base/sandbox.ts'
-import type { WorkspaceRoot } from '../base/workspace.ts'
+import type { Workspace, WorkspaceRoot } from '../base/workspace.ts'
 import type { SandboxPlan } from './plan.ts'
 import {
   isInside,
@@ -50,13 +51,15 @@ async function lookUp(folders: readonly string[], name: string): Promise<Entry> 
 }
 
 /** Before a workspace is made there are the user's files only. */
-async function layersOf({ mount, path }: WorkspaceRoot): Promise<readonly string[]> {
-  const layers = mount.kind === 'bind' ? [mount.source] : [mount.upper, mount.lower]
+async function layersOf(root: WorkspaceRoot): Promise<readonly string[]> {
+  const layers = layersFrom(root)
   const there = await Promise.all(layers.map(statOf))
-  return there.every((stats) => stats === null) ? [path] : layers
+  return there.every((stats) => stats === null) ? [root.path] : layers
 }
 
-const replace = 'Put a regular file or folder in its place, or name another in the config.'
+// Nobody need have named it: a plan's TODO.md and a learn's AGENTS.md are the defaults.
+const key = 'sandboxPhaseFiles of the config (of a level: writable in sandboxLevels)'
+const replace = `Put a regular file or folder in its place, or name another in ${key}.`
 const unusable = (why: string, fix = replace): Resolved => ({ path: null, why, fix })
 
 /**
@@ -75,10 +78,13 @@ async function resolveInside(root: WorkspaceRoot, path: string): Promise<Resolve
     const isLast = index === names.length - 1
     if (entry.kind === 'folder') layers = entry.layers
     else if (entry.kind === 'link')
-      return unusable(isLast ? 'is a link' : `its folder ${here} is a link`, 'Name what the link leads to.')
+      return unusable(
+        isLast ? 'is a link' : `its folder ${here} is a link`,
+        `Name what the link leads to in ${key}.`,
+      )
     else if (!isLast) {
       const why = entry.kind === 'absent' ? 'is not there' : 'is no folder'
-      return unusable(`its folder ${here} ${why}`, 'Make the folder, or name another in the config.')
+      return unusable(`its folder ${here} ${why}`, `Make the folder, or name another in ${key}.`)
     } else if (entry.kind === 'other') return unusable('is no regular file')
     else return { path: here, kind: 'file', why: null }
   }
@@ -187,38 +193,63 @@ export async function withWritableFiles(plan: SandboxPlan): Promise<SandboxPlan>
 }
 
 /** A file that is there only so that it can be written, and the folder it is in. */
-export type MadeFile = { readonly path: string; readonly folder: string }
+type MadeFile = { readonly path: string; readonly folder: string }
+
+const isEmptyFile = (stats: Stats | null | undefined): boolean => stats?.isFile() === true && stats.size === 0
 
 /**
- * Those of a complete plan that do not exist yet. In an overlay the holder makes them; in a copy of the user's
- * files we do, since a mount needs something to stand on.
+ * Notes those of a complete plan that do not exist yet, or were left as we made them. In an overlay the holder makes
+ * them; in a copy of the user's files we do, since a mount needs something to stand on.
  */
-export async function absentFiles({ request }: SandboxPlan): Promise<readonly MadeFile[]> {
-  const made = await Promise.all(
-    request.writableFiles.map(async (path): Promise<readonly MadeFile[]> => {
-      const root = rootAround(path, request.workspace.roots)
-      if (root === undefined) return []
-      const inside = path.slice(root.target.length)
-      const { mount } = root
-      const layers = mount.kind === 'bind' ? [mount.source] : [mount.upper, mount.lower]
-      const places = layers.map((layer) => layer + inside)
-      const there = await Promise.all(places.map((place) => statOf(place)))
-      const [place] = places
-      if (place === undefined || there.some((stats) => stats !== null)) return []
-      if (mount.kind === 'bind') await writeFile(place, '', { flag: 'wx' })
-      const folder = await realpath(dirname(place)).catch(() => dirname(place))
-      return [{ path: place, folder }]
-    }),
-  )
-  return made.flat()
+export async function makeAbsentFiles({ request }: SandboxPlan): Promise<void> {
+  const { workspace, writableFiles } = request
+  if (writableFiles.length === 0) return
+  const former = await readPlaceholders(workspace)
+  const isNamed = (list: readonly Placeholder[], { root, path }: Placeholder) =>
+    list.some((each) => each.root === root && each.path === path)
+  const named: Placeholder[] = []
+  const absent: Placeholder[] = []
+  const toMake: string[] = []
+  for (const writable of writableFiles) {
+    const root = rootAround(writable, workspace.roots)
+    if (root === undefined) continue
+    const inside = writable.slice(root.target.length)
+    const file = { root: root.path, path: inside.slice(1) }
+    named.push(file)
+    const [place, ...below] = layersFrom(root).map((layer) => layer + inside)
+    const stats = place === undefined ? null : await statOf(place)
+    if (place === undefined || (await Promise.all(below.map(statOf))).some((each) => each !== null)) continue
+    if (stats !== null && !(isNamed(former, file) && isEmptyFile(stats))) continue
+    absent.push(file)
+    if (stats === null && root.mount.kind === 'bind') toMake.push(place)
+  }
+  const noted = [...former.filter((file) => !isNamed(named, file)), ...absent]
+  // Before there is one of them: a crash in between leaves a note of nothing, never a file that passes for the agent's.
+  if (former.length + noted.length > 0) await notePlaceholders(workspace, noted)
+  for (const place of toMake) await writeFile(place, '', { flag: 'wx' })
 }
 
-/** They are taken away again if nobody wrote them. */
+const layersFrom = ({ mount }: WorkspaceRoot): readonly string[] =>
+  mount.kind === 'bind' ? [mount.source] : [mount.upper, mount.lower]
+
+/** They are taken away again if nobody wrote them, once nobody can any more. */
+export async function removePlaceholders(workspace: Workspace): Promise<void> {
+  const made = (await readPlaceholders(workspace)).map(
+    async ({ root, path }): Promise<readonly MadeFile[]> => {
+      const found = workspace.roots.find((each) => each.path === root && each.role === 'project')
+      const [layer] = found === undefined ? [] : layersFrom(found)
+      if (layer === undefined || layer === root) return []
+      const real = await realpath(layer).catch(() => null)
+      return real === null ? [] : [{ path: join(layer, path), folder: dirname(join(real, path)) }]
+    },
+  )
+  await removeUnwritten((await Promise.all(made)).flat())
+}
+
 export async function removeUnwritten(files: readonly MadeFile[]): Promise<void> {
   for (const { path, folder } of files) {
     // The agent may have put a link in its folder's place, to have a file of the host's removed.
     if ((await realpath(dirname(path)).catch(() => null)) !== folder) continue
-    const stats = await statOf(path).catch(() => null)
-    if (stats?.isFile() && stats.size === 0) await rm(path, { force: true })
+    if (isEmptyFile(await statOf(path).catch(() => null))) await rm(path, { force: true })
   }
 }

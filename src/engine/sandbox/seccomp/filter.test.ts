@@ -123,7 +123,8 @@ describe.each(['x64', 'arm64'] as const satisfies readonly Architecture[])(
 
     test('makes unix, internet and netlink sockets only', () => {
       for (let family = 0n; family < 50n; family++) {
-        expect(call('socket', family)).toBe([1n, 2n, 10n, 16n].includes(family) ? 'allow' : 'EAFNOSUPPORT')
+        const answer = [1n, 2n, 10n, 16n].includes(family) ? 'allow' : 'EAFNOSUPPORT'
+        for (const name of ['socket', 'socketpair'] as const) expect(call(name, family)).toBe(answer)
       }
     })
   },

@@ -182,13 +182,13 @@ export const rules: readonly Rule[] = [
     answer: 'EPERM',
     stops: "typing into the user's terminal",
   },
-  {
-    call: 'socket',
+  ...(['socket', 'socketpair'] as const).map((call): Rule => ({
+    call,
     when: { kind: 'unless-equal', argument: 0, values: socketFamilies },
     answer: 'EAFNOSUPPORT',
     stops:
       'vsock (reaches the host of a VM past any network namespace), raw packets, kernel crypto and odd families',
-  },
+  })),
 ]
 
 /** Where CPUs are limited by affinity, the agent must not widen its own. */

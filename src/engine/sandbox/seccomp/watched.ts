@@ -3,14 +3,15 @@ import { syscallNumber, type Architecture, type Syscall } from './syscalls.ts'
 
 /**
  * A call that would change files. `dir` and `path` are the arguments that name the place (-1: the working directory).
- * `make` fails on a read-only mount only where nothing has that name yet, `take` only where something has.
+ * `make` fails on a read-only mount only where nothing has that name yet, `take` only where something has; `change` goes
+ * where a link leads.
  */
 type Watched = {
   readonly call: Syscall
-  readonly does: 'open' | 'make' | 'take' | 'move'
+  readonly does: 'open' | 'make' | 'take' | 'move' | 'change'
   readonly dir: number
   readonly path: number
-  /** Of an `open`, where its flags are. */
+  /** Where the flags are, of an `open`, and of a `change` that can be told not to follow a link. */
   readonly flags?: number
 }
 
@@ -33,15 +34,32 @@ const watched: readonly Watched[] = [
   { call: 'unlink', does: 'take', dir: -1, path: 0 },
   { call: 'unlinkat', does: 'take', dir: 0, path: 1 },
   { call: 'rmdir', does: 'take', dir: -1, path: 0 },
-  { call: 'truncate', does: 'take', dir: -1, path: 0 },
+  { call: 'truncate', does: 'change', dir: -1, path: 0 },
   { call: 'rename', does: 'move', dir: -1, path: 1 },
   { call: 'renameat', does: 'move', dir: 2, path: 3 },
   { call: 'renameat2', does: 'move', dir: 2, path: 3 },
+  { call: 'chmod', does: 'change', dir: -1, path: 0 },
+  { call: 'fchmodat', does: 'change', dir: 0, path: 1 },
+  { call: 'fchmodat2', does: 'change', dir: 0, path: 1, flags: 3 },
+  { call: 'chown', does: 'change', dir: -1, path: 0 },
+  { call: 'lchown', does: 'take', dir: -1, path: 0 },
+  { call: 'fchownat', does: 'change', dir: 0, path: 1, flags: 4 },
+  { call: 'utime', does: 'change', dir: -1, path: 0 },
+  { call: 'utimes', does: 'change', dir: -1, path: 0 },
+  { call: 'futimesat', does: 'change', dir: 0, path: 1 },
+  { call: 'utimensat', does: 'change', dir: 0, path: 1, flags: 3 },
+  { call: 'setxattr', does: 'change', dir: -1, path: 0 },
+  { call: 'lsetxattr', does: 'take', dir: -1, path: 0 },
+  { call: 'removexattr', does: 'change', dir: -1, path: 0 },
+  { call: 'lremovexattr', does: 'take', dir: -1, path: 0 },
 ]
 
-export const watchRules: readonly Rule[] = watched.map(({ call, flags }) => ({
+export const watchRules: readonly Rule[] = watched.map(({ call, does, flags }) => ({
   call,
-  when: flags === undefined ? { kind: 'always' } : { kind: 'if-any-bit', argument: flags, bits: writing },
+  when:
+    does !== 'open' || flags === undefined
+      ? { kind: 'always' }
+      : { kind: 'if-any-bit', argument: flags, bits: writing },
   answer: 'notify',
   stops: 'nothing: a write that a read-only boundary denies is seen, and the mount denies it',
 }))
