@@ -1,5 +1,6 @@
 import type { AgentCard } from '../../shared/card.ts'
 import { OrangeryError } from '../../shared/errors.ts'
+import { fromHome } from '../base/homes.ts'
 
 type Words = {
   readonly command: readonly string[]
@@ -39,5 +40,6 @@ export function commandLine(card: AgentCard, words: Words): readonly [string, ..
       name === 'prompt' ? (words.prompt ?? '') : (words.systemPrompt ?? ''),
     ),
   )
-  return filled as [string, ...string[]]
+  const [program = '', ...rest] = filled
+  return [card.command[0]?.startsWith('~/') ? fromHome(program) : program, ...rest]
 }

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { isInCidr, parseCidr, refusedAddress } from './addresses.ts'
+import { isInCidr, parseCidr } from '../base/networks.ts'
+import { refusedAddress } from './addresses.ts'
 
 test.each([
   ['127.0.0.1', 'loopback'],

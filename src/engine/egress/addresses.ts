@@ -1,5 +1,6 @@
 import { BlockList, isIP } from 'node:net'
 import { networkInterfaces } from 'node:os'
+import { addSubnet, blockListOf, isInCidr, parseCidr } from '../base/networks.ts'
 import { ipv4OfGroups, ipv6Groups, mappedIpv4 } from './names.ts'
 
 type Named = readonly [name: string, subnets: readonly string[]]
@@ -50,33 +51,12 @@ const ipv4Lists = build(refusedIpv4)
 const ipv6Lists = build(refusedIpv6)
 const globalUnicast = blockListOf('2000::/3')
 
-function addSubnet(list: BlockList, subnet: string): void {
-  const [address = '', length = ''] = subnet.split('/')
-  list.addSubnet(address, Number(length), isIP(address) === 6 ? 'ipv6' : 'ipv4')
+export type Interface = {
+  readonly address: string
+  readonly cidr: string | null
+  /** The whole network is this machine itself. */
+  readonly local?: true
 }
-
-function blockListOf(subnet: string): BlockList {
-  const list = new BlockList()
-  addSubnet(list, subnet)
-  return list
-}
-
-/** `ADDR/LENGTH`, checked; null for anything else. */
-export function parseCidr(text: string): string | null {
-  const match = /^([0-9a-fA-F.:]+)\/([0-9]{1,3})$/.exec(text)
-  if (match === null) return null
-  const [, address = '', length = ''] = match
-  const family = isIP(address)
-  if (family === 0 || Number(length) > (family === 4 ? 32 : 128)) return null
-  return `${address.toLowerCase()}/${Number(length)}`
-}
-
-export function isInCidr(address: string, cidr: string): boolean {
-  const family = isIP(address)
-  return family !== 0 && blockListOf(cidr).check(address, family === 6 ? 'ipv6' : 'ipv4')
-}
-
-export type Interface = { readonly address: string; readonly cidr: string | null }
 
 export function ownInterfaces(): readonly Interface[] {
   return Object.values(networkInterfaces())
@@ -113,7 +93,7 @@ export function refusedAddress(address: string, own: readonly Interface[] = ownI
  */
 export function isOnlyForPins(address: string, own: readonly Interface[] = ownInterfaces()): boolean {
   const plain = mappedIpv4(address) ?? nat64Ipv4(address) ?? address
-  if (own.some(({ address: mine }) => mine === plain)) return true
+  if (own.some((one) => isItself(plain, one))) return true
   return /^(loopback|link-local|metadata|unspecified|multicast)/.test(refusedAddress(plain, []) ?? '')
 }
 
@@ -137,11 +117,17 @@ export function nat64Ipv4(address: string): string | null {
   return groups !== null && isNat64(groups) ? ipv4OfGroups(groups) : null
 }
 
+const isBeside = (address: string, { address: mine, cidr }: Interface): boolean =>
+  cidr !== null &&
+  parseCidr(cidr) !== null &&
+  !cidr.endsWith('/0') &&
+  isIP(mine) === isIP(address) &&
+  isInCidr(address, cidr)
+
+const isItself = (address: string, one: Interface): boolean =>
+  one.address === address || (one.local === true && isBeside(address, one))
+
 function ownAddress(address: string, own: readonly Interface[]): string | null {
-  for (const { address: mine, cidr } of own) {
-    if (mine === address) return "this machine's own address"
-    if (cidr === null || parseCidr(cidr) === null || cidr.endsWith('/0')) continue
-    if (isIP(mine) === isIP(address) && isInCidr(address, cidr)) return 'address of the local network'
-  }
-  return null
+  if (own.some((one) => isItself(address, one))) return "this machine's own address"
+  return own.some((one) => isBeside(address, one)) ? 'address of the local network' : null
 }

@@ -1,15 +1,16 @@
 import { createHash } from 'node:crypto'
 import { isIP } from 'node:net'
+import { usualPorts } from '../../shared/hosts.ts'
 import type { HostAlias } from '../base/sandbox.ts'
-import { decide, type EgressPolicy, type Rule } from './policy.ts'
+import { decide, ruleMatches, type EgressPolicy, type Rule } from './policy.ts'
 
-/** Where a rule says no port: what plain `connect()` programs use most (ssh, http, https, git). */
-const usualPorts = [22, 80, 443, 8080, 8443, 9418] as const
-
-/** Beside them, of a host that is named: so that who tries is heard, and a rule without a port is one for these too. */
+/** Beside the usual ones, of a host that is named: mail, directories, databases, queues. A rule without a port is one for these too. */
 const furtherPorts: readonly number[] = [
-  21, 25, 389, 465, 587, 636, 993, 1433, 3000, 3306, 5000, 5432, 5672, 6379, 8000, 8888, 9000, 9200, 27_017,
+  21, 25, 389, 465, 587, 636, 993, 1433, 3306, 5432, 5672, 6379, 9200, 27_017,
 ]
+
+/** Those below the agent cannot bind. */
+const firstOfTheAgent = 1024
 
 const namedRules = ({ allow, pins }: EgressPolicy): readonly Rule[] => [
   ...allow,
@@ -28,19 +29,35 @@ export function portsOf(policy: EgressPolicy, host: string): number[] {
 }
 
 /**
+ * Where a host that can be reached is listened for at once: also at the ports that its contract names and the boundary
+ * still keeps back, or that a person took back. Who tries one of those reaches the broker, and so whoever can say yes.
+ */
+export function heardPortsOf(policy: EgressPolicy, host: string): number[] {
+  const open = portsOf(policy, host)
+  if (open.length === 0) return []
+  const kept = [...(policy.gate?.rules ?? []), ...policy.taken].flatMap((rule) =>
+    rule.port !== null && ruleMatches(rule, { host, port: rule.port }) ? [rule.port] : [],
+  )
+  return [...new Set([...open, ...kept])]
+}
+
+/**
  * A host at its address. Ports that nobody waits for are listened on too: who tries one that is not allowed is told,
- * and the attempt is on record. The broker decides, wherever it listens.
+ * and the attempt is on record. The broker decides, wherever it listens. But a listener at one address takes the port from
+ * every server of the agent's that binds all addresses: only to say no, it has none that the agent could want. (ADR 65)
  */
 export const aliasOf = (
-  host: string,
+  policy: EgressPolicy,
+  { host, ports }: Pick<HostAlias, 'host' | 'ports'>,
   address: string,
-  ports: readonly number[],
   further: readonly number[] = [],
 ): HostAlias => ({
   host,
   address,
   ports,
-  laterPorts: [...usualPorts, ...further].filter((port) => !ports.includes(port)),
+  laterPorts: [...usualPorts, ...further].filter(
+    (port) => !ports.includes(port) && (port < firstOfTheAgent || decide(policy, { host, port }).allowed),
+  ),
 })
 
 /** Each costs a listener for every port, and those are descriptors. */
@@ -55,20 +72,20 @@ const mostHosts = 60
  */
 export function aliasesFor(policy: EgressPolicy): HostAlias[] {
   const exact = namedRules(policy).filter(({ wildcard, host }) => !wildcard && isIP(host) === 0)
-  const named: { host: string; ports: readonly number[] }[] = []
+  const named: Pick<HostAlias, 'host' | 'ports'>[] = []
   // In the order they were named: one that is added later takes the place of none.
   for (const host of new Set(exact.map((rule) => rule.host))) {
-    const ports = portsOf(policy, host)
+    const ports = heardPortsOf(policy, host)
     if (ports.length > 0) named.push({ host, ports })
     if (named.length === mostHosts) break
   }
   const taken = new Set<string>()
   return named
     .sort((a, b) => (a.host < b.host ? -1 : 1))
-    .map(({ host, ports }) => {
-      const address = addressOf(host, taken)
+    .map((alias) => {
+      const address = addressOf(alias.host, taken)
       taken.add(address)
-      return aliasOf(host, address, ports, furtherPorts)
+      return aliasOf(policy, alias, address, furtherPorts)
     })
 }
 

@@ -1,13 +1,14 @@
 import type { NetworkUse } from '../../shared/effective.ts'
 
-const mostHosts = 1000
+export const mostHosts = 1000
 const otherHosts = '(other hosts)'
 
 type Reached = { connections: number; bytes: number; unreachable: number }
 
 /**
  * Who was reached and who was not, by host. Names are the agent's to invent: without a limit they would fill our memory,
- * and the log.
+ * and the log. Of those refused the rest is one; of those let out each has its name, or is not let out: a thousand hosts
+ * would else hide the one that was sent something. (escape: hidden-host)
  */
 export class Books {
   #bytes = 0
@@ -17,6 +18,13 @@ export class Books {
   /** Of all hosts, both ways. */
   get bytes(): number {
     return this.#bytes
+  }
+
+  /** Takes a place for a host, before anybody outside hears of it; false: there is none left. */
+  admit(host: string): boolean {
+    if (!this.#reached.has(host) && this.#reached.size >= mostHosts) return false
+    this.#of(host)
+    return true
   }
 
   opened(host: string): void {
@@ -35,16 +43,19 @@ export class Books {
 
   /** The name under which it is on record. */
   denied(host: string, why: string): string {
-    const name = limited(this.#denied, host)
-    const use = this.#denied.get(name)
-    if (use !== undefined) use.connections++
-    else this.#denied.set(name, { connections: 1, why })
+    const hasPlace = this.#denied.size < mostHosts || this.#denied.has(host) || this.#reached.has(host)
+    const name = hasPlace ? host : otherHosts
+    // The last reason is the one that holds: after a change of the boundary the first speaks of another.
+    this.#denied.set(name, { connections: (this.#denied.get(name)?.connections ?? 0) + 1, why })
     return name
   }
 
   use(): NetworkUse {
+    const tried = [...this.#reached].filter(
+      ([, { connections, unreachable }]) => connections > 0 || unreachable > 0,
+    )
     return {
-      allowed: [...this.#reached].map(([host, { connections, bytes, unreachable }]) => ({
+      allowed: tried.map(([host, { connections, bytes, unreachable }]) => ({
         host,
         connections,
         bytes,
@@ -55,12 +66,8 @@ export class Books {
   }
 
   #of(host: string): Reached {
-    const name = limited(this.#reached, host)
-    const use = this.#reached.get(name) ?? { connections: 0, bytes: 0, unreachable: 0 }
-    this.#reached.set(name, use)
+    const use = this.#reached.get(host) ?? { connections: 0, bytes: 0, unreachable: 0 }
+    this.#reached.set(host, use)
     return use
   }
 }
-
-const limited = (known: ReadonlyMap<string, unknown>, host: string): string =>
-  known.size >= mostHosts && !known.has(host) ? otherHosts : host

@@ -1,10 +1,12 @@
 import type { ChildProcess } from 'node:child_process'
 import { Socket as DatagramSocket } from 'node:dgram'
-import { chmod, rm } from 'node:fs/promises'
+import { chmodSync, rmSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { createServer, Socket, type Server } from 'node:net'
 import { z } from 'zod'
 import type { NetworkUse } from '../../shared/effective.ts'
 import { OrangeryError } from '../../shared/errors.ts'
+import { mostOpenFiles } from '../base/openFiles.ts'
 import { aliasesFor } from './aliases.ts'
 import type { Authority } from './authority.ts'
 import { defaultCaps, type Caps } from './caps.ts'
@@ -12,17 +14,19 @@ import { opensTls, parseCredential, type CredentialGrant } from './credentials.t
 import { Unreachable } from './failures.ts'
 import { Gate, type BeforeDenial, type Decided } from './gate.ts'
 import { createHttpSide } from './http.ts'
-import { Lookups } from './lookups.ts'
+import { lastWords, partInOrder } from './lastWords.ts'
+import { aliasesWithin, Lookups } from './lookups.ts'
 import { normaliseHost, type Target } from './names.ts'
 import { answerDatagram, serveDatagrams, serveQuestions } from './nameServer.ts'
 import type { EgressPolicy } from './policy.ts'
 import { readUntil } from './reading.ts'
+import { hangUp, resetBy } from './endings.ts'
 import { memoisedResolver, type Resolver } from './resolver.ts'
 import { encodeReply, oldRefusal, parseGreeting, parseOldRequest, parseRequest, socksReply } from './socks.ts'
 import { tellWith, type Tell, type TellWhy } from './telling.ts'
 import { upstreamTrust } from './trust.ts'
 import type { Proxies } from './upstream.ts'
-import { carry, hangUp, openPassage, refusePlain, statusOf, type Readers } from './tunnel.ts'
+import { carry, openPassage, refusePlain, type Readers } from './tunnel.ts'
 import { RelayLine } from './relayLine.ts'
 import { isLasting, listenerKeys, openKeys, readLine, type Opening } from './wire.ts'
 
@@ -52,12 +56,17 @@ export interface Broker extends AsyncDisposable {
   usage(): NetworkUse
   /** Takes the listening sockets of a relay that was started with an IPC channel. */
   adopt(relay: ChildProcess): void
+  /** Resolves when what the sandbox said before it ended is on its way, or will not get any further. */
+  drain(enough: AbortSignal): Promise<void>
   close(): Promise<void>
 }
 
 /** Connections the kernel holds for us while we are busy. */
 const backlog = 4096
 const plainPort = 80
+const mostTurnedAway = 16
+/** For a relay to do as it is told. */
+const resetMs = 1000
 
 const passedSchema = z.object({
   key: z.string(),
@@ -93,19 +102,38 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   const clients = new Set<Socket>()
   let closed = false
 
-  const admit = (client: Socket, work: () => Promise<void>) => {
+  // Half-open and mute connections count too.
+  const mostClients = caps.connections * 2
+  const admit = (client: Socket, opening: Opening | null) => {
     clients.add(client)
     client.once('close', () => clients.delete(client))
     client.on('error', () => client.destroy())
-    // Half-open and mute connections count too; beyond this there is not even a polite answer.
-    if (clients.size > caps.connections * 2) return void client.destroy()
-    void work().catch(() => client.destroy())
+    const serving =
+      clients.size > mostClients
+        ? turnAway(client, opening)
+        : opening === null
+          ? serveTunnel(client)
+          : serve(client, opening)
+    void serving.catch(() => client.destroy())
   }
-  const server = createServer({ allowHalfOpen: true }, (client) => {
-    admit(client, () => serveTunnel(client))
-  })
+  /** Whoever comes when all places are taken is on record, and told so as long as there are not too many of them, too. */
+  async function turnAway(client: Socket, passed: Opening | null): Promise<void> {
+    const isTold = clients.size <= mostClients + mostTurnedAway
+    const opening = passed ?? (isTold ? await readUntil(client, readLine, caps.handshakeMs) : null)
+    const why = `more than ${mostClients} connections at one time`
+    const denied =
+      opening?.kind === 'alias'
+        ? gate.deny({ host: opening.host, port: opening.port }, 'alias', why)
+        : gate.denyNonsense('connect', why)
+    if (!isTold) return void client.destroy()
+    await tell(client, denied)
+    await refusePlain(client, denied)
+  }
+  const server = createServer({ allowHalfOpen: true }, (client) => admit(client, null))
   const listeners = new Map<string, Server | DatagramSocket>()
   const line = new RelayLine()
+  /** Whether there is a relay that gives us its listeners. */
+  let passesOn = false
   const lookups = new Lookups(options.policy, {
     gate,
     tell,
@@ -113,8 +141,11 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
       if (openKeys(alias).every((key) => listeners.has(key))) return true
       // A relay that takes no orders has listened to what it was told at its start, and to nothing else.
       if (!line.isUp) return aliasesFor(gate.policy).some(({ host }) => host === alias.host)
-      return line.listen(alias)
+      if (!(await line.listen(alias))) return false
+      // Without room for them in our table the kernel drops the sockets that are passed to us.
+      return !passesOn || openKeys(alias).some((key) => listeners.has(key))
     },
+    mostAliases: aliasesWithin(await mostOpenFiles()),
     forget: (alias) => {
       for (const key of listenerKeys(alias)) drop(key)
       line.forget(alias)
@@ -128,6 +159,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   /** The sockets outlive the relay: once they are passed it has done its work. */
   const adopt = (relay: ChildProcess) => {
     line.connect(relay)
+    passesOn ||= relay.connected
     relay.on('message', (message, handle) => {
       const parsed = passedSchema.safeParse(message)
       if (!parsed.success || closed) return handle instanceof Socket ? void handle.destroy() : undefined
@@ -142,7 +174,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
       if (handle instanceof Socket) {
         handle.allowHalfOpen = true
         handle.setNoDelay(true)
-        return admit(handle, () => serve(handle, opening))
+        return admit(handle, opening)
       }
       // A connection that was gone before it could be passed on.
       if (handle === undefined) return
@@ -152,7 +184,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
         return serveDatagrams(handle, lookups)
       }
       const listener = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
-        admit(client, () => serve(client, opening))
+        admit(client, opening)
       })
       listener.on('error', () => drop(key))
       listener.listen(handle, backlog)
@@ -163,7 +195,15 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   async function serveTunnel(client: Socket): Promise<void> {
     const opening = await readUntil(client, readLine, caps.handshakeMs)
     if (opening === null) return void client.destroy()
+    const { id } = opening
+    if (id !== undefined) resetBy(client, () => resetCarried(client, id))
     await serve(client, opening)
+  }
+  /** Only the relay can reset what it carries; then it hangs up on us. */
+  function resetCarried(client: Socket, id: string): void {
+    if (!line.reset(id)) return void client.destroy()
+    const timer = setTimeout(() => client.destroy(), resetMs)
+    client.once('close', () => clearTimeout(timer))
   }
 
   async function serve(client: Socket, opening: Opening): Promise<void> {
@@ -184,15 +224,16 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
       // may have nobody there.
       if (port === plainPort && (gate.forwards(target) || http.moves(target)))
         return http.serveRequests(client, target, 'alias')
-      const passage = await openPassage(gate, client, target, 'alias')
+      const passage = await openPassage(gate, client, target, 'alias', tell)
       await carry(gate, client, passage, caps.handshakeMs, http)
     } catch (error) {
       await tell(client, error)
-      await refusePlain(client, statusOf(error).text)
+      await refusePlain(client, error)
     }
   }
 
-  await rm(options.socketPath, { force: true })
+  // At once, in a folder of ours: an agent's start waits for this.
+  rmSync(options.socketPath, { force: true })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen({ path: options.socketPath, backlog }, resolve)
@@ -203,7 +244,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
       { kind: 'cannot_create', cause: error },
     )
   })
-  await chmod(options.socketPath, 0o600)
+  chmodSync(options.socketPath, 0o600)
   const watch = setInterval(() => gate.enforceCaps(), 500)
   watch.unref()
 
@@ -229,6 +270,12 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
     },
     usage: () => gate.usage(),
     adopt,
+    drain: async (enough) => {
+      // Nothing leads out, and nobody has come to be told so.
+      if (listeners.size === 0 && clients.size === 0) return
+      await lastWords(() => ({ clients, upstreams: gate.upstreams, opening: gate.opening }), enough)
+      if (!enough.aborted) await partInOrder(gate.upstreams)
+    },
     close,
     [Symbol.asyncDispose]: close,
   }
@@ -256,7 +303,7 @@ async function serveSocks(
     return hangUp(client, encodeReply(asked.reply))
   }
   try {
-    const passage = await openPassage(gate, client, lookups.named(asked.target), 'socks')
+    const passage = await openPassage(gate, client, lookups.named(asked.target), 'socks', readers.tell)
     client.write(encodeReply(socksReply.ok))
     await carry(gate, client, passage, handshakeMs, readers)
   } catch (error) {

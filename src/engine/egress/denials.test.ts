@@ -73,3 +73,31 @@ test('an address is denied in each of its spellings, and names below it are none
   expect(deniedAddress(policy, '2606:4700::1', 80)).toBeNull()
   expect(deniedAddress(policy, '1.1.1.2', 80)).toBeNull()
 })
+
+test('with read-only outputs the list decides before the method, and a host that is granted then still takes no writing', async () => {
+  const oracle = await listen()
+  const outputs = { mode: 'restricted', read_only: true } as const
+  const asked: string[] = []
+  const {
+    path,
+    decisions,
+    broker: started,
+  } = await broker(outputs, {
+    beforeDenial: async ({ host }) => {
+      asked.push(host)
+      if (host === 'granted.test')
+        started.setPolicy(parseOutputs({ ...outputs, pins: { [host]: `127.0.0.1:${oracle.port}` } }))
+      return null
+    },
+  })
+  const post = (host: string, more = '') =>
+    ask(path, 'proxy', `POST http://${host}/ HTTP/1.1\r\nHost: ${host}\r\nContent-Length: 0\r\n${more}\r\n`)
+  expect(await post('bad.test')).toContain('the list of allowed hosts is empty')
+  expect(decisions.at(-1)).toMatchObject({ host: 'bad.test', grantable: true })
+  const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\n'
+  expect(await post('bad.test', upgrade)).toContain('the list of allowed hosts is empty')
+  expect(await post('granted.test')).toContain('read-only outputs do not let POST through')
+  expect(asked).toEqual(['bad.test', 'bad.test', 'granted.test'])
+  expect(decisions.filter(({ allowed }) => allowed)).toEqual([])
+  expect(oracle.connections).toBe(0)
+})

@@ -1,5 +1,7 @@
 import { once } from 'node:events'
-import type { Socket } from 'node:net'
+import { createServer as createWeb } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import { connect as tlsConnect, createSecureContext } from 'node:tls'
 import { expect, test } from 'vitest'
 import { dial } from './dial.ts'
@@ -7,7 +9,8 @@ import { defaultCaps } from './caps.ts'
 import { Gate } from './gate.ts'
 import { peek } from './hello.ts'
 import { parseOutputs } from './policy.ts'
-import { hello, readAll, useGround } from './testing/ground.ts'
+import { helloFor } from './testing/clientHello.ts'
+import { hello, readAll, readSome, useGround } from './testing/ground.ts'
 import { carry } from './tunnel.ts'
 
 const { ask, broker, defer, listen, open, tunnel } = useGround()
@@ -62,6 +65,12 @@ test.each([
     'proxy',
     '400',
   ],
+  // HTTP/1.0 knows no chunks: what we pass on as a body would be whatever the server takes it for.
+  [
+    'POST http://a.test/ HTTP/1.0\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    'proxy',
+    '40[03]',
+  ],
   ['CONNECT a.test:443@other.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n', 'proxy', '400'],
 ])('%j over %s is refused before anything is sent', async (request, line, status) => {
   const oracle = await listen(hello('reached'))
@@ -72,6 +81,19 @@ test.each([
   const good = 'GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n'
   expect(await ask(path, 'proxy', good)).toContain('reached')
 })
+
+test.each(['xchunked', 'identity', 'gzip, chunked'])(
+  'a request with a body in the coding %s is refused before its head is sent',
+  async (coding) => {
+    const oracle = await listen(hello('reached'))
+    const { path, decisions } = await broker({ pins: { 'a.test': `127.0.0.1:${oracle.port}` } })
+    const head = `POST http://a.test/ HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\nTransfer-Encoding: `
+    expect(await ask(path, 'proxy', `${head}${coding}\r\n\r\n0\r\n\r\n`)).toMatch(/^HTTP\/1.1 40[03] /)
+    expect(oracle.seen).toEqual([])
+    expect(decisions.some(({ allowed }) => allowed)).toBe(false)
+    expect(await ask(path, 'proxy', `${head}chunked\r\n\r\n0\r\n\r\n`)).toContain('reached')
+  },
+)
 
 test('a second request hidden behind the first never reaches the server', async () => {
   const oracle = await listen(hello('x'))
@@ -114,6 +136,30 @@ test('TLS for another name than the tunnel is for is cut before the server sees 
   )
   await shake('a.test', true)
   expect(Buffer.concat(oracle.seen).toString('latin1')).toContain('a.test')
+})
+
+test('a name that only our own spelling makes the allowed one is another name to the server', async () => {
+  const oracle = await listen(hello('reached'))
+  const { path, decisions } = await broker({ pins: { 'aa.test': `127.0.0.1:${oracle.port}` } })
+  // The ordinal indicator is an "a" to whoever normalises, and a byte like any other to a front end.
+  const strange = Buffer.from('GET / HTTP/1.1\r\nHost: a\xaa.test\r\nConnection: close\r\n\r\n', 'latin1')
+  expect(await ask(path, 'alias aa.test 80', strange)).toMatch(/^HTTP\/1.1 40[03] /)
+  const said = await helloFor('ab.test')
+  const at = said.indexOf('ab.test')
+  const socket = await tunnel(path, 'aa.test:443')
+  said[at + 1] = 0xaa
+  socket.write(said)
+  expect((await readAll(socket))[0]).toBe(0x15)
+  expect(oracle.seen).toEqual([])
+  expect(decisions.filter(({ allowed }) => !allowed)).toHaveLength(2)
+  // Control: in plain letters both pass.
+  const plain = 'GET / HTTP/1.1\r\nHost: AA.test\r\nConnection: close\r\n\r\n'
+  expect(await ask(path, 'alias aa.test 80', plain)).toContain('reached')
+  said[at + 1] = 0x61
+  const second = await tunnel(path, 'aa.test:443')
+  second.write(said)
+  await expect.poll(() => Buffer.concat(oracle.seen).includes('aa.test')).toBe(true)
+  await expect.poll(() => oracle.seen.some((bytes) => bytes[0] === 0x16)).toBe(true)
 })
 
 test('read-only outputs pass reading methods and TLS, and nothing else', async () => {
@@ -177,9 +223,11 @@ test('HTTP/2 without TLS, whose host we cannot read, leads only where the user p
     upstream,
     pinned: false,
     forwarder: null,
+    next: null,
   } as const
   await carry(gate, client, passage, 1000, {
     serveTunnel() {},
+    serveRequests() {},
     serveOpened() {},
     opens: () => false,
     tell: async () => {},
@@ -212,4 +260,86 @@ test.each([
   ['GET ', 'more'],
 ])('%j is taken for %s', (text, kind) => {
   expect(peek(Buffer.from(text, 'latin1')).kind).toBe(kind)
+})
+
+test('a protocol whose first words have no line end, or look like old HTTP, reaches a host that the user pinned', async () => {
+  const zookeeper = await listen((socket) =>
+    socket.once('data', (word) => socket.end(`im${word.toString()}`)),
+  )
+  const oracle = await listen((socket) => socket.once('data', () => socket.write('heard')))
+  const { path } = await broker({
+    pins: { 'z.test': `127.0.0.1:${zookeeper.port}`, 'a.test': `127.0.0.1:${oracle.port}` },
+  })
+  expect(await ask(path, 'alias z.test 2181', 'ruok')).toBe('imruok')
+  for (const words of [
+    'GET foo\r\n',
+    'GET user:1\r\n',
+    'CONNECT {"verbose":false}\r\n',
+    'x'.repeat(100_000),
+  ]) {
+    const socket = await open(path, 'alias a.test 6379')
+    socket.write(words)
+    expect((await once(socket, 'data')).toString(), words.slice(0, 20)).toBe('heard')
+    socket.destroy()
+  }
+})
+
+test.each(['ruok', 'GET', 'GET /', 'GET / HT', 'x'.repeat(4093), 'x'.repeat(70_000)])(
+  'what begins as %.20s and goes on as a request for another host is cut before the server has a line of it',
+  async (begin) => {
+    const oracle = await listen()
+    const { path, decisions } = await broker({ pins: { 'a.test': `127.0.0.1:${oracle.port}` } })
+    const socket = await open(path, 'alias a.test 80')
+    socket.write(begin)
+    await expect.poll(() => Buffer.concat(oracle.seen).toString()).toBe(begin)
+    const request = 'GET / HTTP/1.1\r\nHost: other.test\r\n\r\n'
+    socket.write(
+      !begin.startsWith('GET') ? ' / HTTP/1.1\r\nHost: other.test\r\n\r\n' : request.slice(begin.length),
+    )
+    await readAll(socket)
+    expect(decisions.at(-1)).toMatchObject({
+      allowed: false,
+      why: expect.stringMatching(/as a request|Host/),
+    })
+    expect(Buffer.concat(oracle.seen).toString()).toBe(begin)
+  },
+)
+
+test.each([
+  ['GET', ' / HTTP/1.1\r\nHost: a.test\r\n\r\n'],
+  ['\r\n', 'GET / HTTP/1.1\r\nHost: a.test\r\n\r\n'],
+  ['P', 'OST / HT', `TP/1.1\r\nHost: a.test\r\nContent-Length: 9000\r\n\r\n${'x'.repeat(9000)}`],
+])(
+  'a request to a pinned host that begins with %o and goes on later is answered, and the next one too',
+  async (...pieces) => {
+    const seen: string[] = []
+    const web = createWeb((request, response) => {
+      let length = 0
+      request.on('data', (bytes: Buffer) => (length += bytes.length))
+      request.on('end', () => {
+        seen.push(`${request.method ?? ''} ${length}`)
+        response.setHeader('Content-Length', 4).end('fine')
+      })
+    }).listen(0, '127.0.0.1')
+    await once(web, 'listening')
+    defer(() => (web.close(), web.closeAllConnections()))
+    const { path } = await broker({ pins: { 'a.test': `127.0.0.1:${(web.address() as AddressInfo).port}` } })
+    const socket = await open(path, 'alias a.test 80')
+    for (const piece of pieces) {
+      socket.write(piece)
+      if (piece !== pieces.at(-1)) await delay(400)
+    }
+    expect(await readSome(socket, (text) => text.includes('fine'))).toMatch(/^HTTP\/1.1 200 /)
+    socket.write('GET / HTTP/1.1\r\nHost: a.test\r\n\r\n')
+    expect(await readSome(socket, (text) => text.includes('fine'))).toMatch(/^HTTP\/1.1 200 /)
+    expect(seen).toEqual([pieces[0] === 'P' ? 'POST 9000' : 'GET 0', 'GET 0'])
+  },
+)
+
+test('where only reading is let through, first words that stay unfinished reach nobody', async () => {
+  const oracle = await listen()
+  const pins = { 'a.test': `127.0.0.1:${oracle.port}` }
+  const { path } = await broker({ pins, read_only: true }, { caps: { handshakeMs: 600 } })
+  expect(await ask(path, 'alias a.test 80', 'ruok')).toContain('403')
+  expect(oracle.seen).toEqual([])
 })

@@ -1,3 +1,5 @@
+import { ownName } from '../base/sandbox.ts'
+
 /**
  * The variables that lead programs to the proxy in the sandbox's own network namespace. Loopback itself stays
  * direct: what the agent starts there is its own.
@@ -8,12 +10,13 @@ export function proxyEnvironment(port: number): Record<string, string> {
     HTTP_PROXY: http,
     HTTPS_PROXY: http,
     ALL_PROXY: `socks5h://127.0.0.1:${port}`,
-    NO_PROXY: 'localhost,127.0.0.1,::1',
+    // Servers say of themselves that they are at 0.0.0.0.
+    NO_PROXY: `localhost,${ownName},127.0.0.1,127.0.0.0/8,0.0.0.0,::1`,
   }
   const lower = Object.fromEntries(Object.entries(names).map(([name, value]) => [name.toLowerCase(), value]))
   const java = ['http', 'https']
     .flatMap((scheme) => [`-D${scheme}.proxyHost=127.0.0.1`, `-D${scheme}.proxyPort=${port}`])
-    .concat('-Dhttp.nonProxyHosts=localhost|127.*|[::1]')
+    .concat(`-Dhttp.nonProxyHosts=localhost|${ownName}|127.*|0.0.0.0|[::1]`)
     .join(' ')
   return {
     ...names,

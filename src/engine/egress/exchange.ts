@@ -1,7 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { ChunkEnd } from './chunks.ts'
 import { pour, sinkInto, whenEnded } from './dial.ts'
 import { readUntil, type Read } from './reading.ts'
+import { hangUp, isTorn, outliveWrites, reset, whenBroken } from './endings.ts'
 
 /** One response's head. The body of `length` bytes follows; null: it goes on until the server ends. */
 export type Head = {
@@ -53,6 +55,11 @@ export function headText(first: string, headers: readonly string[]): string {
   return `${text}\r\n`
 }
 
+const has = (headers: readonly string[], wanted: string): boolean =>
+  headers.some((name, index) => index % 2 === 0 && name.toLowerCase() === wanted)
+const hasBody = (headers: readonly string[]): boolean =>
+  has(headers, 'transfer-encoding') || has(headers, 'content-length')
+
 /**
  * Sends one request on a connection of its own. The next request, if any, gets another connection and another
  * decision, so nothing behind this one can be taken for a second request by the server.
@@ -68,40 +75,74 @@ export function sendRequest(
     headText(`${request.method ?? 'GET'} ${path} HTTP/${request.httpVersion}`, headers),
     'latin1',
   )
-  const has = (wanted: string) =>
-    headers.some((name, index) => index % 2 === 0 && name.toLowerCase() === wanted)
-  const chunked = has('transfer-encoding')
+  const chunked = has(headers, 'transfer-encoding')
   // What the head does not announce is no body to the server. (escape: request-smuggling)
-  if (!chunked && !has('content-length')) return void request.resume()
-  request.on('data', (chunk: Buffer) => {
+  if (!hasBody(headers)) return void request.resume()
+  const onData = (chunk: Buffer) => {
     if (chunked) upstream.write(`${chunk.length.toString(16)}\r\n`)
     const more = upstream.write(chunk)
     if (chunked) upstream.write('\r\n')
     if (more) return
     request.pause()
     upstream.once('drain', () => request.resume())
-  })
-  request.once('end', () => {
+  }
+  const onEnd = () => {
     if (chunked) upstream.write('0\r\n\r\n')
-  })
+  }
+  // The server has answered, or nobody will: what the program still sends is thrown away, or it would never read the answer.
+  const stop = () => {
+    request.off('data', onData).off('end', onEnd)
+    request.resume()
+  }
+  outliveWrites(upstream, stop)
+  upstream.once('close', stop)
+  request.on('data', onData).once('end', onEnd)
 }
 
-/** Reads heads until a final one; null when the server sent none, or none we can read. */
+/** Another coding of the body is one that the server may see the end of elsewhere. (escape: request-smuggling) */
+export const isPlainCoding = (coding: string | undefined): boolean =>
+  coding === undefined || coding.toLowerCase() === 'chunked'
+
+export const readingMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
+/** What a proxy answers that has no way to the address. */
+const undelivered = new Set([502, 503, 504])
+
+/** Whether another address may be tried: nothing is done twice by it, and no body is gone by now. */
+export function isForNext(request: IncomingMessage, headers: readonly string[], head: Head | null): boolean {
+  if (!readingMethods.has(request.method ?? '') || hasBody(headers)) return false
+  return head === null || head === unreadable || undelivered.has(head.status)
+}
+
+/** Reads heads until a final one; null when the server sent none. */
 export async function readHead(upstream: Socket, method: string, timeoutMs: number): Promise<Head | null> {
   for (;;) {
     const head = await readUntil(upstream, (bytes) => parseHead(bytes, method), timeoutMs)
     if (head === null) return null
-    if (head.status >= 200 || head.status === 101) return head.status > 999 ? null : head
+    if (head.status >= 200 || head.status === 101) return head
   }
 }
 
-const unreadable: Head = { status: 1000, message: '', headers: [], length: null }
+/** In the place of an answer that is no HTTP. */
+export const unreadable: Head = { status: 1000, message: '', headers: [], length: null }
 
+/** Where a head ends, and where the body begins; null: not yet. */
+function endOfHead(bytes: Buffer): readonly [number, number] | null {
+  const [plain, proper] = [bytes.indexOf('\n\n'), bytes.indexOf('\n\r\n')]
+  if (proper !== -1 && (plain === -1 || proper < plain)) return [proper, proper + 3]
+  return plain === -1 ? null : [plain, plain + 2]
+}
+
+/**
+ * Takes what RFC 9112 lets a reader take: lines that end in a line feed alone, folded ones, a space before the colon. What is
+ * passed on is written anew.
+ */
 export function parseHead(bytes: Buffer, method: string): Read<Head> | null {
   const bad = { value: unreadable, used: bytes.length }
-  const end = bytes.indexOf('\r\n\r\n')
-  if (end === -1) return bytes.length > longestHead ? bad : null
-  const [first = '', ...lines] = bytes.toString('latin1', 0, end).split('\r\n')
+  const found = endOfHead(bytes)
+  if (found === null) return bytes.length > longestHead ? bad : null
+  const [end, used] = found
+  const text = bytes.toString('latin1', 0, end).replace(/\r$/, '')
+  const [first = '', ...lines] = text.replaceAll(/\r?\n[ \t]+/g, ' ').split(/\r?\n/)
   const status = /^HTTP\/1\.[01] ([1-9][0-9]{2})(?: (.*))?$/.exec(first)
   if (status === null) return bad
   const headers: string[] = []
@@ -109,7 +150,7 @@ export function parseHead(bytes: Buffer, method: string): Read<Head> | null {
   let chunked = false
   for (const line of lines) {
     const colon = line.indexOf(':')
-    const name = line.slice(0, colon)
+    const name = line.slice(0, colon).trimEnd()
     const value = line.slice(colon + 1).trim()
     // oxlint-disable-next-line no-control-regex
     if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) || /[\0\r\n]/.test(value)) return bad
@@ -121,21 +162,32 @@ export function parseHead(bytes: Buffer, method: string): Read<Head> | null {
   const empty = method === 'HEAD' || code < 200 || code === 204 || code === 304
   return {
     value: { status: code, message: status[2] ?? '', headers, length: empty ? 0 : chunked ? null : length },
-    used: end + 4,
+    used,
   }
 }
 
 /** Passes a response on as it comes. Of known length, the program may go on using its connection. */
 export function passResponse(head: Head, client: Socket, response: ServerResponse, upstream: Socket): void {
+  const whole = whenBroken(upstream, () => reset(client))
   if (head.length === null) {
     const headers = [...passedOn(head.headers), 'Connection', 'close']
     client.write(headText(`HTTP/1.1 ${head.status} ${head.message}`, headers), 'latin1')
-    whenEnded(upstream, () => client.end())
-    pour(upstream, sinkInto(client, upstream))
+    whenEnded(upstream, () => (isTorn(upstream) ? upstream.destroy() : client.end()))
+    const endIn = endOf(head)
+    const sink = sinkInto(client, upstream)
+    pour(upstream, (bytes) => {
+      const end = endIn(bytes)
+      if (end === null) return sink(bytes)
+      whole()
+      client.end(Buffer.from(bytes.subarray(0, end)))
+      upstream.destroy()
+      return false
+    })
     return
   }
   response.writeHead(head.status, head.message, passedOn(head.headers))
   if (head.length === 0) {
+    whole()
     response.end()
     upstream.destroy()
     return
@@ -152,7 +204,41 @@ export function passResponse(head: Head, client: Socket, response: ServerRespons
     // The buffer is used again once we are back; what is not written by then needs a copy.
     response.end(Buffer.from(bytes.subarray(0, left)))
     upstream.off('end', onEnd)
+    whole()
     upstream.destroy()
     return false
   })
+}
+
+/** Passes a server's no to an upgrade on and hangs up where it ends: the server was not told that it is the last. */
+export function passRefusal(head: Head, client: Socket, upstream: Socket): void {
+  const headers = [...passedOn(head.headers), 'Connection', 'close']
+  client.write(headText(`HTTP/1.1 ${head.status} ${head.message}`, headers), 'latin1')
+  const whole = whenBroken(upstream, () => reset(client))
+  const finish = (last: Buffer) => {
+    whole()
+    hangUp(client, last)
+    upstream.destroy()
+  }
+  if (head.length === 0) return finish(Buffer.alloc(0))
+  whenEnded(upstream, () => client.end())
+  const endIn = endOf(head)
+  const sink = sinkInto(client, upstream)
+  pour(upstream, (bytes) => {
+    const end = endIn(bytes)
+    if (end === null) return sink(bytes)
+    finish(Buffer.from(bytes.subarray(0, end)))
+    return false
+  })
+}
+
+function endOf({ headers, length }: Head): (bytes: Buffer) => number | null {
+  const chunks = new ChunkEnd()
+  if (length === null) return has(headers, 'transfer-encoding') ? (bytes) => chunks.find(bytes) : () => null
+  let left = length
+  return (bytes) => {
+    const end = bytes.length < left ? null : left
+    left -= bytes.length
+    return end
+  }
 }

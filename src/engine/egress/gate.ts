@@ -1,29 +1,26 @@
-import { isIP, isIPv4, type Socket } from 'node:net'
+import { isIP, type Socket } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import type { NetworkUse } from '../../shared/effective.ts'
-import { isInCidr, refusedAddress } from './addresses.ts'
+import { isInCidr } from '../base/networks.ts'
+import { refusedAddress } from './addresses.ts'
 import { portsOf } from './aliases.ts'
-import { Books } from './books.ts'
+import { Books, mostHosts } from './books.ts'
 import type { Caps } from './caps.ts'
-import { deadlineOf, dialFirst, withDeadline } from './dial.ts'
+import { dialFirst, withDeadline } from './dial.ts'
+import { reset } from './endings.ts'
 import { Denied, Unreachable } from './failures.ts'
 import type { Target, Wanted } from './names.ts'
-import {
-  decide,
-  decideName,
-  deniedAddress,
-  denialText,
-  type EgressDecision,
-  type EgressPolicy,
-} from './policy.ts'
+import { ownAddresses } from './ownAddresses.ts'
+import { decide, decideName, deniedAddress, type EgressDecision, type EgressPolicy } from './policy.ts'
 import type { Resolver } from './resolver.ts'
 import {
+  dialThrough,
   isLocalName,
   proxyFor,
-  reachProxy,
-  showProxy,
-  tunnelThrough,
+  takesRequests,
   type Carrying,
+  type Dialled,
+  type Forwarder,
   type Proxies,
   type Proxy,
 } from './upstream.ts'
@@ -51,13 +48,15 @@ export type Passage = {
   readonly pinned: boolean
   /** The connection is to a proxy, which takes whole requests and no bytes. */
   readonly forwarder: Forwarder | null
+  /** The same by the next address that was checked, for a request that the proxy could not deliver; null: there is none. */
+  readonly next: (() => Promise<Passage>) | null
 }
 
-/** A proxy, and what it is asked for in the place of the host: the address that was checked. */
-export type Forwarder = { readonly proxy: Proxy; readonly asked: Target }
+/** Called when a passage is taken away; null: with the whole sandbox, so that nobody is left to be told. */
+export type Cut = (denied: Denied | null) => void
 
 type Live = Passage & {
-  readonly cut: (why: string) => void
+  readonly cut: Cut
   readonly dial: string
   /** Where it leads; null where only the proxy knows. */
   readonly place: Target | null
@@ -70,8 +69,6 @@ type Allowed = Extract<EgressDecision, { allowed: true }>
 /** Where a proxy resolves, our own lookup is a check and not worth a long wait. */
 const proxiedLookupMs = 2000
 const noHost = '(not a host)'
-/** Addresses of one host that a proxy is asked for, one after the other. */
-const mostAsked = 4
 const unknownHere =
   'its address is not known here, and your proxy is asked for addresses only (sandboxProxyResolves in your config)'
 
@@ -116,19 +113,19 @@ export class Gate {
   get open(): number {
     return this.#live.size
   }
+  get opening(): number {
+    return this.#opening
+  }
+  get upstreams(): readonly Socket[] {
+    return [...this.#live].map(({ upstream }) => upstream)
+  }
 
   /**
    * Leads one connection out, or throws `Denied` or `Unreachable`. `cut` is called when the passage is taken
    * away later: by a narrower policy or a cap.
    */
-  async pass(
-    asked: Target,
-    via: Via,
-    cut: (why: string) => void,
-    carrying: Carrying = 'tunnel',
-  ): Promise<Passage> {
-    const decision = await this.#decideOrAsk(asked)
-    if (!decision.allowed) throw this.deny(decision.target, via, decision.why, decision.grantable)
+  async pass(asked: Target, via: Via, cut: Cut, carrying: Carrying = 'tunnel'): Promise<Passage> {
+    const decision = await this.#allow(asked, via)
     const { target } = decision
     if (this.#live.size + this.#opening >= this.#caps.connections) {
       throw this.deny(target, via, `more than ${this.#caps.connections} connections at one time`)
@@ -148,21 +145,74 @@ export class Gate {
     }
   }
 
-  async #open(decision: Allowed, via: Via, cut: (why: string) => void, carrying: Carrying): Promise<Passage> {
+  async #allow(asked: Target, via: Via): Promise<Allowed> {
+    const decision = await this.#decideOrAsk(asked)
+    if (decision.allowed) return decision
+    throw this.deny(decision.target, via, decision.why, decision.grantable)
+  }
+
+  /** Denies what may not be asked of a host; of one that may not be reached at all, that is the reason, and can be granted. */
+  async denyUse(asked: Target, via: Via, why: string): Promise<Denied> {
+    const { target } = await this.#allow(asked, via)
+    return this.deny(target, via, why)
+  }
+
+  async #open(decision: Allowed, via: Via, cut: Cut, carrying: Carrying): Promise<Passage> {
     const { target } = decision
+    // Whoever is asked where a name leads has been told the name.
+    if (isIP(target.host) === 0) this.#admit(target, via)
     const deadline = Date.now() + this.#caps.connectMs
     const proxy = this.#proxyFor(decision, carrying)
     const isNamed = proxy !== null && this.#options.proxies?.resolve === true
     const places = isNamed
       ? await this.#checkName(target, via)
       : await this.#addresses(decision, via, deadline, proxy)
+    this.#admit(target, via)
     const remark = via === 'http' ? '' : (this.#options.remark?.(target) ?? '')
     this.#decided(target, via, true, decision.why + remark)
     const port = decision.dial.kind === 'address' ? decision.dial.port : target.port
-    const { upstream, forwarder, place } =
-      proxy === null
-        ? { ...(await dialFirst(target, places, port, deadline)), forwarder: null }
-        : await this.#dialProxy(proxy, target, places, carrying, deadline)
+    if (proxy !== null) return this.#openThrough(proxy, decision, via, cut, carrying, places)
+    const dialled = await dialFirst(target, places, port, deadline)
+    const { upstream, place } = dialled
+    // Whatever way the kernel found to ourselves. A pin may lead there.
+    if (decision.dial.kind === 'resolve' && upstream.localAddress === upstream.remoteAddress) {
+      upstream.destroy()
+      throw this.deny(target, via, `it leads to ${place.host}, this machine's own address`)
+    }
+    return this.#enter(decision, via, cut, { ...dialled, forwarder: null }, null)
+  }
+
+  #admit(target: Target, via: Via): void {
+    if (!this.#books.admit(target.host)) throw this.deny(target, via, `more than ${mostHosts} hosts in all`)
+  }
+
+  async #openThrough(
+    proxy: Proxy,
+    decision: Allowed,
+    via: Via,
+    cut: Cut,
+    carrying: Carrying,
+    places: readonly string[],
+  ): Promise<Passage> {
+    const { resolver, trust } = this.#options
+    const given = { resolver, trust, deadline: Date.now() + this.#caps.connectMs }
+    const way = await dialThrough(proxy, decision.target, places, carrying, given)
+    const next = async () => {
+      this.#opening++
+      const opened = this.#openThrough(proxy, decision, via, cut, carrying, way.others)
+      return opened.finally(() => this.#opening--)
+    }
+    return this.#enter(decision, via, cut, way, way.others.length === 0 ? null : next)
+  }
+
+  #enter(
+    decision: Allowed,
+    via: Via,
+    cut: Cut,
+    { upstream, forwarder, place }: Omit<Dialled, 'others'>,
+    next: Passage['next'],
+  ): Passage {
+    const { target } = decision
     // The policy may have become narrower while we resolved and dialled.
     const now = this.#closed ? null : decide(this.#policy, target)
     const deniedNow = this.#deniedPlace(place)
@@ -175,7 +225,7 @@ export class Gate {
       )
     }
     const pinned = decision.dial.kind !== 'resolve'
-    const ways = { pinned, forwarder, place, dial: dialKey(decision) }
+    const ways = { pinned, forwarder, place, next, dial: dialKey(decision) }
     return this.#register({ target, via, upstream, cut, counted: 0, ...ways })
   }
 
@@ -213,43 +263,14 @@ export class Gate {
             () => [],
           )
         : [target.host]
+    const own = await ownAddresses()
     // Which of them the proxy takes is its own affair: one that is denied denies them all.
     for (const address of found) {
-      const why = deniedAddress(this.#policy, address, target.port) ?? refusedAddress(address)
+      const why = deniedAddress(this.#policy, address, target.port) ?? refusedAddress(address, own)
       if (why !== null) throw this.deny(target, via, `it leads to ${address}, ${why}`)
     }
     if (isLocalName(target.host)) throw this.deny(target, via, 'the name belongs to a local network')
     return [target.host]
-  }
-
-  /** `hosts`: what the proxy may be asked for, an address that was checked where the user does not let it resolve. */
-  async #dialProxy(
-    proxy: Proxy,
-    target: Target,
-    hosts: readonly string[],
-    carrying: Carrying,
-    deadline: number,
-  ): Promise<{ upstream: Socket; forwarder: Forwarder | null; place: Target | null }> {
-    const { resolver, trust } = this.#options
-    // Many proxies know no IPv6, and cannot be asked which they do.
-    const inOrder = hosts.toSorted((a, b) => Number(isIPv4(b)) - Number(isIPv4(a))).slice(0, mostAsked)
-    let failure = 'no address'
-    for (const [index, host] of inOrder.entries()) {
-      if (deadline <= Date.now()) break
-      const way = { resolver, trust, deadline: deadlineOf(deadline, index === inOrder.length - 1) }
-      const asked = { host, port: target.port }
-      const place = isIP(host) === 0 ? null : asked
-      try {
-        if (carrying === 'request' && takesRequests(proxy))
-          return { upstream: await reachProxy(proxy, way), forwarder: { proxy, asked }, place }
-        return { upstream: await tunnelThrough(proxy, asked, way), forwarder: null, place }
-      } catch (error) {
-        const { code = 'failed' } = error as NodeJS.ErrnoException
-        failure = code.includes(' ') ? code : `the proxy ${showProxy(proxy)} (${code})`
-        if (host !== target.host) failure += `, which was asked for ${host}`
-      }
-    }
-    throw new Unreachable(target, failure)
   }
 
   /** Where someone may grant what is missing, he is asked first: a saved yes answers before the program notices. */
@@ -272,8 +293,8 @@ export class Gate {
   }
 
   /** Books an attempt that named no host: whatever it was to be, it is on record. */
-  denyNonsense(via: Via, why = 'not a host and port'): void {
-    this.#decided({ host: noHost, port: null }, via, false, why)
+  denyNonsense(via: Via, why = 'not a host and port'): Denied {
+    return this.deny({ host: noHost, port: null }, via, why)
   }
 
   /** New connections at once; open ones that the new policy would not have let out are cut. */
@@ -301,15 +322,16 @@ export class Gate {
   close(): void {
     this.#closed = true
     for (const live of this.#live) {
-      live.cut('the sandbox has ended')
-      live.upstream.destroy()
+      live.cut(null)
+      // What was not delivered by now is half of something.
+      reset(live.upstream)
     }
   }
 
   #cut(live: Live, why: string): void {
     this.#decided(live.target, live.via, false, why)
-    live.cut(denialText(live.target, why))
-    live.upstream.destroy()
+    live.cut(new Denied(live.target, why))
+    reset(live.upstream)
   }
 
   #deniedPlace(place: Target | null): string | null {
@@ -333,10 +355,11 @@ export class Gate {
     }
     const found =
       isIP(target.host) === 0 ? await this.#resolve(decision, via, deadline, proxy) : [target.host]
+    const own = await ownAddresses()
     // What was checked is what is dialled, and what a proxy is asked for: a second lookup, here or there, could answer
     // differently. (escape: egress-rebinding, rebinding-behind-a-proxy)
     const refusals = found.map((address) => {
-      if (dial.kind !== 'network') return denied(address) ?? refusedAddress(address)
+      if (dial.kind !== 'network') return denied(address) ?? refusedAddress(address, own)
       return (
         denied(address) ?? (isInCidr(address, dial.cidr) ? null : `outside the pinned network ${dial.cidr}`)
       )
@@ -395,7 +418,5 @@ export class Gate {
     this.#options.onDecision({ host, port, allowed, why, via, grantable })
   }
 }
-
-const takesRequests = (proxy: Proxy | null): boolean => proxy !== null && proxy.kind !== 'socks5'
 
 const dialKey = (decision: Allowed): string => JSON.stringify(decision.dial)

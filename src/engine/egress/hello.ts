@@ -7,11 +7,15 @@ export type Peeked =
   /** HTTP/2 without TLS: its host names are compressed, and we do not read them. */
   | { readonly kind: 'h2c' }
   | { readonly kind: 'other' }
+  /** A line that stays unfinished, to a host for which that does not matter. */
+  | { readonly kind: 'begun' }
   /** Pretends to be one and is not: cut, because a server more lenient than we are could read another name. */
   | Broken
 export type Broken = { readonly kind: 'broken'; readonly like: 'TLS' | 'HTTP' }
 
 const longestHello = 64 * 1024
+/** Enough for one that comes byte by byte; each is looked at again with every chunk. (escape: slow-hello) */
+const mostRecords = 2048
 const longestLine = 64 * 1024
 const mostEmptyLines = 64
 /** What a method may be made of, for servers that take any word for one. */
@@ -30,10 +34,20 @@ const shortestMethod = 3
 const brokenMethod = new RegExp(`^(?:${method})$`, 'i')
 /** HTTP/0.9, or a version that some server reads over; behind it servers look for a Host all the same. */
 const oldRequest = new RegExp(`^(?:${method})[${space}]+[^${space}]`)
+/** Commands of Redis and NATS: what follows is neither a path nor a host. */
+const otherCommand = /^(?:CONNECT \{|(?!CONNECT)[A-Z]+ (?![/*]|\S*:\/\/))/
 /** Others whose requests look alike. */
 const otherVersion = /^[A-Z]+ [!-~]+ (?:RTSP|SIP|ICAP)\/[0-9]\.[0-9]\r?$/
 /** What git says to a server of its own: the length of all it says, in front. */
 const gitRequest = /^[0-9a-f]{4}git-(?:upload-pack|receive-pack|upload-archive) /
+
+/**
+ * A request to a directory (LDAP): a sequence, its length, which may count as a space, a number, and what it asks for. No server
+ * takes a method `0` and a path that begins with a 2 for a request.
+ */
+const directoryRequest =
+  // oxlint-disable-next-line no-control-regex
+  /^0[^]\x02(?:\x01[^]|\x02[^]{2}|\x03[^]{3}|\x04[^]{4})[\x42\x4a\x50\x60\x63\x66\x68\x6c\x6e\x77]/
 
 const brokenTls: Broken = { kind: 'broken', like: 'TLS' }
 const brokenHttp: Broken = { kind: 'broken', like: 'HTTP' }
@@ -42,10 +56,11 @@ const helloRecord = 0x16
 /** Of a first byte, whether TLS has records of that kind: of all of them, only a hello is a beginning. */
 export const isRecord = (byte: number | undefined) => byte !== undefined && byte >= 0x14 && byte <= 0x18
 
-export function peek(bytes: Buffer): Peeked {
+/** `isPinned`: the user said where it leads, so that there need not be a front end of which every leniency is to be feared. */
+export function peek(bytes: Buffer, isPinned = false): Peeked {
   if (bytes.length === 0) return { kind: 'more' }
   if (bytes[0] === helloRecord) return peekTls(bytes)
-  return peekOddTls(bytes) ?? peekHttp(bytes)
+  return peekOddTls(bytes) ?? peekHttp(bytes, isPinned)
 }
 
 /** First words that were begun and never finished: what would follow them is anyone's guess. */
@@ -72,7 +87,7 @@ function peekOddTls(bytes: Buffer): Peeked | null {
  * Everything a lenient server could take for a request must come out as one, or as broken: spaces and empty lines
  * before it, invented methods, odd bytes in the path, odd spaces, no version. (escape: egress-host-header)
  */
-function peekHttp(bytes: Buffer): Peeked {
+function peekHttp(bytes: Buffer, isPinned: boolean): Peeked {
   let start = 0
   while (isSpace(bytes[start])) start++
   if (start > mostEmptyLines) return brokenHttp
@@ -84,7 +99,7 @@ function peekHttp(bytes: Buffer): Peeked {
   if (/^PROXY\s+(TCP|UNKNOWN)/i.test(text) || (start >= 4 && rest[0] === 0)) return brokenHttp
   let word = 0
   while (word < text.length && wordCharacter.test(text[word] ?? '')) word++
-  if (word === text.length) return wish
+  if (word === text.length) return isPinned && wish.kind === 'broken' ? { kind: 'begun' } : wish
   if (word === 0) return { kind: 'other' }
   if (!isSpace(rest[word]))
     return brokenMethod.test(text.slice(0, word)) && !isPlain(rest[word]) ? brokenHttp : { kind: 'other' }
@@ -93,12 +108,13 @@ function peekHttp(bytes: Buffer): Peeked {
   if (end === -1) {
     // Numbers that look like a letter and a space, and git: who waits for a line of theirs waits for ever.
     const isBinary = line.includes('\0') && (word < shortestMethod || gitRequest.test(line))
-    return isBinary ? { kind: 'other' } : wish
+    return isBinary || (start === 0 && directoryRequest.test(text)) ? { kind: 'other' } : wish
   }
   if (requestLine.test(line)) return { kind: 'http' }
   if (/^PRI \* HTTP\/2\.0\r?$/.test(line)) return { kind: 'h2c' }
   if (/HTTP\//i.test(line)) return brokenHttp
-  return oldRequest.test(line) && !otherVersion.test(line) ? brokenHttp : { kind: 'other' }
+  if (!oldRequest.test(line) || otherVersion.test(line)) return { kind: 'other' }
+  return isPinned && otherCommand.test(line) ? { kind: 'other' } : brokenHttp
 }
 
 const isPlain = (byte: number | undefined) => byte !== undefined && byte > 32 && byte < 127
@@ -108,23 +124,26 @@ function peekTls(bytes: Buffer): Peeked {
   const parts: Buffer[] = []
   let length = 0
   let promised = 0
+  let body: number | null = null
   let at = 0
   while (at + 5 <= bytes.length) {
-    if (bytes[at] !== helloRecord || bytes[at + 1] !== 3) return brokenTls
+    if (parts.length === mostRecords || bytes[at] !== helloRecord || bytes[at + 1] !== 3) return brokenTls
     const size = bytes.readUInt16BE(at + 3)
     if (size === 0 || size > 16384 + 256) return brokenTls
     const part = bytes.subarray(at + 5, at + 5 + size)
     parts.push(part)
     length += part.length
     promised += size
-    if (length >= 4) {
-      const message = Buffer.concat(parts)
-      if (message[0] !== 1) return brokenTls
-      const body = message.readUIntBE(1, 3)
+    if (body === null && length >= 4) {
+      const begun = Buffer.concat(parts)
+      if (begun[0] !== 1) return brokenTls
+      body = begun.readUIntBE(1, 3)
       if (body > longestHello) return brokenTls
+    }
+    if (body !== null) {
       // Something behind the hello in the same record: a second one, for whoever reads on. (escape: domain-fronting)
       if (promised > 4 + body) return brokenTls
-      if (length === 4 + body) return serverNameOf(message.subarray(4, 4 + body), at + 5 + size)
+      if (length === 4 + body) return serverNameOf(Buffer.concat(parts).subarray(4), at + 5 + size)
     }
     at += 5 + size
   }

@@ -115,6 +115,8 @@ test('one connection serves many requests, each decided for itself', async () =>
 test('a web socket goes through, and another upgrade stays plain HTTP', async () => {
   const web = createWeb((_request, response) => response.end('plain'))
   web.on('upgrade', (_request, socket) => {
+    // What is still open when the broker goes is reset.
+    socket.on('error', () => {})
     socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
     socket.pipe(socket)
   })
@@ -134,6 +136,70 @@ test('a web socket goes through, and another upgrade stays plain HTTP', async ()
   )
   expect(answer).toContain('plain')
 })
+
+test.each([
+  ['line feeds alone', 'HTTP/1.0 200 OK\nContent-Type: text/plain\n\nhi', 'Content-Type: text/plain'],
+  [
+    'a folded header',
+    'HTTP/1.1 200 OK\r\nX-Long: one,\r\n\ttwo\r\nContent-Length: 2\r\n\r\nhi',
+    'X-Long: one, two',
+  ],
+  ['a space before the colon', 'HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\nhi', 'Content-Length: 2'],
+])(
+  'an answer with %s is read as other programs read it, and passed on in proper form',
+  async (_, said, passed) => {
+    const upstream = await listen((socket) => socket.once('data', () => socket.end(said)))
+    const { path } = await broker({ pins: { 'a.test': `127.0.0.1:${upstream.port}` } })
+    const answer = await ask(
+      path,
+      'alias a.test 80',
+      'GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n',
+    )
+    expect(answer).toMatch(/^HTTP\/1.1 200 OK\r\n/)
+    expect(answer).toContain(`\r\n${passed}\r\n`)
+    expect(answer).toMatch(/\r\n\r\nhi$/)
+  },
+)
+
+test.each(['SSH-2.0-x\r\n\r\n', 'HTTP/1.1 200 OK\r\nX Y: z\r\n\r\n', ' folded: from nothing\r\n\r\n'])(
+  'a program is told that %o is no proper answer, and not that there was none, also to a web socket',
+  async (said) => {
+    const upstream = await listen((socket) => socket.once('data', () => socket.write(said)))
+    const { path } = await broker({ pins: { 'a.test': `127.0.0.1:${upstream.port}` } })
+    const told = '502 Orangery cannot read what a.test:80 answered: it is no proper HTTP'
+    const head = 'GET / HTTP/1.1\r\nHost: a.test\r\n'
+    expect(await ask(path, 'alias a.test 80', `${head}Connection: close\r\n\r\n`)).toContain(told)
+    const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n'
+    expect(await ask(path, 'alias a.test 80', head + upgrade)).toContain(told)
+  },
+)
+
+test.each([
+  ['a length', 'Content-Length: 2\r\n\r\n', ['n', 'o']],
+  ['nothing', 'Content-Length: 0\r\n\r\n', []],
+  [
+    'chunks',
+    'Transfer-Encoding: chunked\r\n\r\n',
+    ['2;x=y\r\nn', 'o\r\n3\r\n0\r\n\r', '\n0\r\nTrailer: a\r\n\r', '\n'],
+  ],
+])(
+  'a web socket that the server refuses with %s ends where the answer does, though the server keeps its connection',
+  async (_, head, parts) => {
+    const upstream = await listen((socket) => {
+      socket.once('data', async () => {
+        for (const part of [`HTTP/1.1 426 Upgrade Required\r\n${head}`, ...parts]) {
+          socket.write(part)
+          await delay(20)
+        }
+      })
+    })
+    const { path } = await broker({ pins: { 'ws.test': `127.0.0.1:${upstream.port}` } })
+    const request = 'GET / HTTP/1.1\r\nHost: ws.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'
+    const answer = await ask(path, 'alias ws.test 80', request)
+    expect(answer).toMatch(/^HTTP\/1.1 426 .*\r\nConnection: close\r\n\r\n/s)
+    expect(answer.endsWith(`\r\n\r\n${parts.join('')}`)).toBe(true)
+  },
+)
 
 test('requests that nobody answers yet are not read without end, and once they are it goes on', async () => {
   const held: Socket[] = []

@@ -4,17 +4,31 @@ import type { Duplex } from 'node:stream'
 import { connect as tlsConnect, TLSSocket, type SecureContext } from 'node:tls'
 import type { Authority } from './authority.ts'
 import { credentialsFor, opensTls, type Credential } from './credentials.ts'
-import { pour, sinkInto, whenEnded } from './dial.ts'
-import { headText, passedOn, passResponse, readHead, sendRequest } from './exchange.ts'
+import {
+  headText,
+  isForNext,
+  isPlainCoding,
+  passedOn,
+  passRefusal,
+  passResponse,
+  readHead,
+  readingMethods,
+  sendRequest,
+  unreadable,
+  type Head,
+} from './exchange.ts'
 import { Unreachable } from './failures.ts'
-import type { Forwarder, Gate, Passage, Via } from './gate.ts'
+import type { Cut, Gate, Passage, Via } from './gate.ts'
 import { parseAuthority, showTarget, type Target } from './names.ts'
+import { forProxy, nameHost, placeOfProxyRequest, wholeUrl, wrongHost } from './requests.ts'
+import { hangUp, isBreakingOff, resetWith } from './endings.ts'
 import type { TellWhy } from './telling.ts'
-import { authorizationOf, type Carrying } from './upstream.ts'
+import type { Carrying } from './upstream.ts'
 import { createTurns } from './turns.ts'
-import { carry, hangUp, httpAnswer, join, openPassage, statusOf } from './tunnel.ts'
+import { carry, cutWith, httpAnswer, join, openPassage, statusOf } from './tunnel.ts'
 
-const readingMethods = new Set(['GET', 'HEAD', 'OPTIONS'])
+type Plan = { target: Target; via: Via; path: string; headers: string[]; tls: boolean }
+type Way = Pick<Passage, 'upstream' | 'forwarder' | 'next'>
 
 /** What is fixed about a connection that did not come as a proxy request: where it leads. */
 type Fixed = {
@@ -122,7 +136,7 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     }
     try {
       if (!(await turns.last(client))) return
-      const passage = await openPassage(gate, client, options.named(target), 'connect')
+      const passage = await openPassage(gate, client, options.named(target), 'connect', tell)
       client.write('HTTP/1.1 200 Connection established\r\n\r\n')
       if (head.length > 0) client.unshift(head)
       await carry(gate, client, passage, handshakeMs, side)
@@ -158,8 +172,29 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     const client = request.socket
     const plan = planRequest(request)
     if (typeof plan === 'string') return answer(request, response, 400, plan)
-    const { upstream, forwarder } = await open(plan, request, () => client.destroy(), 'request')
+    if (gate.policy.readOnly && !readingMethods.has(request.method ?? ''))
+      throw await denyUse(plan, `read-only outputs do not let ${request.method ?? 'this'} through`)
+    let way = await open(plan, request, cutWith(tell, client), 'request')
+    let head = await exchange(plan, request, way)
+    while (way.next !== null && !client.destroyed && isForNext(request, plan.headers, head)) {
+      way.upstream.destroy()
+      way = await way.next()
+      head = await exchange(plan, request, way)
+    }
+    const { upstream } = way
+    if (head !== null && head !== unreadable && head.status !== 101)
+      return passResponse(head, client, response, upstream)
+    upstream.destroy()
+    if (!isBreakingOff(client)) answer(request, response, 502, noAnswer(plan.target, head))
+  }
+
+  const denyUse = (plan: Plan, why: string) => gate.denyUse(reached(plan), plan.via, why)
+
+  async function exchange(plan: Plan, request: IncomingMessage, way: Way): Promise<Head | null> {
+    const client = request.socket
+    const { upstream, forwarder } = way
     const drop = () => upstream.destroy()
+    if (client.destroyed) drop()
     client.once('close', drop)
     upstream.once('close', () => client.off('close', drop))
     const headers = [...plan.headers, 'Connection', 'close']
@@ -168,10 +203,7 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
       const asked = forProxy(plan.target, headers, forwarder)
       sendRequest(request, wholeUrl(forwarder.asked, plan.path), asked, upstream)
     }
-    const head = await readHead(upstream, request.method ?? 'GET', answerMs)
-    if (head !== null && head.status !== 101) return passResponse(head, client, response, upstream)
-    upstream.destroy()
-    answer(request, response, 502, `Orangery got no answer from ${showTarget(plan.target)}`)
+    return readHead(upstream, request.method ?? 'GET', answerMs)
   }
 
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
@@ -186,25 +218,23 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     if (!(await turns.last(client))) return
     const plan = planRequest(request)
     if (typeof plan === 'string') return void hangUp(client, httpAnswer(400, plan))
-    if (gate.policy.readOnly) throw gate.deny(plan.target, plan.via, 'read-only outputs take no web sockets')
-    const { upstream } = await open(plan, request, () => client.destroy(), 'tunnel')
+    if (gate.policy.readOnly) throw await denyUse(plan, 'read-only outputs take no web sockets')
+    const { upstream } = await open(plan, request, cutWith(tell, client), 'tunnel')
     client.once('close', () => upstream.destroy())
     const upgrade = ['Connection', 'Upgrade', 'Upgrade', 'websocket']
     sendRequest(request, plan.path, [...plan.headers, ...upgrade], upstream)
     const head = await readHead(upstream, request.method ?? 'GET', answerMs)
-    if (head === null) return void client.destroy()
-    const answered = head.status === 101 ? upgrade : ['Connection', 'close']
-    client.write(
-      headText(`HTTP/1.1 ${head.status} ${head.message}`, [...passedOn(head.headers), ...answered]),
-    )
+    if (head === null || head === unreadable) {
+      upstream.destroy()
+      if (isBreakingOff(client)) return
+      return void hangUp(client, httpAnswer(502, noAnswer(plan.target, head)))
+    }
     // Before the server agreed, what follows is still HTTP, and could be another request.
-    if (head.status === 101 && first.length > 0) upstream.write(first)
-    if (head.status === 101) return join(client, upstream, gate)
-    whenEnded(upstream, () => client.end())
-    pour(upstream, sinkInto(client, upstream))
+    if (head.status !== 101) return passRefusal(head, client, upstream)
+    client.write(headText(`HTTP/1.1 101 ${head.message}`, [...passedOn(head.headers), ...upgrade]), 'latin1')
+    if (first.length > 0) upstream.write(first)
+    join(client, upstream, gate)
   }
-
-  type Plan = { target: Target; via: Via; path: string; headers: string[]; tls: boolean }
 
   /** Where a request leads and what is passed on, or the sentence that says what is wrong with it. */
   function planRequest(request: IncomingMessage): Plan | string {
@@ -223,9 +253,11 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     const via = inside?.via ?? 'http'
     const wrong = wrongHost(request, target)
     if (wrong !== null && wrongHost(request, place.target) !== null) throw gate.deny(target, via, wrong)
-    if (gate.policy.readOnly && !readingMethods.has(request.method ?? '')) {
-      throw gate.deny(target, via, `read-only outputs do not let ${request.method ?? 'this'} through`)
-    }
+    // A server that does not know it takes the body for the next request. (escape: request-smuggling)
+    if (request.httpVersion === '1.0' && request.headers['transfer-encoding'] !== undefined)
+      throw gate.deny(target, via, 'HTTP/1.0 has no Transfer-Encoding')
+    if (!isPlainCoding(request.headers['transfer-encoding']))
+      throw gate.deny(target, via, 'of Transfer-Encoding only chunked is passed on')
     const opened = inside?.opened === true
     const secrets = credentialsFor(credentials, target).filter(({ intercept }) => !opened || intercept)
     // Its answer is the request itself, with the secret in it. (escape: secret-echo)
@@ -242,23 +274,21 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     return { target, via, path, headers, tls: opened || secrets.some(({ tls }) => tls) }
   }
 
-  async function open(
-    plan: Plan,
-    request: IncomingMessage,
-    cut: () => void,
-    carrying: Carrying,
-  ): Promise<Pick<Passage, 'upstream' | 'forwarder'>> {
+  async function open(plan: Plan, request: IncomingMessage, cut: Cut, carrying: Carrying): Promise<Way> {
     const inside = fixed.get(request.socket)
-    const { host, port } = plan.target
-    const moves = plan.tls && port === 80
-    const target = moves ? { host, port: 443 } : plan.target
+    const target = reached(plan)
+    const moves = target !== plan.target
     const ready = inside?.ready ?? null
     if (inside !== undefined) inside.ready = null
     const isUsable = ready !== null && !moves && !ready.upstream.destroyed
     if (!isUsable) ready?.upstream.destroy()
     const passage = isUsable ? ready : await gate.pass(target, plan.via, cut, plan.tls ? 'tunnel' : carrying)
     if (!plan.tls) return passage
-    return { upstream: await beginTls(passage.upstream, target, options.trust()), forwarder: null }
+    return {
+      upstream: await beginTls(passage.upstream, target, options.trust()),
+      forwarder: null,
+      next: null,
+    }
   }
 
   function serveTunnel(client: Socket, passage: Passage): void {
@@ -280,6 +310,7 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     const { target, via } = passage
     const secureContext = authority.contextFor(target.host)
     const inside = new TLSSocket(client, { isServer: true, secureContext, ALPNProtocols: ['http/1.1'] })
+    resetWith(inside, client)
     let isSettled = false
     // Java and whoever pins certificates do not trust us: nobody was reached, and that has to be on record. Some
     // look at the certificate only when the handshake is over, so that only a request tells of trust.
@@ -308,20 +339,14 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
   return side
 }
 
-/** As a proxy is asked. */
-const wholeUrl = (asked: Target, path: string): string =>
-  `http://${authorityOf(asked)}${path === '*' ? '' : path}`
+const noAnswer = (target: Target, head: Head | null): string =>
+  head === unreadable
+    ? `Orangery cannot read what ${showTarget(target)} answered: it is no proper HTTP`
+    : `Orangery got no answer from ${showTarget(target)}`
 
-/** The proxy is asked for an address: which host is meant there, only the header says. */
-const forProxy = (target: Target, headers: readonly string[], { proxy }: Forwarder): string[] => {
-  const isNamed = headers.some((name, index) => index % 2 === 0 && name.toLowerCase() === 'host')
-  const authorization = authorizationOf(proxy)
-  return [
-    ...(isNamed ? [] : ['Host', authorityOf(target)]),
-    ...headers,
-    ...(authorization === null ? [] : ['Proxy-Authorization', authorization]),
-  ]
-}
+/** Where a request goes in the end: as TLS to another port. */
+const reached = ({ target, tls }: Plan): Target =>
+  tls && target.port === 80 ? { host: target.host, port: 443 } : target
 
 /** TLS that we begin, checked as the user's own programs would. */
 function beginTls(socket: Socket, target: Target, secureContext: SecureContext): Promise<Socket> {
@@ -342,37 +367,6 @@ function beginTls(socket: Socket, target: Target, secureContext: SecureContext):
     secure.once('close', () => reject(new Unreachable(target, 'TLS failed')))
   })
 }
-
-function placeOfProxyRequest(url: string): { target: Target; path: string } | null {
-  const match = /^http:\/\/([^/?#\\]*)([/?][^#]*)?$/i.exec(url)
-  if (match === null) return null
-  const [, authority = '', rest = '/'] = match
-  // Only what follows the last "@" is the host: http://allowed@other/ leads to other.
-  const target = parseAuthority(authority.slice(authority.lastIndexOf('@') + 1), 80)
-  return target === null ? null : { target, path: rest.startsWith('?') ? `/${rest}` : rest }
-}
-
-/** A front end that serves many names goes by the Host header: it must name the host that was allowed. */
-function wrongHost(request: IncomingMessage, target: Target): string | null {
-  const named = request.rawHeaders.filter(
-    (_, index, all) => all[index - 1]?.toLowerCase() === 'host' && index % 2,
-  )
-  if (named.length > 1) return 'the request has two Host headers'
-  const [text] = named
-  if (text === undefined) return request.httpVersion === '1.0' ? null : 'the request has no Host header'
-  const host = parseAuthority(text, target.port)
-  if (host?.host === target.host) return null
-  return `the Host header names ${host?.host ?? 'no host'} in a connection to ${showTarget(target)}`
-}
-
-function nameHost(headers: string[], target: Target): void {
-  const at = headers.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === 'host')
-  headers[at + 1] = authorityOf(target)
-}
-
-/** A host and port in a request that is not TLS. */
-const authorityOf = (target: Target): string =>
-  target.port === 80 ? showTarget(target).replace(/:80$/, '') : showTarget(target)
 
 function answerLast(request: IncomingMessage, response: ServerResponse, status: number, text: string): void {
   if (response.headersSent) return void response.destroy()

@@ -10,7 +10,15 @@ export { expandOutputs, expandPreset } from './presets/index.ts'
 export type { Expansion } from './presets/index.ts'
 export type { PresetContext } from './presets/asking.ts'
 export { toldInWords, type Told } from './presets/told.ts'
-export { denyAll, decide, parseAllowHost, parseOutputs, refuseOwnPlaces } from './policy.ts'
+export {
+  denyAll,
+  decide,
+  parseAllowHost,
+  findOwnPlace,
+  isSandboxItself,
+  parseOutputs,
+  refuseOwnPlaces,
+} from './policy.ts'
 export type { EgressDecision, EgressPolicy, Pin, Rule } from './policy.ts'
 export type { Resolver } from './resolver.ts'
 export { usualAuthorities } from './trust.ts'

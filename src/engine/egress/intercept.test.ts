@@ -6,6 +6,7 @@ import { connect as tlsConnect, type ConnectionOptions, type TLSSocket } from 'n
 import { expect, test } from 'vitest'
 import { makeAuthority, type Authority } from './authority.ts'
 import { interceptedNames, type CredentialGrant } from './credentials.ts'
+import { parseOutputs } from './policy.ts'
 import { readAll, readSome, useGround, type Setup } from './testing/ground.ts'
 
 const { broker, defer, listen, open, tunnel } = useGround()
@@ -35,7 +36,7 @@ async function outside() {
   defer(() => (server.close(), server.closeAllConnections()))
   const { port } = server.address() as AddressInfo
   const pins = { 'api.test': `127.0.0.1:${port}`, 'web.test': `127.0.0.1:${port}` }
-  return { world, asked, pins }
+  return { world, asked, pins, server }
 }
 
 type World = Awaited<ReturnType<typeof outside>>
@@ -170,4 +171,25 @@ test('a program that begins TLS and never goes on is dropped', async () => {
   // What comes first is our side of the handshake.
   expect((await readAll(socket))[0]).toBe(0x16)
   expect(upstream.seen).toEqual([])
+})
+
+test('what narrowing cuts inside TLS that is opened is broken off on both sides', async () => {
+  const world = await outside()
+  const { pins } = world
+  let ended = 0
+  world.server.removeAllListeners('request').on('request', (incoming: IncomingMessage) => {
+    incoming.socket.once('close', () => ended++)
+    world.asked.push(incoming)
+  })
+  const setup = await sandbox({ ...world, pins }, { ...secret, intercept: true })
+  for (const turn of [1, 2]) {
+    setup.broker.setPolicy(parseOutputs({ pins }))
+    const tls = await shake(setup, 'api.test', { ca: pemOf(setup.authority) })
+    tls.on('error', () => {})
+    tls.write(request('api.test'))
+    await expect.poll(() => world.asked.length).toBe(turn)
+    setup.broker.setPolicy(parseOutputs({}))
+    expect((await readAll(tls)).toString()).toBe('')
+    await expect.poll(() => ended).toBe(turn)
+  }
 })

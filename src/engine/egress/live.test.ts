@@ -164,3 +164,46 @@ test('a client that says nothing, or never finishes, is dropped', async () => {
     await once(socket, 'close')
   }
 })
+
+test('a host that data went to is on record by name: beyond a thousand a new one is refused, and what was refused before takes no place', async () => {
+  const upstream = await echo()
+  const {
+    path,
+    broker: started,
+    decisions,
+  } = await broker(
+    { pins: { '*.test': '127.0.0.0/8', 'late.other': '127.0.0.0/8' } },
+    { resolver: async (host) => [host.startsWith('bad') ? '10.0.0.1' : '127.0.0.1'] },
+  )
+  const reach = (host: string) =>
+    ask(path, 'proxy', `CONNECT ${host}:${upstream.port} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+  const open = async (host: string) => (await tunnel(path, `${host}:${upstream.port}`)).destroy()
+  for (let turn = 0; turn < 1100; turn++) await reach(`h${turn}.denied`)
+  await open('first.test')
+  for (let turn = 0; turn < 999; turn++) await open(`h${turn}.test`)
+  expect(await reach('late.other')).toContain('more than 1000 hosts in all')
+  expect(decisions.at(-1)).toMatchObject({ allowed: false })
+  await open('first.test')
+  const { allowed } = started.usage()
+  expect(allowed).toHaveLength(1000)
+  expect(allowed[0]).toMatchObject({ host: 'first.test', connections: 2 })
+})
+
+test('a name that was resolved and then refused for where it leads is on record by name, whatever was refused before', async () => {
+  const { path, broker: started } = await broker({ mode: 'open' }, { resolver: async () => ['10.0.0.1'] })
+  for (let turn = 0; turn < 1100; turn++)
+    await ask(path, 'proxy', `CONNECT 10.1.${turn >> 8}.${turn & 255}:80 HTTP/1.1\r\n\r\n`)
+  await ask(path, 'proxy', 'CONNECT secret.example:443 HTTP/1.1\r\nHost: a\r\n\r\n')
+  expect(started.usage().denied.at(-1)).toMatchObject({ host: 'secret.example', connections: 1 })
+  expect(started.usage().allowed).toEqual([])
+})
+
+test('the sum of refusals of a host gives the last reason, which is the one that holds', async () => {
+  const { path, broker: started } = await broker({})
+  const again = () => ask(path, 'proxy', 'CONNECT a.test:443 HTTP/1.1\r\nHost: a\r\n\r\n')
+  await again()
+  started.setPolicy(parseOutputs({ allow: ['a.test'], taken: ['a.test'] }))
+  await again()
+  const denied = [{ host: 'a.test', connections: 2, why: 'a person took it back' }]
+  expect(started.usage()).toEqual({ allowed: [], denied })
+})

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { encodeAnswer, parseQuestion, recordType, type Question } from './dns.ts'
-import type { Lookups } from './lookups.ts'
+import { aliasesWithin, type Lookups } from './lookups.ts'
 import { answerDatagram, framed, readFramed } from './nameServer.ts'
 import { useGround } from './testing/ground.ts'
 
@@ -161,4 +161,15 @@ test('whatever bytes come, a question is read in full or not at all, and its ans
     }),
     { numRuns: 500 },
   )
+})
+
+test('where nothing listens for an allowed name it does not resolve, and that is on record', async () => {
+  const { path, decisions } = await broker({ allow: ['*.wild.example'] })
+  const answer = await answerOf(path, ask(['a', 'wild', 'example']))
+  expect([codeOf(answer), countOf(answer)]).toEqual([2, 0])
+  expect(decisions).toMatchObject([{ host: 'a.wild.example', port: null, allowed: false, via: 'name' }])
+})
+
+test('names below wildcards take a quarter of the open files, however few there are', () => {
+  expect([16, 256, 1024, 20_000, null].map(aliasesWithin)).toEqual([1, 10, 42, 128, 128])
 })

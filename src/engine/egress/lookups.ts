@@ -1,6 +1,6 @@
 import { isIP, type Socket } from 'node:net'
 import { ownName, type HostAlias, type Peer } from '../base/sandbox.ts'
-import { addressOf, aliasesFor, aliasOf, portsOf } from './aliases.ts'
+import { addressOf, aliasesFor, aliasOf, heardPortsOf } from './aliases.ts'
 import { encodeAnswer, parseQuestion, type Answer, type Question } from './dns.ts'
 import { Denied } from './failures.ts'
 import type { Gate } from './gate.ts'
@@ -16,15 +16,25 @@ export type LookupOptions = {
   /** Has the relay listen where a host's address is; false where nobody will. */
   readonly listenAt: (alias: HostAlias) => Promise<boolean>
   readonly forget: (alias: HostAlias) => void
+  /** How many hosts that no rule names are listened for at one time. */
+  readonly mostAliases: number
 }
 
 /** A program asks for both kinds of address: that is one attempt, and one event. Who asks for one again tries again. */
 const refusalHoldsMs = 1000
 const mostRemembered = 256
-/** Names below a wildcard are the agent's to invent; each costs a few listeners. */
+/** Names below a wildcard are the agent's to invent; each costs a few listeners, which are open files. */
 const mostAliases = 128
+const filesForEach = 6
+
+/** A quarter of the open files, so that connections and the record have theirs. Null: nobody knows how many there are. */
+export const aliasesWithin = (openFiles: number | null): number =>
+  Math.min(mostAliases, Math.max(1, Math.floor((openFiles ?? Infinity) / 4 / filesForEach)))
+
 const mostWaiting = 256
 const mostGiven = 4096
+
+const unheard = 'nothing could be made to listen for it: too many open files, or the relay is gone'
 
 const blockedText = (why: string): Answer => ({ code: 'no such name', why })
 
@@ -63,7 +73,7 @@ export class Lookups {
     this.#refused.clear()
     const taken = new Set([...this.#named.values()].map(({ address }) => address))
     for (const alias of this.#asked.values()) {
-      const ports = portsOf(policy, alias.host)
+      const ports = heardPortsOf(policy, alias.host)
       const same = ports.length === alias.ports.length && ports.every((port) => alias.ports.includes(port))
       if (!same || taken.has(alias.address)) this.#drop(alias)
     }
@@ -125,9 +135,11 @@ export class Lookups {
       return answer
     }
     const alias = this.#aliasOf(host)
-    return (await this.#options.listenAt(alias))
-      ? { code: 'ok', addresses: [alias.address] }
-      : { code: 'failed' }
+    if (await this.#options.listenAt(alias)) return { code: 'ok', addresses: [alias.address] }
+    // An address at which nobody listens would be a refusal that nobody hears of.
+    const failure = this.#options.gate.deny({ host, port: null }, 'name', unheard)
+    if (from !== undefined) await this.#options.tell?.(from, failure)
+    return { code: 'failed', why: failure.message }
   }
 
   #aliasOf(host: string): HostAlias {
@@ -135,12 +147,13 @@ export class Lookups {
     if (known !== undefined) return known
     const taken = new Set([...this.#named.values(), ...this.#asked.values()].map(({ address }) => address))
     const before = this.#asked.get(host)
-    const alias = before ?? aliasOf(host, addressOf(host, taken), portsOf(this.#policy, host))
+    const ports = heardPortsOf(this.#policy, host)
+    const alias = before ?? aliasOf(this.#policy, { host, ports }, addressOf(host, taken))
     this.#asked.delete(host)
     this.#asked.set(host, alias)
     this.#remember(alias)
     const [oldest] = this.#asked.values()
-    if (this.#asked.size > mostAliases && oldest !== undefined) this.#drop(oldest)
+    if (this.#asked.size > this.#options.mostAliases && oldest !== undefined) this.#drop(oldest)
     return alias
   }
 

@@ -1,5 +1,7 @@
 import { isIP, isIPv6 } from 'node:net'
 
+export { showTarget } from '../../shared/hosts.ts'
+
 const hostPattern = /^[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*$/
 
 /**
@@ -19,6 +21,13 @@ export function normaliseHost(text: string): string | null {
   const host = url.hostname.endsWith('.') ? url.hostname.slice(0, -1) : url.hostname
   return host.length <= 253 && hostPattern.test(host) ? host : null
 }
+
+/**
+ * The same of a name that goes on to the server as it stands. Letters we would spell otherwise are refused there: the
+ * server reads them as it likes, and not as the name that was allowed. (escape: domain-fronting)
+ */
+export const normaliseSent = (text: string): string | null =>
+  /^[\x21-\x7e]+$/.test(text) ? normaliseHost(text) : null
 
 function normaliseIpv6(text: string): string | null {
   // A zone ("fe80::1%eth0") names an interface of ours.
@@ -80,13 +89,14 @@ function withPort(host: string, port: string | undefined): { host: string; port:
 }
 
 /** The `host:port` of a CONNECT line or a Host header, normalised. */
-export function parseAuthority(text: string, defaultPort: number | null): Target | null {
+export function parseAuthority(
+  text: string,
+  defaultPort: number | null,
+  normalise: typeof normaliseHost = normaliseHost,
+): Target | null {
   const split = splitHostPort(text)
   if (split === null) return null
-  const host = normaliseHost(split.host)
+  const host = normalise(split.host)
   const port = split.port ?? defaultPort
   return host === null || port === null ? null : { host, port }
 }
-
-export const showTarget = ({ host, port }: Wanted): string =>
-  `${host.includes(':') ? `[${host}]` : host}${port === null ? '' : `:${port}`}`

@@ -21,6 +21,20 @@ test.each(['10.0.0.1:80', '0x0a000001', 'x.localhost:80', 'LOCALHOST', '[64:ff9b
   },
 )
 
+test('a program that asks for a host behind the boundary is told so, and for any other that it is not in the list', () => {
+  const policy = parseOutputs({ mode: 'none', gate: { level: 'readwrite', hosts: ['a.test:443'] } })
+  const why = 'the boundary is readwrite, and it waits for network'
+  expect(decide(policy, { host: 'a.test', port: 443 })).toMatchObject({ why, grantable: true })
+  expect(decideName(policy, 'a.test')).toEqual({ why, grantable: true })
+  expect(decide(policy, { host: 'b.test', port: 443 })).toMatchObject({ why: 'outputs are none' })
+  const given = parseOutputs({ mode: 'none', gate: { level: 'network', hosts: ['a.test:443'] } })
+  expect(decideName(given, 'a.test').why).toBe(
+    'the boundary is network, and this host waits for a yes of its own',
+  )
+  const open = parseOutputs({ mode: 'none', gate: { level: 'readwrite', hosts: null } })
+  expect(decide(open, { host: 'b.test', port: 443 })).toMatchObject({ why })
+})
+
 describe('rules', () => {
   test('an exact host is allowed on every port, and no other host is', () => {
     const outputs = { mode: 'restricted', allow: ['example.com'] } as const
@@ -128,7 +142,8 @@ describe('rules', () => {
       allow: 'db.test:5432',
       pin: ['db.test:5432', '127.0.0.1:5433'],
     })
-    expect(() => parseAllowHost('db.test=elsewhere:1')).toThrowError('must lead to an address')
+    for (const name of ['elsewhere', 'localhost'])
+      expect(() => parseAllowHost(`db.test=${name}:1`)).toThrowError('must lead to an address')
     expect(() => parseAllowHost('db.test=127.0.0.1')).toThrowError('no port')
   })
 })
@@ -225,21 +240,44 @@ describe('aliases', () => {
   const aliases = aliasesFor(policy)
 
   test('every allowed exact host has an address of its own, the ports that are allowed and those that are told no', () => {
-    const usual = [22, 80, 443, 8080, 8443, 9418]
+    const usual = [22, 80, 443, 8443, 9418]
     expect(aliases.map(({ host, ports }) => [host, ports])).toEqual([
       ['a.example', usual],
       ['b.example', [5432]],
       ['c.example', usual.filter((port) => port !== 443)],
       ['db.test', [6000]],
     ])
-    // Also what databases and the like use, so that an attempt there is heard; the broker says which may.
     for (const { ports, laterPorts = [] } of aliases) {
       const all = [...ports, ...laterPorts]
-      expect(all).toEqual(expect.arrayContaining([...usual, 25, 3306, 5432, 6379, 27_017]))
+      expect(all).toEqual(expect.arrayContaining([22, 25, 80, 443, 636]))
       expect(new Set(all).size).toBe(all.length)
     }
     expect(new Set(aliases.map(({ address }) => address)).size).toBe(4)
     for (const { address } of aliases) expect(address).toMatch(/^127\.(6[4-9]|[7-9]\d|1[01]\d|12[0-7])\./)
+  })
+
+  test('only to say no, none is listened on that the agent could have; where every port is allowed, none of a development server', () => {
+    const high = (host: string) => {
+      const { ports = [], laterPorts = [] } = aliases.find((alias) => alias.host === host) ?? {}
+      return [...ports, ...laterPorts].filter((port) => port >= 1024)
+    }
+    expect(high('b.example')).toEqual([5432])
+    expect(high('db.test')).toEqual([6000])
+    expect(high('a.example')).toEqual([8443, 9418, 1433, 3306, 5432, 5672, 6379, 9200, 27_017])
+  })
+
+  test('a port that a person took back is still listened on, so that its next use is heard', () => {
+    const [alias] = aliasesFor(parseOutputs({ allow: ['a.test', 'b.test:80'], taken: ['a.test:5432'] }))
+    expect(alias).toMatchObject({ host: 'a.test', ports: [22, 80, 443, 8443, 9418, 5432] })
+    const granted = aliasesFor(parseOutputs({ allow: ['b.test:80'], taken: ['b.test:9092', 'c.test:7'] }))
+    expect(granted).toMatchObject([{ host: 'b.test', ports: [80, 9092] }])
+  })
+
+  test('a port that the contract names and the boundary keeps back is listened on once the host has another', () => {
+    const gate = { level: 'network', hosts: ['db.test:9092', '*.test:7', 'other.test:9', 'db.test'] }
+    const [alias] = aliasesFor(parseOutputs({ allow: ['db.test:80'], gate }))
+    expect(alias).toMatchObject({ host: 'db.test', ports: [80, 9092, 7] })
+    expect(aliasesFor(parseOutputs({ allow: [], gate }))).toEqual([])
   })
 
   test('an address stays with its host while other rules come and go', () => {
@@ -252,7 +290,7 @@ describe('aliases', () => {
     const hosts = (list: string[]) => aliasesFor(parseOutputs({ allow: list })).map(({ host }) => host)
     expect(hosts(allow)).toHaveLength(60)
     expect(hosts(allow)).toEqual(hosts(allow.slice(0, 60)))
-    expect(listenersFor(parseOutputs({ allow }))).toBe(60 * 25)
+    expect(listenersFor(parseOutputs({ allow }))).toBe(60 * 19)
   })
 
   test('the hosts file names them and localhost', () => {
@@ -272,7 +310,7 @@ test('deny wins over an address in whatever spelling it is denied: its own, or t
 
 test('what no grant could open is no request, and an empty list is called empty', () => {
   const policy = parseOutputs({ mode: 'restricted', allow: [] })
-  for (const host of ['127.0.0.1', '169.254.169.254', '::1', 'localhost'])
+  for (const host of ['127.0.0.1', '169.254.169.254', '::1', 'localhost', 'orangery'])
     expect(decide(policy, { host, port: 80 })).toMatchObject({ allowed: false, grantable: false })
   expect(decide(policy, { host: 'a.test', port: 80 })).toMatchObject({
     grantable: true,

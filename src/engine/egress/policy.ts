@@ -2,7 +2,9 @@ import { isIP } from 'node:net'
 import { OrangeryError } from '../../shared/errors.ts'
 import { parseHostPattern, parsePinAddress } from '../../shared/hosts.ts'
 import type { OutputMode } from '../../shared/spec.ts'
-import { isInCidr, nat64Ipv4, parseCidr, refusedAddress } from './addresses.ts'
+import { isInCidr, parseCidr } from '../base/networks.ts'
+import { ownName } from '../base/sandbox.ts'
+import { nat64Ipv4, refusedAddress } from './addresses.ts'
 import { normaliseHost, parsePort, showTarget, splitHostPort, type Target, type Wanted } from './names.ts'
 
 /** `host`, `host:port`, `*.host`, `*.host:port`. A wildcard covers every depth below, never the host itself. */
@@ -34,6 +36,8 @@ export type EgressPolicy = {
   /** What a person took back from a running agent; `returned` was granted since, and counts in spite of it. */
   readonly taken: readonly Rule[]
   readonly returned: readonly Rule[]
+  /** The boundary that keeps back hosts which the contract names; null: every one. */
+  readonly gate?: { readonly level: string; readonly rules: readonly Rule[] | null } | undefined
 }
 
 export type EgressDecision =
@@ -76,7 +80,14 @@ export function parseRule(what: string, text: string): Rule {
   if (parseCidr(text) !== null)
     throw badRule(what, text, 'a network can only be pinned, not allowed or denied')
   if (text.includes('://')) throw badRule(what, text, 'give the host alone, without scheme and path')
-  if (text === '*') throw badRule(what, text, 'to reach every public host use the mode "open"')
+  if (text === '*')
+    throw badRule(
+      what,
+      text,
+      what === 'denied host'
+        ? 'to deny every host use the mode "none"'
+        : 'to reach every public host use the mode "open"',
+    )
   const pattern = parseHostPattern(text)
   if (pattern === undefined) throw badRule(what, text, 'not HOST, HOST:PORT or *.HOST')
   const wildcard = pattern.host.startsWith('*.')
@@ -111,6 +122,7 @@ export type OutputRules = {
   readonly read_only?: boolean | undefined
   readonly taken?: readonly string[] | undefined
   readonly returned?: readonly string[] | undefined
+  readonly gate?: { readonly level: string; readonly hosts: readonly string[] | null } | undefined
 }
 
 /** Reads `outputs` of a SandboxSpec. Lists without a mode mean `restricted`; nothing at all means `none`. */
@@ -125,8 +137,17 @@ export function parseOutputs(outputs: OutputRules | undefined): EgressPolicy {
     pins: Object.entries(outputs.pins ?? {}).map(([key, value]) => parsePin(key, value)),
     taken: (outputs.taken ?? []).map((text) => parseRule('host taken back', text)),
     returned: (outputs.returned ?? []).map((text) => parseRule('host given again', text)),
+    ...(outputs.gate === undefined ? {} : { gate: parseGate(outputs.gate) }),
   }
 }
+
+const parseGate = ({
+  level,
+  hosts,
+}: NonNullable<OutputRules['gate']>): NonNullable<EgressPolicy['gate']> => ({
+  level,
+  rules: hosts?.map((text) => parseRule('allowed host', text)) ?? null,
+})
 
 /** One `--allow-host HOST[:PORT][=ADDR:PORT]` as the part of `outputs` it stands for. */
 export function parseAllowHost(text: string): { readonly allow: string; readonly pin?: [string, string] } {
@@ -164,32 +185,54 @@ const isTaken = ({ taken, returned }: EgressPolicy, target: Target): boolean =>
 
 /** A request for it could be approved, and it would be refused all the same. */
 function ownPlaceOf(host: string): string | null {
-  if (/(^|\.)localhost$/.test(host)) return 'localhost, which only a pin under another name opens'
   const why = isIP(host) === 0 ? null : refusedAddress(host)
+  if (isSandboxItself(host))
+    return `${why ?? (host === ownName ? 'the sandbox itself' : 'localhost')}, which only a pin under another name opens`
   return why === null ? null : `${why}, which only a pin opens`
 }
 
-/**
- * Refuses to ask for what a yes would not open. A pin, which is the user's own, opens it: where one stands, it may be
- * asked for like any other.
- */
-export function refuseOwnPlaces(hosts: readonly string[], pins: OutputRules['pins']): void {
+/** Programs look there in their own sandbox, past every proxy and hosts file. */
+export function isSandboxItself(host: string): boolean {
+  if (isIP(host) === 0) return host === ownName || /(^|\.)localhost$/.test(host)
+  return isInCidr(host, '127.0.0.0/8') || isInCidr(host, '::1/128')
+}
+
+/** The first of some hosts that no rule opens, and why. A pin, which is the user's own, opens it: where one stands, it is like any other. */
+export function findOwnPlace(
+  hosts: readonly string[],
+  pins: OutputRules['pins'],
+): { readonly text: string; readonly why: string } | null {
   const pinned = parseOutputs({ pins }).pins
   for (const text of hosts) {
     const { host: named = '', port = null } = parseHostPattern(text) ?? {}
     const host = named.replace(/^\[|\]$/g, '')
     const why = ownPlaceOf(host)
     const isPinned = (pin: Pin) => pinMatches(pin, { host, port: port ?? pin.from.port ?? 0 })
-    if (why === null || pinned.some(isPinned)) continue
-    throw new OrangeryError('boundary.own_place', `${text} cannot be asked for: ${why}`, {
-      kind: 'refused',
-      hint: 'Only who starts the agent can open that: --allow-host NAME:PORT=ADDR:PORT',
-    })
+    if (why !== null && !pinned.some(isPinned)) return { text, why }
   }
+  return null
 }
 
-const missingText = ({ allow, pins }: EgressPolicy): string =>
-  allow.length + pins.length === 0 ? 'the list of allowed hosts is empty' : 'not in the list of allowed hosts'
+/** Refuses to ask for what a yes would not open. */
+export function refuseOwnPlaces(hosts: readonly string[], pins: OutputRules['pins']): void {
+  const found = findOwnPlace(hosts, pins)
+  if (found === null) return
+  throw new OrangeryError('boundary.own_place', `${found.text} cannot be asked for: ${found.why}`, {
+    kind: 'refused',
+    hint: 'Only who starts the agent can open that: --allow-host NAME:PORT=ADDR:PORT',
+  })
+}
+
+function missingText({ mode, allow, pins, gate }: EgressPolicy, isOf: (rule: Rule) => boolean): string {
+  if (gate !== undefined && (gate.rules === null || gate.rules.some(isOf)))
+    return gate.level === 'network' || gate.level === 'full'
+      ? `the boundary is ${gate.level}, and this host waits for a yes of its own`
+      : `the boundary is ${gate.level}, and it waits for network`
+  if (mode === 'none') return 'outputs are none'
+  return allow.length + pins.length === 0
+    ? 'the list of allowed hosts is empty'
+    : 'not in the list of allowed hosts'
+}
 
 export function decide(policy: EgressPolicy, asked: Target): EgressDecision {
   const host = normaliseHost(asked.host)
@@ -208,7 +251,7 @@ export function decide(policy: EgressPolicy, asked: Target): EgressDecision {
     const ownPlace = ownPlaceOf(host)
     return deny(target, ownPlace ?? why, ownPlace === null)
   }
-  if (policy.mode === 'none') return missing('outputs are none')
+  if (policy.mode === 'none') return missing(missingText(policy, (rule) => ruleMatches(rule, target)))
   const pin = policy.pins
     .filter((candidate) => pinMatches(candidate, target))
     .sort((a, b) => pinRank(b) - pinRank(a))[0]
@@ -216,7 +259,7 @@ export function decide(policy: EgressPolicy, asked: Target): EgressDecision {
   if (policy.mode === 'open')
     return { allowed: true, target, why: 'outputs are open', dial: { kind: 'resolve' } }
   const rule = policy.allow.find((candidate) => ruleMatches(candidate, target))
-  if (rule === undefined) return missing(missingText(policy))
+  if (rule === undefined) return missing(missingText(policy, (rule) => ruleMatches(rule, target)))
   return { allowed: true, target, why: `allowed by the rule ${rule.text}`, dial: { kind: 'resolve' } }
 }
 
@@ -242,8 +285,8 @@ export function decideName(policy: EgressPolicy, host: string): { why: string; g
   const ofAnyPort = (rules: readonly Rule[]) => rules.map((rule) => ({ ...rule, port: null }))
   const someTaken = { ...policy, taken: ofAnyPort(taken), returned: ofAnyPort(returned) }
   if (isTaken(someTaken, { host, port: 0 })) return { why: takenText, grantable: true }
-  if (policy.mode === 'none') return { why: 'outputs are none', grantable: true }
-  return { why: missingText(policy), grantable: true }
+  const isOf = (rule: Rule) => ruleMatches({ ...rule, port: null }, { host, port: 0 })
+  return { why: missingText(policy, isOf), grantable: true }
 }
 
 /** What the denied program reads, and the log says. */

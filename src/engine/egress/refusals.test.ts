@@ -71,3 +71,19 @@ test('the same resolved address is reached where the user pinned its network (co
   expect(upstream.connections).toBe(1)
   expect(lookups).toBe(1)
 })
+
+test('an allowed host that does not answer is no denial, whatever way it was asked for', async () => {
+  // Nobody listens on port 1.
+  const { path } = await broker({ pins: { 'a.test': '127.0.0.1:1' } })
+  const head = 'HTTP/1.1\r\nHost: a.test\r\n\r\n'
+  for (const answer of [
+    await ask(path, 'proxy', `CONNECT a.test:443 ${head}`),
+    await ask(path, 'proxy', `GET http://a.test/ ${head}`),
+    await ask(path, 'alias a.test 80', `GET / ${head}`),
+  ]) {
+    expect(answer).toMatch(/^HTTP\/1.1 502 Orangery could not reach a\.test:\d+: ECONNREFUSED/)
+    expect(answer).toContain('X-Orangery: failed')
+  }
+  // TLS alert "internal error", where a denial is "access denied".
+  expect(await ask(path, 'alias a.test 443', Buffer.from([0x16, 3, 1]))).toBe('\x15\x03\x03\0\x02\x02\x50')
+})

@@ -12,7 +12,30 @@ import type { Order } from './wire.ts'
 
 // Runs inside the sandbox's network namespace, on plain Node. It decides nothing: the broker does.
 const settings = JSON.parse(process.argv[2] ?? '{}') as RelaySettings
-const send: Send = (message, handle, sent) => process.send?.(message, handle, {}, sent)
+let unsent = 0
+let onAllSent = () => {}
+const send: Send = (message, handle, sent) => {
+  unsent++
+  process.send?.(message, handle, {}, () => {
+    unsent--
+    sent?.()
+    if (unsent === 0) onAllSent()
+  })
+}
+const patienceMs = 2000
+/**
+ * We end with the sandbox, and so does every listener that is still ours: who is let go before they are on their way
+ * may say his last word to one.
+ */
+const allSent = () =>
+  new Promise<void>((resolve) => {
+    if (unsent === 0) return resolve()
+    const timer = setTimeout(resolve, patienceMs)
+    onAllSent = () => {
+      clearTimeout(timer)
+      resolve()
+    }
+  })
 const carries = process.send === undefined
 const relay = await startRelay(
   settings,
@@ -20,6 +43,7 @@ const relay = await startRelay(
   inheritedFrom(process.env['ORANGERY_LISTENING']),
 )
 if (carries) await takeOrders(settings.broker, relay)
+await allSent()
 process.stdout.write('ready\n')
 process.on('disconnect', () => process.exit(0))
 process.on('message', (order: Order) => {
@@ -29,6 +53,7 @@ process.on('message', (order: Order) => {
 for await (const line of createInterface({ input: process.stdin })) {
   if (line.trim() === '') continue
   const failed = await relay.setAliases(JSON.parse(line) as RelaySettings['aliases'])
+  await allSent()
   process.stdout.write(failed.length === 0 ? 'updated\n' : `updated, without ${failed.join(' ')}\n`)
 }
 process.exit(0)

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { createSocket, type Socket as DatagramSocket } from 'node:dgram'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
@@ -29,6 +30,8 @@ export type Listen = {
   connections(key: string, server: Server, opening: Opening): Listener
   /** Questions for names. */
   datagrams(key: string, socket: DatagramSocket): Listener
+  /** Breaks a connection off that is carried under that name. */
+  reset(id: string): void
 }
 
 /** Sends a message, with a descriptor, over the channel of the process that started us. */
@@ -151,8 +154,12 @@ export async function startRelay(
   await setAliases(settings.aliases)
   return {
     setAliases: (aliases) => inTurn(() => setAliases(aliases)),
-    follow: (order) =>
-      inTurn(async () => {
+    follow: async (order) => {
+      if ('reset' in order) {
+        listening.reset(order.reset)
+        return null
+      }
+      return inTurn(async () => {
         if ('hosts' in order) await setAliases(order.hosts)
         else if ('forget' in order) {
           asked.delete(order.forget.host)
@@ -165,7 +172,8 @@ export async function startRelay(
           return alias.address
         }
         return null
-      }),
+      })
+    },
     close: () => {
       for (const listener of listeners.values()) listener.close()
       listeners.clear()
@@ -213,10 +221,11 @@ function orderOf(text: string): Order | null {
 export function carryOver(broker: string): Listen {
   let open = 0
   let questions = 0
+  const carried = new Map<string, Socket>()
   return {
     passesOn: false,
+    reset: (id) => void carried.get(id)?.resetAndDestroy(),
     connections(key, server, opening) {
-      const line = encodeOpening(opening)
       server.on('connection', (client: Socket) => {
         open++
         client.once('close', () => open--)
@@ -227,7 +236,10 @@ export function carryOver(broker: string): Listen {
         tunnel.on('error', () => client.resetAndDestroy())
         client.once('close', () => tunnel.destroy())
         tunnel.once('close', () => client.destroy())
-        tunnel.write(line)
+        const id = randomUUID()
+        carried.set(id, client)
+        client.once('close', () => carried.delete(id))
+        tunnel.write(encodeOpening({ ...opening, id }))
         client.pipe(tunnel)
         tunnel.pipe(client)
       })
@@ -264,6 +276,8 @@ export function handOver(send: Send): Listen {
   }
   return {
     passesOn: true,
+    // What is carried here is the broker's own.
+    reset: () => {},
     connections(key, server, opening) {
       // Who was quick enough to come to us is the broker's all the same, or would wait for ever.
       server.on('connection', (client: Socket) => {

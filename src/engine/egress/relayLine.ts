@@ -91,6 +91,13 @@ export class RelayLine {
     for (const ear of this.#ears) if (ear.wantsHosts) ear.send({ hosts })
   }
 
+  /** Whether somebody was told to break off what he carries under that name. */
+  reset(id: string): boolean {
+    const carrying = [...this.#ears].filter(({ wantsHosts }) => wantsHosts)
+    for (const ear of carrying) ear.send({ reset: id })
+    return carrying.length > 0
+  }
+
   #hear(message: unknown): void {
     const parsed = listenedSchema.safeParse(message)
     if (parsed.success) this.#settle(parsed.data.listened, true)

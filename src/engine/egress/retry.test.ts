@@ -1,22 +1,6 @@
-import { Duplex } from 'node:stream'
-import { connect } from 'node:tls'
 import { expect, test } from 'vitest'
 import { HelloWatch } from './retry.ts'
-
-/** What a real client says first. */
-function helloFor(servername: string): Promise<Buffer> {
-  return new Promise((resolve) => {
-    const wire = new Duplex({
-      read() {},
-      write(bytes: Buffer, _encoding, done) {
-        resolve(bytes)
-        done()
-        wire.destroy()
-      },
-    })
-    connect({ socket: wire, servername }).on('error', () => {})
-  })
-}
+import { helloFor } from './testing/clientHello.ts'
 
 const random = 'cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c'
 const askAgain = Buffer.from(`1603030058020000540303${random}00130100000c002b0002030400330002001d`, 'hex')

@@ -1,35 +1,30 @@
 import type { Socket } from 'node:net'
 import { passOn, pour, sinkInto, whenEnded } from './dial.ts'
 import { Denied, Unreachable } from './failures.ts'
-import type { Gate, Passage, Via } from './gate.ts'
+import type { Cut, Gate, Passage, Via } from './gate.ts'
 import { isLikeTls, peek, unfinished, type Peeked } from './hello.ts'
+import { LineWatch } from './lineWatch.ts'
 import { HelloWatch } from './retry.ts'
 import { readUntil } from './reading.ts'
-import { normaliseHost, showTarget, type Target } from './names.ts'
+import { breakOff, hangUp, reset } from './endings.ts'
+import { normaliseSent, showTarget, type Target } from './names.ts'
 import type { TellWhy } from './telling.ts'
 
-/** TLS alert "access denied", fatal. */
+/** TLS alerts, fatal: "access denied", and "internal error" where nobody denied anything. */
 const tlsDenied = Buffer.from([0x15, 3, 3, 0, 2, 2, 49])
+const tlsFailed = Buffer.from([0x15, 3, 3, 0, 2, 2, 80])
 
 /** Who takes over a tunnel whose requests we read. */
 export type Readers = {
   serveTunnel(client: Socket, passage: Passage): void
+  serveRequests(client: Socket, target: Target, via: Via): void
   opens(target: Target): boolean
   serveOpened(client: Socket, passage: Passage): void
   readonly tell: TellWhy
 }
 
-/**
- * Says a last word and lets go, whether or not the other side ever hangs up: what it still sends is thrown away,
- * because closing on unread bytes would take the last word from it.
- */
-export function hangUp(client: Socket, word: string | Buffer = ''): void {
-  client.end(word)
-  client.resume()
-  const timer = setTimeout(() => client.destroy(), lingerMs)
-  client.once('close', () => clearTimeout(timer))
-}
-const lingerMs = 2000
+/** A request that is written by a program has its first line by then. */
+const begunMs = 300
 
 /** Looks at what passes between the two; null: it may not. */
 type Watch = {
@@ -37,17 +32,21 @@ type Watch = {
   fromServer(this: void, bytes: Buffer): boolean
 }
 
-/** Joins two sockets until both directions have ended; an error on one side ends the other at once. */
+/** Joins two sockets until both directions have ended; an error on one side ends the other at once. Gives what parts them. */
 export function join(
   client: Socket,
   upstream: Socket,
   gate: Pick<Gate, 'halfClosedMs' | 'open'>,
   watch?: Watch,
-): void {
-  if (upstream.destroyed) return hangUp(client)
+): () => void {
+  if (upstream.destroyed) {
+    if (upstream.readableEnded) hangUp(client)
+    else reset(client)
+    return () => {}
+  }
   const drop = () => {
-    client.destroy()
-    upstream.destroy()
+    reset(client)
+    reset(upstream)
   }
   client.once('error', drop).once('close', drop)
   upstream.once('error', drop).once('close', drop)
@@ -63,16 +62,35 @@ export function join(
     return watch?.fromServer(bytes) === false ? false : sink(bytes)
   })
   passOn(client, upstream, gate, watch?.fromClient)
+  return () => {
+    client.removeAllListeners('data').off('error', drop).off('close', drop)
+    reset(upstream.off('error', drop).off('close', drop))
+  }
 }
 
+/** Whoever was cut off in the middle is told why, as one that was not let out at all. */
+export const cutWith =
+  (tell: TellWhy, client: Socket): Cut =>
+  (denied) => {
+    if (denied === null) reset(client)
+    else void breakOff(client, tell(client, denied))
+  }
+
 /** Opens a way for a client that now speaks its own protocol, and says why where there is none. */
-export async function openPassage(gate: Gate, client: Socket, target: Target, via: Via): Promise<Passage> {
-  const passage = await gate.pass(target, via, () => client.destroy())
+export async function openPassage(
+  gate: Gate,
+  client: Socket,
+  target: Target,
+  via: Via,
+  tell: TellWhy,
+): Promise<Passage> {
+  const passage = await gate.pass(target, via, cutWith(tell, client))
   if (client.destroyed) {
     passage.upstream.destroy()
     throw new Unreachable(target, 'the program went away')
   }
-  client.once('close', () => passage.upstream.destroy())
+  // An end would make a whole upload of what is half of one.
+  client.once('close', () => reset(passage.upstream))
   return passage
 }
 
@@ -92,7 +110,9 @@ export async function carry(
   let heard = 0
   const onHeard = (bytes: Buffer) => (heard += bytes.length)
   upstream.on('data', onHeard).pipe(client)
-  const { peeked, left } = await readFirst(client, handshakeMs, upstream)
+  // Not where only reading is let through: what is begun could go on as anything.
+  const isPatient = !passage.pinned || gate.policy.readOnly
+  const { peeked, left } = await readFirst(client, handshakeMs, upstream, isPatient)
   upstream.off('data', onHeard).unpipe(client)
   const refuse = async (why: string) => {
     const denied = gate.deny(target, via, why)
@@ -108,7 +128,7 @@ export async function carry(
     return refuse(`what looks like ${peeked.like} is not a proper ${what}`)
   }
   if (peeked.kind === 'tls' && peeked.serverName !== null) {
-    const name = normaliseHost(peeked.serverName)
+    const name = normaliseSent(peeked.serverName)
     if (name !== target.host) {
       return refuse(`TLS asks for ${name ?? 'a bad name'} in a connection to ${showTarget(target)}`)
     }
@@ -121,13 +141,34 @@ export async function carry(
     return refuse('read-only outputs let only TLS and HTTP/1.1 through')
   }
   if (left.length > 0) upstream.write(left)
-  if (peeked.kind !== 'tls') return join(client, upstream, gate)
-  const hellos = new HelloWatch(gate.policy.readOnly)
+  if (peeked.kind !== 'tls' && peeked.kind !== 'begun') return void join(client, upstream, gate)
   const cut = (why: string) => {
     if (upstream.destroyed) return
     client.removeAllListeners('data')
-    void refuse(why).catch(() => client.destroy())
+    const telling = readers.tell(client, gate.deny(target, via, why))
+    void breakOff(client, telling, peeked.kind === 'tls' ? tlsDenied : undefined)
+    reset(upstream)
   }
+  if (peeked.kind === 'begun') {
+    const line = new LineWatch()
+    const fromClient = (bytes: Buffer) => {
+      if (line.mayPass(bytes)) return bytes
+      const { request } = line
+      if (request === null || upstream.destroyed || upstream.bytesRead > 0) {
+        cut('what began as another protocol goes on as a request')
+        return null
+      }
+      // A slow one after all. The server has its beginning, and gets the whole of it on a connection of its own, once it was read.
+      part()
+      client.pause()
+      client.unshift(request)
+      readers.serveRequests(client, target, via)
+      return null
+    }
+    const part = join(client, upstream, gate, { fromServer: () => true, fromClient })
+    return
+  }
+  const hellos = new HelloWatch(gate.policy.readOnly)
   join(client, upstream, gate, {
     fromServer: (bytes) => {
       const isTls = hellos.fromServer(bytes)
@@ -144,19 +185,23 @@ export async function carry(
 
 /**
  * Looks at the client's first bytes and puts them back; only where the client has ended they are left over.
- * `more`: it ended without a word, or was still silent when the server went away.
+ * `more`: it ended without a word, or was still silent when the server went away. `isPatient`: it is waited for until a line
+ * is whole, or too late; else `begun` is soon enough.
  */
 function readFirst(
   client: Socket,
   timeoutMs: number,
   upstream: Socket,
+  isPatient: boolean,
 ): Promise<{ peeked: Peeked; left: Buffer }> {
   return new Promise((resolve) => {
     let bytes: Buffer = Buffer.alloc(0)
     // Only begun and unfinished first words are hurried: a silent client may be waiting for the server.
     let timer: NodeJS.Timeout | undefined
+    let soon: NodeJS.Timeout | undefined
     const finish = (peeked: Peeked, left: Buffer) => {
       clearTimeout(timer)
+      clearTimeout(soon)
       client.off('data', onData).off('end', onEnd).off('close', onEnd)
       upstream.off('close', onEnd)
       client.pause()
@@ -168,10 +213,16 @@ function readFirst(
       finish(isLikeTls(bytes) ? unfinished(bytes) : { kind: 'other' }, bytes)
     }
     const onTimeout = () => finish(unfinished(bytes), bytes)
+    const onSoon = () => {
+      if (isLikeTls(bytes)) return
+      finish({ kind: 'begun' }, Buffer.alloc(0))
+      client.unshift(bytes)
+    }
     const onData = (chunk: Buffer) => {
       timer ??= setTimeout(onTimeout, timeoutMs)
+      if (!isPatient) soon ??= setTimeout(onSoon, begunMs)
       bytes = bytes.length === 0 ? chunk : Buffer.concat([bytes, chunk])
-      const peeked = peek(bytes)
+      const peeked = peek(bytes, !isPatient)
       if (peeked.kind === 'more') return
       finish(peeked, Buffer.alloc(0))
       client.unshift(bytes)
@@ -183,14 +234,15 @@ function readFirst(
   })
 }
 
-/** Tells a program on a plain connection that it may not, in the protocol it speaks, if it shows one. */
-export async function refusePlain(client: Socket, text: string, waitMs = 1000): Promise<void> {
+/** Tells a program on a plain connection what went wrong, in the protocol it speaks, if it shows one. */
+export async function refusePlain(client: Socket, error: unknown, waitMs = 1000): Promise<void> {
   const bytes = await readUntil(client, (value) => ({ value, used: value.length }), waitMs)
-  if (bytes === null) return void client.destroy()
+  if (bytes === null) return reset(client)
   const peeked = peek(bytes)
-  if (isLikeTls(bytes)) hangUp(client, tlsDenied)
-  else if (peeked.kind === 'http') hangUp(client, httpAnswer(403, text))
-  else client.destroy()
+  const { status, text } = statusOf(error)
+  if (isLikeTls(bytes)) hangUp(client, error instanceof Denied ? tlsDenied : tlsFailed)
+  else if (peeked.kind === 'http') hangUp(client, httpAnswer(status, text))
+  else reset(client)
 }
 
 /** The reason phrase carries the text too: pip, Go and Java show it, and not the body. */

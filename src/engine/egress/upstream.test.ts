@@ -14,7 +14,7 @@ import { proxiesOf, proxyFor, showProxy } from './upstream.ts'
 const { ask, broker, defer, echo, listen, open, tunnel } = useGround()
 
 /** A company's proxy: leads every name to one server, and notes what it was asked. */
-async function companyProxy(to: number, refused: string | null = null) {
+async function companyProxy(to: number, refused: string | null = null, answer = 502) {
   const asked: string[] = []
   const hosts: (string | undefined)[] = []
   const note = (line: string, authorization: string | undefined) =>
@@ -23,6 +23,7 @@ async function companyProxy(to: number, refused: string | null = null) {
     note(`${request.method ?? ''} ${request.url ?? ''}`, request.headers['proxy-authorization'])
     hosts.push(request.headers.host)
     response.setHeader('Connection', 'close')
+    if (refused !== null && (request.url ?? '').startsWith(refused)) response.statusCode = answer
     response.end('by the proxy')
   })
   server.on('connect', (request, socket, head) => {
@@ -111,6 +112,41 @@ describe('behind a proxy of the user', () => {
     const { path } = await broker(outputs, { proxies: behind(proxy.port), resolver })
     await tunnel(path, 'a.example:443')
     expect(proxy.asked).toEqual([`CONNECT 1.1.1.1:443 ${login}`, `CONNECT 1.0.0.1:443 ${login}`])
+  })
+
+  test.each([502, 503, 504])(
+    'a plain request that a proxy answers with %i goes on to the next address, and is one decision',
+    async (status) => {
+      const proxy = await companyProxy(1, 'http://1.1.1.1', status)
+      const resolver = async () => ['1.1.1.1', '1.0.0.1']
+      const { path, decisions } = await broker(outputs, { proxies: behind(proxy.port), resolver })
+      const get = 'GET http://a.example/x HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n'
+      expect(await ask(path, 'proxy', get)).toMatch(/^HTTP\/1.1 200 /)
+      expect(proxy.asked).toEqual([`GET http://1.1.1.1/x ${login}`, `GET http://1.0.0.1/x ${login}`])
+      expect(decisions).toHaveLength(1)
+    },
+  )
+
+  test('it does not where none is left, nor with what might have been done already, nor to one that was denied meanwhile', async () => {
+    const proxy = await companyProxy(1, 'http://')
+    const resolver = async () => ['1.1.1.1', '1.0.0.1']
+    const running = await broker(outputs, { proxies: behind(proxy.port), resolver })
+    const request = (method: string, rest = '') =>
+      ask(
+        running.path,
+        'proxy',
+        `${method} http://a.example/ HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n${rest}`,
+      )
+    expect(await request('GET', '\r\n')).toMatch(/^HTTP\/1.1 502 /)
+    expect(proxy.asked.splice(0)).toHaveLength(2)
+    expect(await request('POST', 'Content-Length: 1\r\n\r\nx')).toMatch(/^HTTP\/1.1 502 /)
+    expect(await request('GET', 'Content-Length: 1\r\n\r\nx')).toMatch(/^HTTP\/1.1 502 /)
+    expect(proxy.asked.splice(0)).toHaveLength(2)
+    proxy.server.once('request', () =>
+      running.broker.setPolicy(parseOutputs({ ...outputs, deny: ['1.0.0.1'] })),
+    )
+    await request('GET', '\r\n')
+    expect(proxy.asked).toHaveLength(1)
   })
 
   test('an address that gives no answer leaves time for those after it, and the last has all that is left', () => {

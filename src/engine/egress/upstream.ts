@@ -1,8 +1,9 @@
-import { isIP, type Socket } from 'node:net'
+import { isIP, isIPv4, type Socket } from 'node:net'
 import { connect as tlsConnect, type SecureContext } from 'node:tls'
-import { isInCidr, parseCidr } from './addresses.ts'
-import { codedError, dial, withDeadline } from './dial.ts'
+import { isInCidr, parseCidr } from '../base/networks.ts'
+import { codedError, deadlineOf, dial, withDeadline } from './dial.ts'
 import { parseHead } from './exchange.ts'
+import { Unreachable } from './failures.ts'
 import { normaliseHost, showTarget, splitHostPort, type Target } from './names.ts'
 import { readUntil } from './reading.ts'
 import type { Resolver } from './resolver.ts'
@@ -114,14 +115,64 @@ export const isLocalName = (host: string): boolean =>
   isIP(host) === 0 &&
   (!host.includes('.') || /\.(localhost|local|internal|intranet|lan|home\.arpa)$/.test(host))
 
-export type Way = {
+type Way = {
   readonly resolver: Resolver
   readonly trust: () => SecureContext
   readonly deadline: number
 }
 
+/** A proxy, and what it is asked for in the place of the host: the address that was checked. */
+export type Forwarder = { readonly proxy: Proxy; readonly asked: Target }
+
+export type Dialled = {
+  readonly upstream: Socket
+  /** Where whole requests are handed over, and no bytes. */
+  readonly forwarder: Forwarder | null
+  /** Where it leads; null where only the proxy knows. */
+  readonly place: Target | null
+  /** What else the proxy can be asked for. */
+  readonly others: readonly string[]
+}
+
+export const takesRequests = (proxy: Proxy | null): boolean => proxy !== null && proxy.kind !== 'socks5'
+
+/** Addresses of one host that a proxy is asked for, one after the other. */
+const mostAsked = 4
+
+/** `hosts`: what the proxy may be asked for, an address that was checked where the user does not let it resolve. */
+export async function dialThrough(
+  proxy: Proxy,
+  target: Target,
+  hosts: readonly string[],
+  carrying: Carrying,
+  { deadline, ...given }: Way,
+): Promise<Dialled> {
+  // Many proxies know no IPv6, and cannot be asked which they do.
+  const inOrder = hosts.toSorted((a, b) => Number(isIPv4(b)) - Number(isIPv4(a))).slice(0, mostAsked)
+  let failure = 'no address'
+  for (const [index, host] of inOrder.entries()) {
+    if (deadline <= Date.now()) break
+    const way = { ...given, deadline: deadlineOf(deadline, index === inOrder.length - 1) }
+    const asked = { host, port: target.port }
+    const place = isIP(host) === 0 ? null : asked
+    try {
+      // Only its answer tells whether it has a way there.
+      if (carrying === 'request' && takesRequests(proxy)) {
+        const others = inOrder.slice(index + 1)
+        return { upstream: await reachProxy(proxy, way), forwarder: { proxy, asked }, place, others }
+      }
+      return { upstream: await tunnelThrough(proxy, asked, way), forwarder: null, place, others: [] }
+    } catch (error) {
+      const { code = 'failed' } = error as NodeJS.ErrnoException
+      failure = code.includes(' ') ? code : `the proxy ${showProxy(proxy)} (${code})`
+      if (host !== target.host) failure += `, which was asked for ${host}`
+    }
+  }
+  throw new Unreachable(target, failure)
+}
+
 /** A connection to the proxy itself, ready for requests in absolute form. */
-export async function reachProxy(proxy: Proxy, { resolver, trust, deadline }: Way): Promise<Socket> {
+async function reachProxy(proxy: Proxy, { resolver, trust, deadline }: Way): Promise<Socket> {
   const addresses = isIP(proxy.host) === 0 ? await withDeadline(resolver(proxy.host), deadline) : [proxy.host]
   let failure: unknown = codedError('ENOTFOUND')
   for (const address of addresses) {
@@ -158,7 +209,7 @@ function secured(
 }
 
 /** A tunnel through the proxy, to an address that was checked, or to a name that it is let resolve. */
-export async function tunnelThrough(proxy: Proxy, target: Target, way: Way): Promise<Socket> {
+async function tunnelThrough(proxy: Proxy, target: Target, way: Way): Promise<Socket> {
   const socket = await reachProxy(proxy, way)
   if (proxy.kind === 'socks5') {
     await askSocks(socket, target, proxy.login, way.deadline).catch((error: NodeJS.ErrnoException) => {

@@ -8,13 +8,18 @@ import type { Read } from './reading.ts'
  */
 export type Opening =
   /** A program speaks HTTP or SOCKS5 to the proxy port. */
-  | { readonly kind: 'proxy' }
-  /** A program connected to the relay address of a host. */
-  | { readonly kind: 'alias'; readonly host: string; readonly port: number }
-  /** Questions for names follow, each behind its length, as programs send them over TCP. */
-  | { readonly kind: 'names' }
-  /** A relay that carries connections wants to be told what to listen on: orders follow, one a line. */
-  | { readonly kind: 'orders' }
+  (
+    | { readonly kind: 'proxy' }
+    /** A program connected to the relay address of a host. */
+    | { readonly kind: 'alias'; readonly host: string; readonly port: number }
+    /** Questions for names follow, each behind its length, as programs send them over TCP. */
+    | { readonly kind: 'names' }
+    /** A relay that carries connections wants to be told what to listen on: orders follow, one a line. */
+    | { readonly kind: 'orders' }
+  ) & {
+    /** By what the broker names it when the program's own connection is to be reset: between the two there is no such thing. */
+    readonly id?: string
+  }
 
 /** What names a listener between relay and broker. */
 export const proxyKey = 'proxy'
@@ -31,7 +36,11 @@ export const listenerKeys = ({ address, ports, laterPorts = [] }: HostAlias): st
 
 /** What the broker tells a relay; `hosts`: these and no others, beside those it was told to listen for one by one. */
 export type Order =
-  { readonly listen: HostAlias } | { readonly forget: HostAlias } | { readonly hosts: readonly HostAlias[] }
+  | { readonly listen: HostAlias }
+  | { readonly forget: HostAlias }
+  | { readonly hosts: readonly HostAlias[] }
+  /** The connection it carries under that name is broken off. */
+  | { readonly reset: string }
 
 /** A question for a name that a relay took before its socket was the broker's. */
 export type PassedQuestion = { readonly message: string; readonly address: string; readonly port: number }
@@ -39,13 +48,20 @@ export type PassedQuestion = { readonly message: string; readonly address: strin
 const longest = 400
 
 export function encodeOpening(opening: Opening): string {
-  return opening.kind === 'alias' ? `alias ${opening.host} ${opening.port}\n` : `${opening.kind}\n`
+  const what = opening.kind === 'alias' ? `alias ${opening.host} ${opening.port}` : opening.kind
+  return opening.id === undefined ? `${what}\n` : `${what} #${opening.id}\n`
 }
 
 export function parseOpening(line: string): Opening | null {
-  if (line === 'proxy' || line === 'names' || line === 'orders') return { kind: line }
-  const match = /^alias ([^ ]{1,255}) ([0-9]{1,5})$/.exec(line)
-  return match === null ? null : { kind: 'alias', host: match[1] ?? '', port: Number(match[2]) }
+  const match = /^(?:(proxy|names|orders)|alias ([^ ]{1,255}) ([0-9]{1,5}))(?: #([0-9a-f-]{1,36}))?$/.exec(
+    line,
+  )
+  if (match === null) return null
+  const [, kind, host = '', port, id] = match
+  const named = id === undefined ? {} : { id }
+  return kind === undefined
+    ? { kind: 'alias', host, port: Number(port), ...named }
+    : { kind: kind as 'proxy' | 'names' | 'orders', ...named }
 }
 
 /** The first line of a connection; null inside: the line is no opening. */

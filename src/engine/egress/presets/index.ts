@@ -2,8 +2,9 @@ import { lookup } from 'node:dns/promises'
 import { OrangeryError } from '../../../shared/errors.ts'
 import { presetOf, type PresetName } from '../../../shared/hosts.ts'
 import type { Outputs } from '../../../shared/spec.ts'
-import { isOnlyForPins, refusedAddress } from '../addresses.ts'
+import { isOnlyForPins, refusedAddress, type Interface } from '../addresses.ts'
 import { parseAuthority, showTarget } from '../names.ts'
+import { ownAddresses } from '../ownAddresses.ts'
 import { parseAllowHost } from '../policy.ts'
 import { checkApart } from './apart.ts'
 import { toolEnv, type PresetContext } from './asking.ts'
@@ -22,12 +23,15 @@ export async function expandPreset(name: PresetName, context: PresetContext): Pr
   const configured = new Set(name === 'git' ? [] : found.hosts)
   if (found.hosts.length === 0 && name !== 'git' && name !== 'model') await checkApart(toolEnv(context))
   const unique = [...new Set([...found.hosts, ...(found.learnt ?? [])])].sort()
-  const placed = await Promise.all(unique.map(async (host) => ({ host, pin: await pinOf(host, context) })))
+  const own = await ownAddresses()
+  const placed = await Promise.all(
+    unique.map(async (host) => ({ host, pin: await pinOf(host, context, own) })),
+  )
   // Whoever wrote the repository wrote its remotes, and whoever answers for a registry says where its files lie: they do
   // not open the user's own machine and network. (escape: preset-answer) And what is on this machine nothing opens but a
   // pin the user writes; by the name localhost no program would use it anyway.
   const leftOut = placed
-    .filter(({ host, pin }) => pin !== null && (!configured.has(host) || leadsHome(host, pin)))
+    .filter(({ host, pin }) => pin !== null && (!configured.has(host) || leadsHome(host, pin, own)))
     .map(({ host }) => host)
   const hosts = placed
     .filter(({ host }) => !leftOut.includes(host))
@@ -112,17 +116,21 @@ const presets: Readonly<Record<PresetName, (context: PresetContext) => Promise<F
 }
 
 /** A mirror in the user's own network is reached because the user's own tools are configured for it. */
-async function pinOf(host: string, context: PresetContext): Promise<string | null> {
+async function pinOf(
+  host: string,
+  context: PresetContext,
+  own: readonly Interface[],
+): Promise<string | null> {
   const target = parseAuthority(host, null)
   if (target === null) return null
   const resolve =
     context.resolve ?? (async (name) => (await lookup(name, { all: true })).map(({ address }) => address))
   const addresses = await resolve(target.host).catch(() => [])
   const [first] = addresses
-  if (first === undefined || addresses.some((address) => refusedAddress(address) === null)) return null
+  if (first === undefined || addresses.some((address) => refusedAddress(address, own) === null)) return null
   return showTarget({ host: first, port: target.port })
 }
 
 /** Whether a host is this machine itself, or beside every machine. */
-const leadsHome = (host: string, pin: string): boolean =>
-  /(^|\.)localhost(:|$)/.test(host) || isOnlyForPins(parseAuthority(pin, null)?.host ?? '')
+const leadsHome = (host: string, pin: string, own: readonly Interface[]): boolean =>
+  /(^|\.)localhost(:|$)/.test(host) || isOnlyForPins(parseAuthority(pin, null)?.host ?? '', own)
