@@ -102,7 +102,9 @@ test('a new folder that everyone may write to lands closed to others, and says s
 
 test('what makes shells, editors, agents and CI run code is protected by its name, wherever it lies', () => {
   const names = `.bashrc sub/.envrc CLAUDE.local.md .windsurfrules .aider.conf.yml lefthook.yaml mise.toml .ssh/authorized_keys
-    .config/git/config .config/fish/conf.d/x.fish .cargo/config.toml .GitHub/Workflows/ci.yml .husky/pre-commit a/b/.vscode/x`
+    .config/git/config .config/fish/conf.d/x.fish .cargo/config.toml .GitHub/Workflows/ci.yml .husky/pre-commit a/b/.vscode/x
+    .config/nushell/config.nu env.nu .config/powershell/Microsoft.PowerShell_profile.ps1 .config/elvish/rc.elv .xonshrc .yashrc
+    .bashrc.d/10-own .claude.json buildspec.yml codemagic.yaml wercker.yml .builds/arch.yml`
   for (const name of names.split(/\s+/)) expect(isProtectedPath('/r', fromText(name)), name).toBe(true)
   for (const name of ['readme.md', 'src/config', '.github/README.md', '.cargo/README', 'fish/notes'])
     expect(isProtectedPath('/r', fromText(name)), name).toBe(false)

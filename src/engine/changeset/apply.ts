@@ -4,12 +4,14 @@ import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import { readBases, type Base } from './bases.ts'
 import { namedPath } from './bytePath.ts'
 import { decisionsOf, type Decisions } from './decisions.ts'
-import type { Journal } from './journal.ts'
-import { entryKey } from './manifest.ts'
-import { planApply, refuseConflicts, type Landed } from './planApply.ts'
+import { Journals, type Journal } from './journal.ts'
+import { entryKey, type Manifest } from './manifest.ts'
+import { planApply, refuseConflicts, type ApplyPlan, type Landed } from './planApply.ts'
 import { rebaseManifest } from './rebase.ts'
+import { SavedManifests } from './saved.ts'
 import type { SelectOptions } from './selection.ts'
 import { orderSteps } from './steps.ts'
+import { together } from './together.ts'
 import { carryOut, newJournal, type ApplyContext } from './transaction.ts'
 import { readView, type View } from './view.ts'
 
@@ -34,13 +36,14 @@ export async function applyChangeset(
   refuseConflicts('apply', record.id, plan.conflicts)
   if (plan.landed.length === 0 && isSettled(context, record, view)) {
     context.records.transition(record.id, ['review'], 'applied', by, 'all that did not land was rejected')
+    await recount(context, record)
     await around.follow?.()
-    return { id: record.id, state: 'applied', applied: [], skipped: [...plan.skipped] }
+    return { id: record.id, state: 'applied', applied: [], skipped: skipsOf(view, plan) }
   }
   if (plan.landed.length === 0 && !landsCommitsAlone(record, view)) {
     const isSaid = options.all || record.state === 'applied' || plan.held > 0
     if (isSaid || (await around.instead?.()) === true)
-      return { id: record.id, state: record.state, applied: [], skipped: [...plan.skipped] }
+      return { id: record.id, state: record.state, applied: [], skipped: skipsOf(view, plan) }
     throw new OrangeryError(
       'changeset.nothing_approved',
       `changeset ${record.id}: nothing in it is approved`,
@@ -60,8 +63,10 @@ export async function applyChangeset(
   const rest = await readView(gitDir, '', manifest)
   const outcome = stateAfter(rest, decisionsOf(context.records, record.id))
   const bases = await readBases(context.layout.changeset(record.repoId, record.id))
+  const whole = await wholeOf(context, record, view)
   const journal = newJournal(record, by, {
     kind: 'apply',
+    ...(whole === null ? {} : { whole }),
     undoes: null,
     operations: [...orderSteps(plan.steps)],
     manifest,
@@ -79,17 +84,49 @@ export async function applyChangeset(
     id: record.id,
     state: outcome,
     applied: filesOf(plan.landed),
-    skipped: [...plan.skipped, ...keptOf(plan.landed)],
+    skipped: skipsOf(view, plan),
     ...merged,
   }
 }
 
+const committed = ({ records }: ApplyContext, { id }: ChangesetRecord) =>
+  records.applies(id).filter(({ kind, state }) => kind === 'apply' && state === 'committed')
+
+/** The changeset as if nothing of it had landed yet; null where nothing has. */
+async function wholeOf(
+  context: ApplyContext,
+  record: ChangesetRecord,
+  { manifest }: View,
+): Promise<Manifest | null> {
+  const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
+  const done: Journal[] = []
+  for (const { transaction } of committed(context, record)) {
+    // One that is lost keeps nothing from landing.
+    const journal = await journals.readDone(transaction).catch(() => null)
+    if (journal !== null) done.push(journal)
+  }
+  if (done.length === 0) return null
+  const { before, landed } = together(done)
+  return rebaseManifest(manifest, before, landed, context.layout.objects(record.repoId), context.disk)
+}
+
+/** The record says how much the changeset was, not how much of it was rejected at the end. */
+async function recount(context: ApplyContext, record: ChangesetRecord): Promise<void> {
+  const revision = committed(context, record).at(-1)?.revision
+  if (revision === undefined) return
+  const folder = context.layout.changeset(record.repoId, record.id)
+  const manifest = await new SavedManifests(folder, context.disk).read(revision)
+  const { files, ...view } = await readView(context.layout.objects(record.repoId), revision, manifest)
+  const { insertions, deletions } = view
+  context.records.recount(record.id, { files: files.length, insertions, deletions })
+}
+
 /** Part of it has landed, and the rest was said no to since: nothing is left to do but to say so. */
-function isSettled({ records }: ApplyContext, { id, state }: ChangesetRecord, view: View): boolean {
+function isSettled(context: ApplyContext, record: ChangesetRecord, view: View): boolean {
   return (
-    state === 'review' &&
-    records.applies(id).some((each) => each.kind === 'apply' && each.state === 'committed') &&
-    stateAfter(view, decisionsOf(records, id)) === 'applied'
+    record.state === 'review' &&
+    committed(context, record).length > 0 &&
+    stateAfter(view, decisionsOf(context.records, record.id)) === 'applied'
   )
 }
 
@@ -100,11 +137,17 @@ function landsCommitsAlone({ state }: ChangesetRecord, { manifest, files }: View
   )
 }
 
-/** Said yes to, and yet not landed, as the user chose. */
-export function keptOf(landed: readonly Landed[]): ApplyResult['skipped'] {
-  return landed
-    .filter(({ target, kept }) => (target.file !== null || target.apart === true) && kept === true)
-    .map(({ target }) => ({ ...namedPath(target.entry.path), why: 'you kept your own' }))
+/** What stays behind, also what was said yes to where the user chose his own. The root is told where there are several. */
+export function skipsOf({ manifest }: View, { skipped, landed }: ApplyPlan): ApplyResult['skipped'] {
+  const kept = landed
+    .filter(({ target, kept: isKept }) => (target.file !== null || target.apart === true) && isKept === true)
+    .map(({ target: { entry } }) => ({ ...entry, ...namedPath(entry.path), why: 'you kept your own' }))
+  return [...skipped, ...kept].map(({ root, path, path_b64, why }) => ({
+    ...(manifest.roots.length > 1 ? { root } : {}),
+    path,
+    ...(path_b64 === undefined ? {} : { path_b64 }),
+    why,
+  }))
 }
 
 /** What landed as a reviewer knows it: folders and former names come along unnamed. */

@@ -1,4 +1,4 @@
-import { readdir } from 'node:fs/promises'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDispatchId, type DispatchId } from '../../shared/ids.ts'
 import type { Layout } from '../base/paths.ts'
@@ -31,9 +31,13 @@ export async function forgetApplying(place: Place, id: DispatchId): Promise<void
 }
 
 /** Null where nobody has kept it yet: then each changeset has to be looked at, once. */
-export async function listApplying(place: Place): Promise<readonly DispatchId[] | null> {
-  const names = await readdir(folderOf(place)).catch(() => null)
-  return names?.filter(isDispatchId) ?? null
+export function listApplying(place: Place): readonly DispatchId[] | null {
+  try {
+    // Our own small folder, at once: an agent waits for this.
+    return readdirSync(folderOf(place)).filter(isDispatchId)
+  } catch {
+    return null
+  }
 }
 
 /** Every changeset has been looked at: from now on the folder tells. */

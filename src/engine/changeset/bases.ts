@@ -14,6 +14,10 @@ export type Bases = {
   readonly clockStepped: boolean
   /** When the machine was booted, by the clock of the first capture. */
   readonly bootMs: number
+  /** The last look that saw all the agent had left: when it began, and whether the agent had ended. */
+  readonly look: { readonly ms: number; readonly final: boolean } | null
+  /** Inodes of the user's folders, as they were when first looked at; null where nobody looked while the agent ran. */
+  readonly folders: ReadonlyMap<string, string> | null
 }
 const stepMs = 2000
 
@@ -22,6 +26,8 @@ type Stored = {
   seen: [string, { identity: string; side: Side }][]
   clockStepped: boolean
   bootMs?: number
+  look?: Bases['look']
+  folders?: [string, string][] | null
 }
 
 /** The wall clock minus the time since boot stays the same until somebody sets the clock. */
@@ -35,13 +41,23 @@ export async function readBases(folder: string): Promise<Bases> {
     throw error
   })
   const bootMs = bootTime()
-  if (text === null) return { recorded: new Map(), seen: new Map(), clockStepped: false, bootMs }
+  if (text === null)
+    return {
+      recorded: new Map(),
+      seen: new Map(),
+      clockStepped: false,
+      bootMs,
+      look: null,
+      folders: null,
+    }
   const stored = JSON.parse(text) as Stored
   return {
     recorded: new Map(stored.recorded),
     seen: new Map(stored.seen),
     clockStepped: stored.clockStepped || Math.abs(bootMs - (stored.bootMs ?? bootMs)) > stepMs,
     bootMs: stored.bootMs ?? bootMs,
+    look: stored.look ?? null,
+    folders: stored.folders == null ? null : new Map(stored.folders),
   }
 }
 
@@ -51,6 +67,8 @@ export async function writeBases(folder: string, bases: Bases, disk: Disk, durab
     seen: [...bases.seen],
     clockStepped: bases.clockStepped,
     bootMs: bases.bootMs,
+    look: bases.look,
+    folders: bases.folders === null ? null : [...bases.folders],
   }
   await ensureFolder(disk, folder)
   await replaceFile(disk, join(folder, 'bases.json'), JSON.stringify(stored), durable)

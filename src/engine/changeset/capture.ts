@@ -6,13 +6,14 @@ import type { Layout } from '../base/paths.ts'
 import type { UserLinks } from './aliases.ts'
 import { gitPartOf, isIgnoreFile, isMarker, isPackageFile } from './classify.ts'
 import { classifyEntries } from './classifyEntries.ts'
-import { isUtf8, namedPath, parentOf, toText, type BytePath } from './bytePath.ts'
+import { isUtf8, namedPath, parentOf, rootPath, toText, type BytePath } from './bytePath.ts'
 import { readBases, type Bases } from './bases.ts'
 import { captureCommits, type Nested } from './commits.ts'
 import { droppedGit, droppedInGitRoot, withoutFrozen } from './droppedGit.ts'
 import { permissionBits, storeQuickly, storeSide, Unstable } from './content.ts'
 import { unlessMissing, type Disk, type DiskStat } from './disk.ts'
 import { HostDrift } from './hostDrift.ts'
+import { knownFolders } from './hostFolders.ts'
 import { entryKey, sameSide, type Entry, type Manifest, type Side } from './manifest.ts'
 import { ensureRepository } from './objects.ts'
 import { PackWriter } from './packWriter.ts'
@@ -42,6 +43,8 @@ export type CaptureOptions = {
   readonly userLinks: (workspace: Workspace, roots: readonly WorkspaceRoot[]) => Promise<UserLinks>
   /** The sign of the last look: where nothing differs from it there is nothing to do. */
   readonly lastSign?: string | undefined
+  /** When the agent's turn began, from the second one on. */
+  readonly turnMs: number | null
 }
 export type Captured = {
   readonly revision: string
@@ -84,18 +87,24 @@ export async function captureWorkspace(
   const sign = signOf(scans, began)
   if (sign !== null && sign === options.lastSign) return null
   await repository
-  const bases = await readBases(layout.changeset(workspace.repoId, workspace.id))
+  const stored = await readBases(layout.changeset(workspace.repoId, workspace.id))
+  const isShared = workspace.strategy !== 'worktree'
+  const bases = {
+    ...stored,
+    folders: await knownFolders(stored.folders, scans, isShared && !options.final),
+  }
   const writer = new PackWriter(gitDir, disk, options.final)
   const entries: Entry[] = []
   const dropped: Dropped[] = []
   let linked: Promise<UserLinks> | undefined
   let isWhole = true
+  let hasSeenAll = true
   for (const scan of scans) {
     const { root } = scan
     for (const path of scan.unreadable) {
       dropped.push({
         root: root.path,
-        ...namedPath(path),
+        ...(path === rootPath ? { path: '.' } : namedPath(path)),
         why: 'this folder cannot be listed: its mode or its owner forbids it',
       })
     }
@@ -105,7 +114,8 @@ export async function captureWorkspace(
     linked?.catch(() => {})
     const compared = await compareRoot(workspace, root, kept, bases, writer, dropped, options)
     entries.push(...compared.entries)
-    isWhole &&= compared.isWhole
+    isWhole &&= compared.isWhole && !scan.unreadable.includes(rootPath)
+    hasSeenAll &&= compared.hasSeenAll && scan.unreadable.length === 0
   }
   const links = (await linked) ?? { inside: [], outside: [], unfinished: [] }
   for (const root of links.unfinished)
@@ -146,7 +156,13 @@ export async function captureWorkspace(
     manifest.dropped.push(...history.problems)
     isWhole &&= history.isWhole
   }
-  return { manifest, bases, sign, isWhole, writtenMs: (entry) => writtenMs(bases, entry) }
+  return {
+    manifest,
+    bases: hasSeenAll ? { ...bases, look: { ms: began, final: options.final } } : bases,
+    sign,
+    isWhole,
+    writtenMs: (entry) => writtenMs(bases, entry),
+  }
 }
 
 /**
@@ -180,7 +196,7 @@ async function compareRoot(
   writer: PackWriter,
   dropped: Dropped[],
   options: CaptureOptions,
-): Promise<{ entries: readonly Entry[]; isWhole: boolean }> {
+): Promise<{ entries: readonly Entry[]; isWhole: boolean; hasSeenAll: boolean }> {
   const sides = sidesOf(root)
   await using resultTree = new Tree(sides.result, options.disk)
   await using baseTree = new Tree(sides.base, options.disk)
@@ -189,16 +205,23 @@ async function compareRoot(
   const pace = new Pace()
   const entries: Entry[] = []
   const unread: BytePath[] = []
+  let hasSeenAll = true
   // The checkout below a worktree sandbox is made for it alone; nobody else writes there.
   const ownBase = workspace.strategy === 'worktree'
-  const startNs = BigInt(Math.floor(workspace.createdAtMs - clockSlackMs)) * 1_000_000n
+  const startNs = nsOf(workspace.createdAtMs - clockSlackMs)
+  const sawMs = sawAllMs(bases, options.turnMs)
+  const sawNs = sawMs === null ? null : nsOf(sawMs - clockSlackMs)
   const copied = root.mount.kind === 'bind' ? await readCopiedTree(root.mount.source) : null
-  const drift = new HostDrift(quickBase, startNs, copied)
+  const drift = new HostDrift(quickBase, startNs, copied, (folder) =>
+    bases.folders?.get(entryKey({ root: root.path, path: folder })),
+  )
   for (const { path, result: resultStat, base: baseStat } of seen) {
     options.signal?.throwIfAborted()
     await pace.breathe()
     const key = entryKey({ root: root.path, path })
+    const sinceNs = bases.seen.has(`result\0${key}`) ? null : sawNs
     const result = await side(resultTree, path, resultStat, key)
+    if (result === undefined || result === 'unreadable') hasSeenAll = false
     if (result === undefined) continue
     if (result === 'unreadable') {
       drop(path, "the agent's version cannot be read and stays in its workspace")
@@ -213,7 +236,8 @@ async function compareRoot(
         continue
       }
       // A host file touched after the start may not be what the agent saw: its base is a guess.
-      const certain = ownBase || (!bases.clockStepped && !drift.mayHaveChanged(path, baseStat, resultStat))
+      const certain =
+        ownBase || (!bases.clockStepped && !drift.mayHaveChanged(path, baseStat, resultStat, sinceNs))
       base = { side: before ?? null, certain: certain && before !== undefined }
       if (!sameSide(base.side, result)) bases.recorded.set(key, base)
     }
@@ -234,7 +258,8 @@ async function compareRoot(
       refused: null,
     })
   }
-  return { entries: entries.toSorted((a, b) => (a.path < b.path ? -1 : 1)), isWhole: unread.length === 0 }
+  const isWhole = unread.length === 0
+  return { entries: entries.toSorted((a, b) => (a.path < b.path ? -1 : 1)), isWhole, hasSeenAll }
 
   function drop(path: BytePath, why: string): void {
     dropped.push({ root: root.path, ...namedPath(path), why })
@@ -271,6 +296,13 @@ async function compareRoot(
     }
   }
 }
+
+/** Until when whatever the agent had left was seen: while it was not running it left nothing more. */
+function sawAllMs({ look }: Bases, turnMs: number | null): number | null {
+  return look?.final === true && turnMs !== null ? Math.max(look.ms, turnMs) : (look?.ms ?? null)
+}
+
+const nsOf = (ms: number): bigint => BigInt(Math.floor(ms)) * 1_000_000n
 
 /** File times tick coarsely: what was written a moment ago may be written again without showing it. */
 function settled(stat: DiskStat): boolean {

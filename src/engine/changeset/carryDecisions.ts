@@ -1,8 +1,16 @@
 import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecords, CommentRecord, DecisionRecord } from '../base/changesetRecords.ts'
-import { anchorOfWhole, hasNoPlace, isAbout, isOnFile, movedAnchor, storedName } from './anchors.ts'
+import {
+  anchorOfHunk,
+  anchorOfWhole,
+  hasNoPlace,
+  isAbout,
+  isOnFile,
+  movedAnchor,
+  storedName,
+} from './anchors.ts'
 import { decisionsOf } from './decisions.ts'
-import { entryKey, sameSide } from './manifest.ts'
+import { entryKey, sameContent, sameSide } from './manifest.ts'
 import { readPatch } from './patch.ts'
 import type { FileView, View } from './view.ts'
 
@@ -54,6 +62,11 @@ export async function carryToNewNames(
   const known = new Map(earlier.files.map((file) => [entryKey(file.entry), file]))
   const gone = new Set(decided.map(entryKey).filter((key) => !left.has(key) && known.has(key)))
   if (gone.size === 0) return
+  const unwanted = rejectionsOf(
+    records,
+    id,
+    [...known.values()].filter(({ entry }) => gone.has(entryKey(entry))),
+  )
   const taken = new Set(decided.map(entryKey))
   for (const { path: root, result_tree: tree } of now.manifest.roots) {
     const last = earlier.manifest.roots.find(({ path }) => path === root)?.result_tree
@@ -64,6 +77,56 @@ export async function carryToNewNames(
       if (!taken.has(entryKey(file.entry))) carry(records, id, was, file)
     }
   }
+  for (const each of unwanted) keepRejected(records, id, each, now)
+}
+
+/** A file of which somebody has rejected something, and by what. */
+type Rejected = {
+  readonly was: FileView
+  readonly isWhole: boolean
+  readonly rejections: readonly DecisionRecord[]
+}
+
+function rejectionsOf(records: ChangesetRecords, id: DispatchId, files: readonly FileView[]): Rejected[] {
+  const decisions = decisionsOf(records, id)
+  const byPath = Map.groupBy(records.decisions(id), entryKey)
+  return files.map((was) => ({
+    was,
+    isWhole: decisions.ofFile(was) === 'reject',
+    rejections: (byPath.get(entryKey(was.entry)) ?? []).filter(({ verdict }) => verdict === 'reject'),
+  }))
+}
+
+/**
+ * What was rejected is so wherever its very bytes turn up, be it over another file. Where git sees no rename, since
+ * the agent had rewritten the file before, its old name is a deletion that nobody has spoken of: that something of it
+ * was rejected stays known there.
+ */
+function keepRejected(records: ChangesetRecords, id: DispatchId, rejected: Rejected, now: View): void {
+  const { was, isWhole, rejections } = rejected
+  const [first] = rejections
+  if (first === undefined) return
+  const decisions = decisionsOf(records, id)
+  const isSame = ({ entry: { result } }: FileView) =>
+    result?.kind === 'file' && result.size > 0 && sameContent(result, was.entry.result)
+  for (const file of isWhole ? now.files.filter(isSame) : []) {
+    if (decisions.ofFile(file) !== null) continue
+    const decided = { ...first, root: file.entry.root, path: file.entry.path }
+    records.decide(id, [
+      ...file.hunks.map((hunk) => ({
+        ...decided,
+        hunk: storedName(file, hunk),
+        anchor: anchorOfHunk(file, hunk),
+      })),
+      { ...decided, hunk: null, anchor: anchorOfWhole(file) },
+    ])
+  }
+  const isDeleted = now.files.some(
+    ({ entry }) => entryKey(entry) === entryKey(was.entry) && entry.result === null,
+  )
+  const known = records.decisions(id).filter((record) => entryKey(record) === entryKey(was.entry))
+  const isLost = ({ hunk }: DecisionRecord) => known.every((record) => record.hunk !== hunk)
+  if (isDeleted) records.decide(id, rejections.filter(isLost))
 }
 
 function carry(records: ChangesetRecords, id: DispatchId, was: FileView, file: FileView): void {

@@ -52,6 +52,7 @@ export function changedFile(file: FileView, decisions: Decisions, notes: Notes):
     })),
     decision: decisions.ofFile(file),
     reopened: decisions.isReopened(file),
+    asked_again: decisions.ofFile(file) === null && decisions.isRejectedThenDeleted(file),
     comments: notes.comments(file),
     provenance: notes.provenance(file, ''),
   }

@@ -16,7 +16,6 @@ import type { ThroughHolder } from '../base/throughHolder.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { findUserLinks, type UserLinks } from './aliases.ts'
 import { applyChangeset } from './apply.ts'
-import { forgetApplying, keepApplying, listApplying } from './applying.ts'
 import { writeBases } from './bases.ts'
 import { changesetLocks } from './changesetLocks.ts'
 import { clearWay } from './clearWay.ts'
@@ -31,7 +30,7 @@ import { ensureFolder, realDisk, removeTree, type Disk } from './disk.ts'
 import { expireAbandoned } from './expireAbandoned.ts'
 import { givenText, toBytes, toText, type GivenPlace } from './bytePath.ts'
 import type { CommitRequest } from './commitRequest.ts'
-import { followFiles, planCommit, withCommits, type Followed } from './landCommit.ts'
+import { followFiles, planCommit, refuseBadName, withCommits, type Followed } from './landCommit.ts'
 import { commitAlone, missedCommit } from './missedCommit.ts'
 import type { CommitPlan } from './ownCommits.ts'
 import { landedPaths, type LandedHash } from './landedPaths.ts'
@@ -43,7 +42,8 @@ import { allConflicts, conflictsOf, resolveConflict, type Resolution } from './r
 import { revisionOf, SavedManifests } from './saved.ts'
 import { sidesOf } from './scan.ts'
 import { recoverChangeset } from './recover.ts'
-import { hasOpenJournal, type ApplyContext } from './transaction.ts'
+import { endsInCommit, listUnfinished, recoverAll, recoverOne, type ClaimFolders } from './recoverAll.ts'
+import type { ApplyContext } from './transaction.ts'
 import { movedOn, wrongState } from './refusals.ts'
 import { noteReviewed, noteShown, revisionsShown, seenBy, type SeenVersion } from './shown.ts'
 import { settlePath } from './settlePath.ts'
@@ -99,11 +99,14 @@ export interface Changesets {
     },
     by: string,
   ): Promise<ApplyResult>
-  undo(id: DispatchId, by: string): Promise<ApplyResult>
+  /** Takes back all that has landed of it, or only what the last apply landed. */
+  undo(id: DispatchId, by: string, options?: { last: boolean }): Promise<ApplyResult>
   /** The paths of all that has landed of it so far, byte for byte, and what is there now. */
   landedPaths(id: DispatchId): Promise<(LandedHash & { path: Buffer })[]>
   /** The same paths as text, each with what was there before and what landing left. */
   landedHashes(id: DispatchId): Promise<Map<string, LandedHash>>
+  /** The paths that an undo has put back, each with what it found and what it left. */
+  undoneHashes(id: DispatchId): Promise<Map<string, LandedHash>>
   reject(id: DispatchId, comment: string, by: string): Promise<Ended>
   /** Archived: it can be restored for 30 days. */
   abandon(id: DispatchId, by: string): Promise<Ended>
@@ -123,8 +126,14 @@ export interface Changesets {
   settle(id: DispatchId, place: GivenPlace, choice: 'mine' | 'theirs'): Promise<Ended>
   /** Lets go of what was abandoned more than 30 days ago. */
   expire(now?: number): Promise<readonly DispatchId[]>
-  /** Brings applies that a crash cut off to their end. */
-  recover(): Promise<void>
+  /** Brings applies that a crash cut off to their end, each while `claim` keeps its folders. */
+  recover(claim?: ClaimFolders): Promise<void>
+  /** One of them, for who has its folders to himself; throws where it stands still until a person has seen to it. */
+  recoverOne(id: DispatchId): Promise<void>
+  /** Whose apply or undo is under way or was cut off. */
+  unfinished(): Promise<readonly DispatchId[]>
+  /** Whether that is to make a commit. */
+  endsInCommit(id: DispatchId): Promise<boolean>
 }
 
 export function createChangesets(options: ChangesetsOptions): Changesets {
@@ -156,8 +165,8 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     { all, include_ignored: includeIgnored } = { all: true, include_ignored: true },
   ): Promise<Conflicts> {
     const record = find(id)
-    const plan = await planApply(context, record, await reader.view(record), { all, includeIgnored })
-    return conflictsOf(record, plan)
+    const view = await reader.view(record)
+    return conflictsOf(record, view, await planApply(context, record, view, { all, includeIgnored }))
   }
 
   /** While an agent runs they are looked for once: the cost of a look must not grow with the tree. */
@@ -184,6 +193,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
     const { id, repoId } = workspace
     const folder = layout.changeset(repoId, id)
     const protectedPaths = (await options.protectedPaths?.(workspace.roots.map(({ path }) => path))) ?? []
+    const began = records.turns(id).at(-1)?.at
     const captured = await captureWorkspace(workspace, {
       disk,
       layout,
@@ -193,6 +203,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       final,
       userLinks: final ? lookForLinks : linksOnce,
       lastSign: final ? undefined : lastLook.get(id)?.sign,
+      turnMs: began === undefined ? null : Date.parse(began),
     })
     if (captured === null) return lastLook.get(id)?.captured ?? null
     lastLook.delete(id)
@@ -276,18 +287,26 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       [...(await landedPaths(context, find(id)))].map(([path, hash]) => ({ path: toBytes(path), ...hash })),
     landedHashes: async (id) =>
       new Map([...(await landedPaths(context, find(id)))].map(([path, hash]) => [toText(path), hash])),
+    undoneHashes: async (id) =>
+      new Map(
+        [...(await landedPaths(context, find(id), 'undo'))].map(([path, hash]) => [toText(path), hash]),
+      ),
     get: (id) => reader.get(id),
     reworkPrompt: (id, last = '') => reader.reworkPrompt(id, last),
 
     async list() {
-      return records.list().map(({ id, state, files, insertions, deletions, escalated }) => ({
-        id,
-        state,
-        files,
-        insertions,
-        deletions,
-        escalated,
-      }))
+      return records
+        .list()
+        .map(({ id, state, files, insertions, deletions, escalated, workspace, updatedAt }) => ({
+          id,
+          state,
+          files,
+          insertions,
+          deletions,
+          escalated,
+          roots: workspace.roots.filter(({ role }) => role === 'project').map(({ path }) => path),
+          updated_at: updatedAt,
+        }))
     },
 
     async diff(id, wanted, by = '') {
@@ -342,17 +361,20 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       const view = await reader.view(record)
       const selection = { all, includeIgnored: include_ignored }
       renewPlaces(records, id, view)
+      const viewAt = (at: string) => reader.view(record, at)
+      const seen = revision === undefined ? await seenBy(folderOf(id), record, by, {}, viewAt) : null
+      if (commit !== undefined) await refuseBadName(commit.branch)
       const missed = commit === undefined ? null : await missedCommit(context, record)
       let plan: CommitPlan | undefined
-      let followed: Followed | undefined
-      let isAlone = true
+      let followed: Followed = { commits: [], notes: [] }
+      let isAlone = false
       const result = await applyChangeset(context, record, view, selection, by, {
         check: async (landed) => {
           isAlone = landed.length === 0
           if (commit !== undefined) plan = await planCommit(context, record, view.manifest, landed, commit)
           // Not before it is sure to begin: what is refused leaves the decisions as they were.
           const landing = new Set(landed.flatMap(({ target }) => target.file ?? []))
-          if (all) approveSelected(records, record, view, selection, landing, by)
+          if (all) approveSelected(records, record, view, selection, landing, by, seen)
           return plan === undefined || commit === undefined ? {} : { commit, planned: [...plan.planned] }
         },
         follow: async () => {
@@ -361,17 +383,19 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
         },
         instead: async () => missed !== null,
       })
-      return withCommits(result, followed ?? (await commitAlone(context, record, missed, commit)), recovered)
+      if (plan !== undefined) return withCommits(result, followed, recovered)
+      const alone = await commitAlone(context, record, missed, commit)
+      return withCommits(result, alone, [...recovered, ...followed.notes])
     },
 
-    async undo(id, by) {
+    async undo(id, by, { last } = { last: false }) {
       await using _lock = await locked.landing(find(id))
       await recoverChangeset(context, find(id))
       await clearWay(context, find(id), locked)
       const record = find(id)
       // Its agent works on what landed: taken away under it, half of its turn would wait for review.
       if (record.state === 'active') throw wrongState(record, 'review')
-      return await undoChangeset(context, record, await reader.view(record), by)
+      return await undoChangeset(context, record, await reader.view(record), by, last)
     },
 
     reject: (id, comment, by) => move(id, ['review'], 'rejected', by, comment),
@@ -400,22 +424,12 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
 
     expire: (now = Date.now()) => expireAbandoned(context, locks, now),
 
-    async recover() {
-      const [noted] = await Promise.all([listApplying(context), finishAllMoves(layout)])
-      const suspects = noted === null ? records.list() : noted.flatMap((id) => records.find(id) ?? [])
-      for (const record of suspects) {
-        if (!(await hasOpenJournal(context, record))) continue
-        await using _lock = await locked.landing(record)
-        try {
-          const notes = await recoverChangeset(context, record)
-          await forgetApplying(context, record.id)
-          if (notes.length > 0) records.escalate(record.id, notes.join('; '), 'orangery')
-        } catch (error) {
-          // It needs a person; the others do not have to wait for him.
-          records.escalate(record.id, error instanceof Error ? error.message : String(error), 'orangery')
-        }
-      }
-      if (noted === null) await keepApplying(context)
+    async recover(claim = async () => new AsyncDisposableStack()) {
+      await finishAllMoves(layout)
+      await recoverAll(context, locked, claim)
     },
+    recoverOne: (id) => recoverOne(context, locked, find(id)),
+    unfinished: async () => (await listUnfinished(context)).map(({ id }) => id),
+    endsInCommit: (id) => endsInCommit(context, find(id)),
   }
 }

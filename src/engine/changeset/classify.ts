@@ -17,13 +17,29 @@ function scriptsOf(content: PackageContent): string | null {
   if (content === null) return '{}'
   if (content === 'unreadable') return null
   try {
-    const parsed: unknown = JSON.parse(content.toString('utf8'))
-    if (typeof parsed !== 'object' || parsed === null) return null
+    const text = content.toString('utf8')
+    const parsed: unknown = JSON.parse(text)
+    if (typeof parsed !== 'object' || parsed === null || hasTwiceNamed(text)) return null
     const { scripts = {} } = parsed as { scripts?: unknown }
     return JSON.stringify(scripts)
   } catch {
     return null
   }
+}
+
+/** Whether valid JSON has an object with a name twice: we take the last one, and another program the first. */
+function hasTwiceNamed(json: string): boolean {
+  const open: (Set<string> | null)[] = []
+  for (const [token, name] of json.matchAll(/("(?:[^"\\]|\\.)*")\s*:|"(?:[^"\\]|\\.)*"|[{}[\]]/g)) {
+    if (token === '{' || token === '[') open.push(token === '{' ? new Set() : null)
+    if (token === '}' || token === ']') open.pop()
+    if (name === undefined) continue
+    const names = open.at(-1)
+    const plain = String(JSON.parse(name))
+    if (names?.has(plain) === true) return true
+    names?.add(plain)
+  }
+  return false
 }
 
 /** The part of a path up to and with a `.git`, in any case; null when there is none. */

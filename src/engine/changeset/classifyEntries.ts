@@ -105,14 +105,14 @@ function linksAfter(entries: readonly Entry[], blobs: BlobReader, before: LinkAt
   }
 }
 
-const isMarkedTree = (root: string): Promise<boolean> =>
+export const isMarkedTree = (root: string): Promise<boolean> =>
   lstat(join(root, integrationMarker)).then(
     (info) => info.isFile(),
     () => false,
   )
 
 // An agent's ignore file could make the user commit a marker, and every checkout of that look like one of ours.
-async function showsMarker(path: BytePath, content: PackageContent): Promise<string | null> {
+export async function showsMarker(path: BytePath, content: PackageContent): Promise<string | null> {
   if (!Buffer.isBuffer(content)) return null
   const line = await showingLine(path, content)
   return line === null ? null : `its line ${line} would show ${integrationMarker} to git`

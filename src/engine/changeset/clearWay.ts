@@ -16,7 +16,7 @@ export async function clearWay(
   locked: ChangesetLocks,
 ): Promise<void> {
   const { records } = context
-  const noted = (await listApplying(context)) ?? records.list().map(({ id }) => id)
+  const noted = listApplying(context) ?? records.list().map(({ id }) => id)
   for (const id of noted) {
     const other = id === record.id ? null : records.find(id)
     if (other === null || (await halfDone(context, other, record)) === undefined) continue

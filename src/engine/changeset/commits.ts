@@ -146,8 +146,7 @@ export async function captureCommits(
     const moved = new Map<string, string | null>()
     try {
       const found = await changedTips(repository, checkouts, disk)
-      for (const ref of found.foreign)
-        miss(root, `${place}/${ref}`, 'its commits are named by SHA-256 and were not imported')
+      for (const ref of found.foreign) miss(root, `${place}/${ref}`, foreignWhy)
       for (const { ref, oid } of found.moved)
         history.problems.push({ root, path: `${place}/${ref}`, why: movedTo(oid) })
       if (found.tips.length > 0 || found.passed.length > 0) {
@@ -193,9 +192,8 @@ type History = {
   isWhole: boolean
 }
 
-/** Whether what a review tells of a `.git` is that commits in there stayed in it. */
-export const isUnimported = ({ why }: { readonly why: string }): boolean =>
-  /\b(?:were not|could not be) imported\b/.test(why)
+const foreignWhy = 'its commits are named by SHA-256 and were not imported'
+export const isForeign = ({ why }: { readonly why: string }): boolean => why === foreignWhy
 
 /** The commit a tip stands on, without our markers; null where something of it is missing. */
 async function wholeCommit(

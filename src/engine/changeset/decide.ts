@@ -9,7 +9,7 @@ import { renewPlaces } from './carryDecisions.ts'
 import { decisionsOf } from './decisions.ts'
 import { fileMovedOn, unseen } from './refusals.ts'
 import type { Seen } from './shown.ts'
-import { findFiles, type FileView, type View } from './view.ts'
+import { findFiles, noSuchPath, type FileView, type View } from './view.ts'
 
 export type DecisionInput = GivenPlace & {
   readonly hunk?: string | undefined
@@ -127,9 +127,7 @@ function filesFor(view: View, input: DecisionInput): readonly FileView[] {
       hint: 'Decide on each protected file by its own path.',
     })
   }
-  throw new OrangeryError('changeset.no_such_path', `no change at ${path} in this changeset`, {
-    kind: 'not_found',
-  })
+  throw noSuchPath(view, input)
 }
 
 /** Writes down what "approve all" approves, in the name of whoever said it. */
@@ -141,9 +139,17 @@ export function approveSelected(
   /** What does not land is not spoken for either. */
   landing: ReadonlySet<FileView>,
   by: string,
+  /** Whoever has read it speaks for what he has read; null where he has named the revision. */
+  seen: Seen | null,
 ): void {
   const at = new Date().toISOString()
   const { approved } = selectTargets(view, decisionsOf(records, record.id), selection)
+  const own = selectTargets(view, decisionsOf(records, record.id), { ...selection, all: false }).approved
+  const decided = new Set(own.flatMap(({ file, isWhole }) => (isWhole ? [file] : [])))
+  const spokenFor = approved.flatMap(({ file, byAll }) =>
+    byAll && landing.has(file) && !decided.has(file) ? [file] : [],
+  )
+  if (seen !== null) refuseUnseen(record, spokenFor, seen)
   records.decide(
     record.id,
     approved.flatMap(({ file, hunks, isWhole, byAll }) => {

@@ -108,6 +108,62 @@ test('what nobody wanted is not wanted under another name, be it a text, a binar
   expect(await bench.snapshot()).toMatch(/^finer f [^]*\nold f [^\n]*\n[^w]*$/)
 })
 
+test.each([
+  ['text', 'seq 20', 'seq 200 230', ''],
+  ['text, hunk by hunk', 'seq 20', 'seq 200 230', 'by hunk'],
+  ['binary', 'printf "a\\0b"', 'printf "c\\0d%s" $(seq 90)', ''],
+])(
+  'what was rejected of a file does not land in part when the agent moves the rewritten %s elsewhere',
+  async (_, base, rewritten, byHunk) => {
+    await using bench = await Bench.make()
+    const { changesets } = bench
+    await bench.user(`${base} > a; seq 60 > edited; seq 300 350 > over; seq 400 450 > from`)
+    const before = await bench.snapshot()
+    const { id, workspace } = await bench.dispatch(
+      `${rewritten} > a; sed -i s/^5$/five/ edited; echo more >> over; ${rewritten} > from; seq 9 > n`,
+    )
+    const reject = async (path: string) => {
+      const hunks = (await changesets.get(id)).files.find((file) => file.path === path)?.hunks ?? []
+      for (const hunk of byHunk === '' ? [undefined] : hunks.map((each) => each.id))
+        await changesets.decide(id, { path, hunk, verdict: 'reject' }, 'me')
+    }
+    for (const path of ['a', 'edited', 'from', 'n']) await reject(path)
+    await changesets.decide(id, { path: 'over', verdict: 'approve' }, 'me')
+    await bench.agent(workspace, 'mv a b; rm edited n; mv from over; seq 500 600 > fresh')
+    await changesets.capture(workspace, { final: true })
+    expect(
+      (await changesets.get(id)).files.map(({ path, change, decision }) => [path, change, decision]),
+    ).toEqual([
+      ['a', 'deleted', null],
+      ['b', 'added', 'reject'],
+      ['edited', 'deleted', null],
+      ['fresh', 'added', null],
+      ['from', 'deleted', null],
+      ['over', 'modified', 'reject'],
+    ])
+    const { applied, skipped, state } = await changesets.apply(
+      id,
+      { all: true, include_ignored: false },
+      'me',
+    )
+    const again = 'you rejected a change of it, and the agent has deleted it since: decide again'
+    expect([state, applied.map(({ path }) => path)]).toEqual(['review', ['fresh']])
+    expect(skipped.map(({ path, why }) => [path, why])).toEqual([
+      ['a', again],
+      ['b', 'rejected'],
+      ['edited', again],
+      ['from', again],
+      ['over', 'rejected'],
+    ])
+    // Whoever means the deletion says so by its path.
+    await changesets.decide(id, { path: 'a', verdict: 'approve' }, 'me')
+    await changesets.apply(id, approved, 'me')
+    expect(await bench.snapshot()).not.toMatch(/^a f/m)
+    await changesets.undo(id, 'me')
+    expect(await bench.snapshot()).toBe(before)
+  },
+)
+
 test('a file approved as a whole that gains a hunk is reopened, and the inter-diff shows what it gained', async () => {
   await using bench = await Bench.make()
   await bench.user('seq 60 > f')
@@ -171,6 +227,29 @@ test('a diff has nothing that never lands, since git apply would make it, but sh
     expect([text.includes('b/a'), text.includes('leaves')]).toEqual([true, false])
   }
   expect((await bench.changesets.diff(id, { path: 'leaves' })).text).toContain('+/etc/passwd')
+})
+
+test('a path may be told in full, and one that did not change is told where paths begin', async () => {
+  await using bench = await Bench.make(['project', 'project2'])
+  await bench.user('echo a > a; mkdir d; echo d > d/d; echo a > ../project2/a')
+  const { id } = await bench.dispatch('echo b > a; echo b > d/d; echo b > ../project2/a')
+  const { changesets, root, roots } = bench
+  const approve = async (path: string, of?: string) => {
+    const { files } = await changesets.decide(id, { path, root: of, verdict: 'approve' }, 'test')
+    const found = files.filter(({ decision }) => decision !== null).map((file) => join(file.root, file.path))
+    await changesets.decide(id, { path: '.', verdict: null }, 'test')
+    return found
+  }
+  expect(await approve(join(root, 'a'))).toEqual([join(root, 'a')])
+  expect(await approve(join(root, 'd/'))).toEqual([join(root, 'd/d')])
+  expect(await approve(root)).toEqual([join(root, 'a'), join(root, 'd/d')])
+  expect(await approve(`${roots[1]}/a`, 'project2')).toEqual([`${roots[1]}/a`])
+  expect((await changesets.diff(id, { path: join(root, 'a') })).text).toContain('a/project/a')
+  const hint = `Paths begin at the root: ${roots.join(' or ')}. \`orangery changeset show\` lists what changed.`
+  const nowhere = { code: 'changeset.no_such_path', kind: 'not_found', hint }
+  await expect(approve(join(root, 'x'))).rejects.toMatchObject(nowhere)
+  await expect(approve(`${root}/a`, 'project2')).rejects.toMatchObject(nowhere)
+  await expect(changesets.diff(id, { path: '/a' })).rejects.toMatchObject(nowhere)
 })
 
 test('a hunk is known by the beginning of its name, unless another has it, or its agent may have made another', async () => {

@@ -110,6 +110,11 @@ export class Decisions {
       })
     )
   }
+  /** The agent has deleted what it had changed before, and somebody had said no to that change. */
+  isRejectedThenDeleted({ entry }: FileView): boolean {
+    const records = this.#byPath.get(entryKey(entry)) ?? []
+    return entry.result === null && records.some(({ verdict }) => verdict === 'reject')
+  }
   /** Something of it was decided and is not there any more, or the agent has written it since and something is open. */
   isReopened(file: FileView): boolean {
     if (this.#ofHunks(file) === 'approve' && !this.isShapeApproved(file)) return true

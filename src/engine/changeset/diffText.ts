@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isUtf8 } from 'node:buffer'
+import { exactText, type ExactText } from '../base/exactText.ts'
 import { alsoObjectsOf, git } from '../base/git.ts'
 import { makeScratch } from '../base/scratch.ts'
 import { fromText, joinPath, toText, type BytePath } from './bytePath.ts'
@@ -13,10 +13,7 @@ import { treeItemOf, writeReviewTree } from './rebase.ts'
 
 /** Both sides of one path in a diff, which need not be those of a capture. */
 export type DiffPair = Pick<Entry, 'root' | 'path' | 'base' | 'result'>
-export type DiffText = {
-  readonly text: string
-  /** The exact bytes, where they are not UTF-8. */
-  readonly text_b64?: string
+export type DiffText = ExactText & {
   readonly truncated: boolean
   /** Files too large for a patch: they are not in it, and land by apply alone. */
   readonly left_out?: string[]
@@ -44,8 +41,8 @@ export async function diffText(
       if (own.length === 0) continue
       // A prefix is missing from summaries and from the lines that tell a rename: git would not apply those.
       const at = (path: BytePath) => (roots.length > 1 ? joinPath(fromText(root.name), path) : path)
-      const treeOf = (which: 'base' | 'result') => {
-        const sides = own.map((pair) => ({ path: at(pair.path), side: pair[which] }))
+      const treeOf = (some: readonly DiffPair[], which: 'base' | 'result') => {
+        const sides = some.map((pair) => ({ path: at(pair.path), side: pair[which] }))
         // A summary tells sizes, for which nothing is read.
         if (!form.stat) return writeReviewTree(writer, sides)
         return writeTree(
@@ -53,7 +50,8 @@ export async function diffText(
           sides.flatMap(({ path, side }) => treeItemOf(path, side)),
         )
       }
-      trees.push({ base: await treeOf('base'), result: await treeOf('result') })
+      for (const some of form.stat ? [own] : apartFromLinks(own))
+        trees.push({ base: await treeOf(some, 'base'), result: await treeOf(some, 'result') })
     }
     await writer.flush()
     const env = {
@@ -70,14 +68,24 @@ export async function diffText(
     const whole = Buffer.concat(parts)
     const shown = whole.subarray(0, form.maxBytes)
     return {
-      text: shown.toString('utf8'),
-      ...(isUtf8(shown) ? {} : { text_b64: shown.toString('base64') }),
+      ...exactText(shown),
       truncated: whole.length > form.maxBytes,
       ...(large.length === 0 ? {} : { left_out: large.map((pair) => toText(pair.path)) }),
     }
   } finally {
     await rm(temporary, { recursive: true, force: true })
   }
+}
+
+/**
+ * Links that give way to a folder go by themselves, and first. Told as the old name of a rename a link has no mode: git
+ * does not learn that it goes away, and refuses what comes below it.
+ */
+function apartFromLinks(pairs: readonly DiffPair[]): DiffPair[][] {
+  const isReplaced = ({ base, result }: DiffPair) => base?.kind === 'symlink' && result?.kind === 'directory'
+  const links = pairs.filter(isReplaced).map((pair) => ({ ...pair, result: null }))
+  const others = pairs.filter((pair) => !isReplaced(pair))
+  return [links, others].filter((some) => some.length > 0)
 }
 
 /** Those that a diff of all of them has something to say of: what is too large is told of only where nothing else is. */

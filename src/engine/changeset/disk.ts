@@ -55,7 +55,7 @@ const quickly =
 /**
  * Every file-system operation of capture, apply and undo on the user's files, on the workspace and on what we write
  * of them goes through here, so that the fault suite can stop, fail or kill at each of them; what git does, and what
- * a commit is put together from in a scratch folder, does not. Nothing else: no policy, no retries.
+ * a commit is put together from, does not, and is watched from outside. Nothing else: no policy, no retries.
  */
 const operations = {
   open: quickly((path: PathBytes, flags: number, mode?: number): Descriptor => openSync(path, flags, mode)),

@@ -1,10 +1,11 @@
-import { gitPartOf } from './classify.ts'
+import { gitPartOf, isIgnoreFile } from './classify.ts'
+import { isMarkedTree, showsMarker } from './classifyEntries.ts'
 import { isBelow, joinPath, parentOf, toText, type BytePath } from './bytePath.ts'
 import type { LocalFiles, Outcome } from './conflicts.ts'
 import { ledOut, linksAfter, type Neighbours } from './ledOut.ts'
 import { followLink, type Home } from './links.ts'
 import { entryKey, type Entry, type Side } from './manifest.ts'
-import type { BlobReader } from './objects.ts'
+import { largeFile, type BlobReader } from './objects.ts'
 import type { Target } from './selection.ts'
 import type { Step } from './steps.ts'
 import type { Tree } from './tree.ts'
@@ -57,7 +58,10 @@ export class Prospect {
       before = this.#held.size
       for (const [key, step] of this.#active) {
         const hold =
-          (await this.#lacksFolder(step)) ?? (await this.#isOccupied(step)) ?? (await this.#leaves(step))
+          (await this.#lacksFolder(step)) ??
+          (await this.#isOccupied(step)) ??
+          (await this.#leaves(step)) ??
+          (await this.#shows(step))
         if (hold !== null) this.#holdBack(key, step, hold)
       }
       if (before === this.#held.size) await this.#holdLeadingOut()
@@ -90,6 +94,13 @@ export class Prospect {
     this.#held.set(key, hold)
     this.#active.delete(key)
     this.#holdRest(key, step, hold)
+    if (hold.kept) return
+    // Whoever said yes to a rename, be it none for sure, has not said that the file goes and does not come.
+    const from = this.#settled.get(key)?.target.file?.from ?? null
+    if (from !== null) this.#holdAlong(entryKey(from), hold)
+    // A folder goes with the last thing in it: noted as gone now, it would be nobody's to remove later.
+    const folder = entryKey({ root: step.root, path: parentOf(step.path) })
+    if (step.after === null && this.#active.get(folder)?.after === null) this.#holdAlong(folder, hold)
   }
   #holdRest(key: string, { root, path }: Pick<Step, 'root' | 'path'>, hold: Hold): void {
     this.#holdAlong(this.#otherName.get(key), hold)
@@ -115,7 +126,10 @@ export class Prospect {
     if (found === undefined || found === null || found === 'missing') return null
     const key = entryKey({ root, path: found.notOne })
     if (this.#active.get(key)?.after?.kind === 'directory') return null
-    return this.#becauseOf(key, `its folder ${toText(found.notOne)} does not become one`)
+    const folder = `its folder ${toText(found.notOne)}`
+    if (this.#settled.get(key)?.wanted?.kind !== 'directory')
+      return { why: `${folder} is not approved`, kept: false }
+    return this.#becauseOf(key, `${folder} does not become one`)
   }
 
   /** A folder that becomes something else must hold nothing but what goes with it. */
@@ -152,6 +166,19 @@ export class Prospect {
     const linkAt = linksAfter(this.#active, this.#ground)
     const followed = await followLink({ root, path, target }, this.#ground.homes, linkAt)
     return followed.stays ? null : { why: followed.why, kept: false }
+  }
+
+  /** Half of an ignore file, or one that was woven with the user's, may do what neither of the two whole ones does. */
+  async #shows({ root, path, before, after }: Step): Promise<Hold | null> {
+    if (!isIgnoreFile(path) || after?.kind !== 'file' || !(await isMarkedTree(root))) return null
+    const shownBy = async (side: Side | null) => {
+      if (side?.kind !== 'file') return null
+      if (side.size >= largeFile) return 'it is too large to tell whether it would show our marker to git'
+      return showsMarker(path, await this.#ground.blobs.read(side.oid))
+    }
+    const why = await shownBy(after)
+    // What the user shows himself already is his own to show.
+    return why === null || (await shownBy(before)) !== null ? null : { why, kept: false }
   }
 
   async #holdLeadingOut(): Promise<void> {

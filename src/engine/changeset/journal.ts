@@ -27,12 +27,14 @@ export const journalSchema = z.object({
   by: z.string(),
   at: z.string(),
   revision: z.string(),
-  /** The transaction an undo takes back. */
-  undoes: z.string().nullable(),
+  /** The transactions an undo takes back; one that was cut off by an older version names a single one. */
+  undoes: z.union([z.string().transform((one) => [one]), z.array(z.string())]).nullable(),
   operations: z.array(operationSchema),
   /** What the changeset is once this is done. */
   manifest: manifestSchema,
   previous: manifestSchema,
+  /** All that an apply and those before it have landed and what is left, where there were any before it. */
+  whole: manifestSchema.optional(),
   bases: z.array(z.tuple([z.string(), baseSchema])),
   bases_before: z.array(z.tuple([z.string(), baseSchema.nullable()])),
   /** Of what was said yes to: where the user kept his own. */
@@ -72,12 +74,16 @@ export class Journals {
     return journalSchema.parse(JSON.parse(await readFile(this.#path(transaction), 'utf8')))
   }
 
-  /** Those that were not brought to their end. */
-  async open(): Promise<readonly Journal[]> {
+  /** Of those that were not brought to their end, also of one that nobody can read. */
+  async openNames(): Promise<readonly string[]> {
     const names = await readdir(this.#folder).catch(() => [])
-    const open = names.filter((name) => name.endsWith('.json') && !name.endsWith('.done.json'))
+    return names.filter((name) => name.endsWith('.json') && !name.endsWith('.done.json')).toSorted()
+  }
+
+  async open(): Promise<readonly Journal[]> {
+    const open = await this.openNames()
     return Promise.all(
-      open.toSorted().map(async (name) => {
+      open.map(async (name) => {
         const journal = await this.read(name.slice(0, -'.json'.length))
         return name.endsWith('.back.json') ? { ...journal, state: 'staging' } : journal
       }),

@@ -28,13 +28,6 @@ export async function planCommit(
   request: CommitRequest,
 ): Promise<CommitPlan> {
   const { branch } = request
-  const isName = !branch.startsWith('-') && branch !== 'HEAD'
-  if (!isName || (await askGit(['check-ref-format', '--normalize', `refs/heads/${branch}`], '/')) === '') {
-    throw new OrangeryError('changeset.bad_branch', `${branch}: not a name for a branch`, {
-      kind: 'usage',
-      hint: 'Nothing was changed. `git check-ref-format` says what git takes.',
-    })
-  }
   await using blobs = new BlobReader(context.layout.objects(record.repoId))
   const places = await repositoriesOf(landed, manifest)
   if (request.own) return await planTakeOver(context, record, manifest, { landed, blobs, branch, places })
@@ -54,6 +47,7 @@ export async function planCommit(
   }
   const finish: (() => Promise<Made>)[] = []
   const planned: Made[] = []
+  const outside: string[] = []
   for (const [top, roots] of tops) {
     const changes = roots.flatMap(({ root, prefix }) => changesIn(root, prefix, landed))
     const root = roots[0]?.root ?? top
@@ -61,8 +55,27 @@ export async function planCommit(
     notes.push(...one.notes)
     finish.push(...one.finish)
     planned.push(...one.planned)
+    outside.push(...one.outside)
   }
+  const [first] = outside
+  if (planned.length === 0 && first !== undefined)
+    throw new OrangeryError('changeset.nothing_to_commit', `no commit can be made of it: ${first}`, {
+      kind: 'input',
+      hint: 'Nothing was changed. Apply it without --commit.',
+    })
   return { finish, planned, notes }
+}
+
+/** Git takes some names for a branch of which it means something else wherever else they are said. */
+export async function refuseBadName(branch: string): Promise<void> {
+  const isElse = branch === '@' || branch.startsWith('refs/')
+  if (!isElse && (await askGit(['check-ref-format', '--branch', branch], '/')) === branch) return
+  const short = branch.replace(/^refs\/heads\//, '')
+  const hint = isElse && short !== branch ? `Say ${short}.` : '`git check-ref-format` says what git takes.'
+  throw new OrangeryError('changeset.bad_branch', `${branch}: not a name for a branch`, {
+    kind: 'usage',
+    hint: `Nothing was changed. ${hint}`,
+  })
 }
 
 async function repositoriesOf(landed: readonly Committable[], { roots }: Manifest): Promise<RootPlace[]> {
@@ -104,7 +117,7 @@ async function planOne({
   changes: readonly PathChange[]
   blobs: BlobReader
   request: CommitRequest
-}): Promise<CommitPlan> {
+}): Promise<CommitPlan & { readonly outside: readonly string[] }> {
   const { branch, message, hooks } = request
   const ref = `refs/heads/${branch}`
   const run = userGitIn(top)
@@ -123,7 +136,8 @@ async function planOne({
   const tree = await planTree(top, parent, branch, changes, blobs)
   if (tree.items.length === 0) {
     const why = changes.length === 0 ? 'nothing has landed' : `${branch} has all of it already`
-    return { finish: [], planned: [], notes: [...tree.notes, `no commit was made: ${why}`] }
+    const told = [...tree.notes, `no commit was made: ${why}`]
+    return { finish: [], planned: [], notes: told, outside: tree.notes }
   }
   const text = message ?? `Apply changeset ${record.id}`
   const parents = parent === '' ? [] : ['-p', parent]
@@ -138,7 +152,9 @@ async function planOne({
       await run(['update-ref', '-m', what, ref, oid, old || noCommit(oid)])
       return { root, branch, oid }
     }
-    const to = hooks ? () => commitWithHooks(top, parent, tree.oid, text, request) : oid
+    const to = hooks
+      ? () => commitWithHooks(top, parent, { tree: tree.oid, text, what: madeFor(what, oid) }, request)
+      : oid
     const weave: Weave = (before, staged, after) => mergeItems(top, before, staged, after)
     const made = await moveCheckedOut(context.layout, {
       checkout: top,
@@ -152,7 +168,7 @@ async function planOne({
     return { root, branch, oid: made }
   }
   const notes = [...tree.notes, ...(await unsignedNotes(top, request))]
-  return { finish: [finish], planned: hooks ? [] : [{ root, branch, oid }], notes }
+  return { finish: [finish], planned: [{ root, branch, oid }], notes, outside: tree.notes }
 }
 
 /** Signing runs a program of the user's, as hooks do: it is asked for, and what is not done is said. */
@@ -163,19 +179,21 @@ async function unsignedNotes(top: string, { sign }: CommitRequest): Promise<stri
     : []
 }
 
+/** How the log of a branch tells which commit was made in place of the planned one: hooks change text and files. */
+export const madeFor = (what: string, planned: string): string => `${what} (planned ${planned})`
+
 /** Hooks see an index of their own with exactly what is to be committed. */
 async function commitWithHooks(
   top: string,
   parent: string,
-  tree: string,
-  text: string,
+  { tree, text, what }: { tree: string; text: string; what: string },
   request: CommitRequest,
 ): Promise<string> {
   if ((await askGit(['rev-parse', '--verify', '-q', 'HEAD'], top)) !== parent)
     throw new OrangeryError('changeset.branch_moved', 'somebody else has committed meanwhile')
   const folder = await makeScratch('orangery-index-')
   try {
-    const env = { ...identityOf(request), GIT_INDEX_FILE: join(folder, 'index') }
+    const env = { ...identityOf(request), GIT_INDEX_FILE: join(folder, 'index'), GIT_REFLOG_ACTION: what }
     await userGit(['read-tree', tree], { cwd: top, env })
     const signing = request.sign === true ? '-S' : '--no-gpg-sign'
     await userGit(['commit', '-q', signing, '-m', text], { cwd: top, hooks: true, env })
@@ -197,14 +215,22 @@ export async function followFiles(
   if (isAlone) notes.push(`no file is changed by it; its commits are in refs/orangery/${record.id}/`)
   notes.push(...(plan?.notes ?? []))
   const commits: Made[] = []
+  let failed = false
   for (const finish of plan?.finish ?? []) {
     try {
       commits.push(await finish())
     } catch (error) {
       // The files have landed; a commit that could not be made takes nothing of that back.
       notes.push(`no commit was made: ${error instanceof Error ? error.message : String(error)}`)
+      failed = true
     }
   }
+  const [first] = plan?.planned ?? []
+  // Where another repository has its commit, the apply counts as committed.
+  if (failed && first !== undefined && commits.length === 0)
+    notes.push(
+      `the files have landed; \`orangery changeset apply ${record.id} --commit ${first.branch}\` makes the commit alone`,
+    )
   return { commits, notes }
 }
 

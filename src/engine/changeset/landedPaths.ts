@@ -12,18 +12,22 @@ export type LandedHash = {
   readonly blob: { readonly mode: '100644' | '100755' | '120000'; readonly oid: string } | null
 }
 
-/** Every path that applies of a changeset have written or removed and no undo took back. */
+/**
+ * Every path that applies of a changeset have written or removed and no undo took back; or those that undos have, each
+ * with what the last one found and left.
+ */
 export async function landedPaths(
   context: ApplyContext,
   record: ChangesetRecord,
+  by: 'apply' | 'undo' = 'apply',
 ): Promise<Map<BytePath, LandedHash>> {
   const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
   const paths = new Map<BytePath, LandedHash>()
   for (const { kind, state, transaction } of context.records.applies(record.id)) {
-    if (kind !== 'apply' || state !== 'committed') continue
+    if (kind !== by || state !== 'committed') continue
     for (const { path, before, after } of (await journals.readDone(transaction)).operations) {
       if ((after ?? before)?.kind === 'directory') continue
-      const first = paths.get(path)
+      const first = by === 'apply' ? paths.get(path) : undefined
       paths.set(path, {
         before: first === undefined ? hashOf(before) : first.before,
         after: hashOf(after),

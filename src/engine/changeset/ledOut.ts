@@ -24,6 +24,8 @@ type Ground = {
   readonly trees: ReadonlyMap<string, Tree>
   readonly homes: readonly Home[]
   readonly blobs: BlobReader
+  /** The steps bring back what was there at this time: a link that led out then, and is of before, leads out as it did. */
+  readonly backToMs?: number
 }
 /** Roots that agents were given together, other than these. */
 export type Neighbours = () => readonly (readonly Home[])[]
@@ -49,7 +51,7 @@ export async function ledOut(
     const disk = [...ground.trees.values()][0]?.disk
     if (disk === undefined) continue
     const trees = new Map(homes.map(({ name }) => [name, held.use(new Tree(name, disk))]))
-    for (const { link, because } of await ledOutOf(theirs, { trees, homes, blobs: ground.blobs }))
+    for (const { link, because } of await ledOutOf(theirs, { ...ground, trees, homes }))
       found.push({ link, because: because.flatMap((step) => originals.get(step) ?? []) })
   }
   return found
@@ -98,12 +100,30 @@ async function ledOutOf(steps: ReadonlyMap<string, Step>, ground: Ground): Promi
       if (target === null) continue
       const now = await followLink({ ...link, target }, ground.homes, before)
       const then = now.stays ? await followLink({ ...link, target }, ground.homes, after) : now
-      if (!now.stays || then.stays) continue
+      if (!now.stays || then.stays || (await ledOutBefore({ ...link, target }, steps, ground))) continue
       const way = new Set([...now.through, ...then.through].map(entryKey))
       found.push({ link, because: turning.filter((step) => way.has(entryKey(step))) })
     }
   }
   return found
+}
+
+/** Judged without any link that has come since, the others on its way among them. */
+async function ledOutBefore(
+  link: Place & { readonly target: string },
+  steps: ReadonlyMap<string, Step>,
+  ground: Ground,
+): Promise<boolean> {
+  const { trees, homes, backToMs } = ground
+  if (backToMs === undefined) return false
+  const isOld = async ({ root, path }: Place) =>
+    Number((await trees.get(root)?.lstat(path))?.ctimeMs ?? Infinity) < backToMs
+  if (!(await isOld(link))) return false
+  const after = linksAfter(steps, ground)
+  const then = await followLink(link, homes, async (root, path) =>
+    steps.has(entryKey({ root, path })) || (await isOld({ root, path })) ? after(root, path) : null,
+  )
+  return !then.stays
 }
 
 /** Where links lead as things are. */

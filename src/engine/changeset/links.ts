@@ -1,4 +1,5 @@
 import { parentOf, type BytePath } from './bytePath.ts'
+import { errorCode } from './disk.ts'
 
 export type Place = { readonly root: string; readonly path: BytePath }
 /** A root by the name we know it by, and every path under which it can be reached. */
@@ -10,6 +11,16 @@ export type Followed =
   | { readonly stays: false; readonly why: string; readonly through: readonly Place[] }
 
 const mostHops = 40
+const closed = Symbol('closed')
+
+/** One link that nobody can follow must not keep all else from being looked at. (escape: link-against-the-review) */
+function unlessUnseen(error: unknown): null | typeof closed {
+  const code = errorCode(error)
+  // There can be nothing of such a name.
+  if (code === 'ENAMETOOLONG') return null
+  if (code === 'EACCES' || code === 'EPERM') return closed
+  throw error
+}
 
 /** Where a link leads, by its text and by the links on the way, as far as that is inside the roots. */
 export async function followLink(
@@ -47,7 +58,17 @@ export async function followLink(
         continue
       }
       const here = [...at, name].join('/') as BytePath
-      const target = await linkAt(root, here)
+      const target = await linkAt(root, here).catch(unlessUnseen)
+      if (target === closed) {
+        // What lies behind is nobody's to know; by its text it leads there.
+        const end = [...at, name]
+        for (const each of names) {
+          if (each === '..') end.pop()
+          else end.push(each)
+        }
+        through.push({ root, path: end.join('/') as BytePath })
+        return { stays: false, why: 'a link into a folder that is closed to you never lands', through }
+      }
       if (target !== null) {
         through.push({ root, path: here })
         next = [target, ...names].join('/')

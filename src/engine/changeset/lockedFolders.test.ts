@@ -42,6 +42,31 @@ test('what went with a folder that was replaced goes also where the agent closed
   expect(said).toBe(`${JSON.stringify(['mode d', 'added d/o/new', 'deleted d/o/q', 'deleted d/o/s/s'])}\n`)
 })
 
+test.each(['000', '600'])(
+  'work in roots that the agent closed whole, by mode %s, is captured from overlays and copies, and said to be there before',
+  async (mode) => {
+    const said = await asOrdinary(`
+      await using two = await Bench.make(['one', 'two'])
+      await two.user('echo old > old')
+      const script = 'echo work > w; rm -f old; echo 2 > ../two/t; chmod ${mode} ../two .'
+      const told = []
+      for (const made of [await two.workspace(), await two.copiedWorkspace()]) {
+        await two.agent(made, script)
+        await two.changesets.capture(made, { final: false })
+        const live = await two.changesets.get(made.id)
+        await two.changesets.capture(made, { final: true })
+        const { files } = await two.changesets.get(made.id)
+        told.push(live.dropped.map(({ path }) => path), files.map(({ path, change }) => change + ' ' + path))
+      }
+      console.log(JSON.stringify(told))`)
+    const found = [
+      ['.', '.'],
+      ['deleted old', 'added w', 'added t'],
+    ]
+    expect(said).toBe(`${JSON.stringify([...found, ...found])}\n`)
+  },
+)
+
 test('folders of mode 000, however many and however deep, are captured with few descriptors and closed again', async () => {
   const script = `
     const { execFileSync } = await import('node:child_process')

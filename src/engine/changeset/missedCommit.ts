@@ -3,7 +3,7 @@ import { tryGit } from '../base/git.ts'
 import type { CommitRequest } from './commitRequest.ts'
 import { isSureRename, readCopies } from './copies.ts'
 import { Journals, type Journal } from './journal.ts'
-import { followFiles, planCommit, type Followed } from './landCommit.ts'
+import { followFiles, madeFor, planCommit, type Followed } from './landCommit.ts'
 import { entryKey, type Side } from './manifest.ts'
 import type { Committable, CommitPlan, Made } from './ownCommits.ts'
 import type { ApplyContext } from './transaction.ts'
@@ -57,8 +57,19 @@ export async function followAfterCrash(
 async function madeOf(planned: readonly Made[]): Promise<Made[]> {
   const made: Made[] = []
   for (const each of planned) {
-    const asked = ['merge-base', '--is-ancestor', each.oid, `refs/heads/${each.branch}`]
-    if ((await tryGit(asked, { cwd: each.root })).code === 0) made.push(each)
+    const ref = `refs/heads/${each.branch}`
+    const options = { cwd: each.root }
+    if ((await tryGit(['merge-base', '--is-ancestor', each.oid, ref], options)).code === 0) {
+      made.push(each)
+      continue
+    }
+    const { stdout } = await tryGit(['log', '-g', '--format=%H %gs', ref, '--'], options)
+    // The first of them: a hook may commit, too.
+    const line = stdout
+      .toString()
+      .split('\n')
+      .findLast((entry) => entry.includes(madeFor('', each.oid)))
+    if (line !== undefined) made.push({ ...each, oid: line.slice(0, line.indexOf(' ')) })
   }
   return made
 }
@@ -89,7 +100,8 @@ export async function commitAlone(
   request: CommitRequest | undefined,
 ): Promise<Followed> {
   if (request === undefined) return { commits: [], notes: [] }
-  if (missed === null) return { commits: [], notes: ['no commit was made: nothing has landed'] }
+  if (missed === null)
+    return { commits: [], notes: [`no commit was made: ${await howItLanded(context, record, request)}`] }
   const { transaction, landed, journal } = missed
   const plan = await planCommit(context, record, journal.previous, landed, request)
   const followed = await followFiles(context, record, journal.previous, plan)
@@ -98,4 +110,19 @@ export async function commitAlone(
     await new Journals(folder, context.disk).noteCommits(transaction, [...followed.commits])
   }
   return followed
+}
+
+async function howItLanded(
+  { layout, disk, records }: ApplyContext,
+  { repoId, id }: ChangesetRecord,
+  { branch }: CommitRequest,
+): Promise<string> {
+  const last = records.applies(id).findLast(({ kind, state }) => kind === 'apply' && state === 'committed')
+  if (last === undefined) return 'nothing has landed'
+  const { commits = [] } = await new Journals(layout.changeset(repoId, id), disk).readDone(last.transaction)
+  const [made] = commits
+  if (made === undefined)
+    return `it has landed before, without a commit; commit it with git, or \`orangery changeset undo ${id}\` and apply it with --commit`
+  const way = made.branch === branch ? '' : `; bring that to ${branch} with git`
+  return `it has landed before, with the commit ${made.oid.slice(0, 12)} on ${made.branch}${way}`
 }

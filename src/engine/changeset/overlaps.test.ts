@@ -12,3 +12,14 @@ test('changesets warn each other where one makes a folder of a file, or a file o
   expect(await warned(one.id)).toEqual([{ id: two.id, paths: ['d', 'f', 'n'] }])
   expect(await warned(two.id)).toEqual([{ id: one.id, paths: ['d/new', 'f', 'n/m'] }])
 })
+
+test('of more shared files than are named the warning says how many there are', async () => {
+  await using bench = await Bench.make()
+  await bench.user('for n in $(seq 130); do echo base > f$n; done')
+  const edit = (word: string) => `for n in $(seq 130); do echo ${word} > f$n; done`
+  const one = await bench.dispatch(edit('one'))
+  const two = await bench.dispatch(edit('two'))
+  const [warning] = (await bench.changesets.get(one.id)).overlaps ?? []
+  expect(warning).toMatchObject({ id: two.id, more: 30 })
+  expect(warning?.paths).toHaveLength(100)
+})

@@ -1,3 +1,4 @@
+import type { Overlap } from '../../shared/changeset.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import { fromText, isBelow, joinPath, parentOf, toText, type BytePath } from './bytePath.ts'
@@ -23,17 +24,13 @@ export class Overlaps {
     this.#read = read
   }
 
-  async of(
-    record: ChangesetRecord,
-    own: Manifest,
-    open: readonly ChangesetRecord[],
-  ): Promise<{ id: DispatchId; paths: string[] }[]> {
+  async of(record: ChangesetRecord, own: Manifest, open: readonly ChangesetRecord[]): Promise<Overlap[]> {
     const ids = new Set(open.map(({ id }) => id))
     for (const id of this.#known.keys()) if (!ids.has(id)) this.#known.delete(id)
     const files = own.entries.filter(isNoFolder).map((entry) => ({ entry, place: placeOf(entry) }))
     const ours = touchedBy(own)
     const put = new Set(ours.put)
-    const found: { id: DispatchId; paths: string[] }[] = []
+    const found: Overlap[] = []
     for (const other of open) {
       if (other.id === record.id || !haveCommonFolder(record, other)) continue
       const touched = await this.#touched(other)
@@ -46,7 +43,12 @@ export class Overlaps {
           blocked.some((each) => isBelow(place, each)),
       )
       if (shared.length === 0) continue
-      found.push({ id: other.id, paths: shared.slice(0, mostNamed).map(({ entry }) => toText(entry.path)) })
+      const more = shared.length - mostNamed
+      found.push({
+        id: other.id,
+        paths: shared.slice(0, mostNamed).map(({ entry }) => toText(entry.path)),
+        ...(more > 0 ? { more } : {}),
+      })
     }
     return found
   }
@@ -72,7 +74,8 @@ function touchedBy(manifest: Manifest | null): Touched {
   return { paths, put, folders }
 }
 
-const placeOf = ({ root, path }: Entry): BytePath => joinPath(fromText(root), path)
+export const placeOf = ({ root, path }: Pick<Entry, 'root' | 'path'>): BytePath =>
+  joinPath(fromText(root), path)
 
 function haveCommonFolder(one: ChangesetRecord, other: ChangesetRecord): boolean {
   const [own, theirs] = [one, other].map(({ workspace }) => workspace.roots.map(({ path }) => fromText(path)))

@@ -1,10 +1,10 @@
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import { alsoObjectsOf, git, tryGit } from '../base/git.ts'
-import type { GitItem } from '../base/indexRows.ts'
-import { refuseCheckedOutElsewhere } from '../base/moveBranch.ts'
+import type { GitItem, Weave } from '../base/indexRows.ts'
+import { moveCheckedOut, refuseCheckedOutElsewhere, refuseLockedIndex } from '../base/moveBranch.ts'
 import { fromBytes, joinPath, toText, type BytePath } from './bytePath.ts'
-import { cleanedItems, sameItem } from './commitTree.ts'
+import { cleanedItems, mergeItems, sameItem } from './commitTree.ts'
 import { Journals } from './journal.ts'
 import { entryKey, type Manifest, type Side } from './manifest.ts'
 import type { BlobReader } from './objects.ts'
@@ -20,7 +20,7 @@ export type Committable = Pick<Landed, 'wanted' | 'kept'> & {
 export type Made = { readonly root: string; readonly branch: string; readonly oid: string }
 /** Commits that are ready, each to be put on its branch once the files have landed. */
 export type CommitPlan = {
-  /** What each will have made, where that is known before. */
+  /** What each will have made; hooks may have it make another one, which the log of the branch then says. */
   readonly planned: readonly Made[]
   readonly finish: readonly (() => Promise<Made>)[]
   readonly notes: readonly string[]
@@ -28,8 +28,12 @@ export type CommitPlan = {
 /** A root, the work tree it lies in (empty for none), and where in it. */
 export type RootPlace = { readonly root: string; readonly top: string; readonly prefix: BytePath }
 type Commit = Manifest['commits'][number]
-/** What was approved for a path, as git would keep it: as it is, or with the line ends the settings want. */
-type Approved = { readonly isProtected: boolean; readonly items: readonly (GitItem | null)[] }
+/** What was approved for a path and what the agent began with, as git would keep it: as it is, or with the line ends the settings want. */
+type Approved = {
+  readonly isProtected: boolean
+  readonly items: readonly (GitItem | null)[]
+  readonly bases: readonly (GitItem | null)[]
+}
 type Given = {
   readonly landed: readonly Committable[]
   readonly blobs: BlobReader
@@ -37,7 +41,7 @@ type Given = {
   readonly places: readonly RootPlace[]
 }
 
-/** Points a branch at the last commit the agent made; only forwards, and never the branch that is checked out. */
+/** Points a branch at the last commit the agent made; only forwards, and with its index where it is checked out. */
 export async function planTakeOver(
   context: ApplyContext,
   record: ChangesetRecord,
@@ -48,11 +52,13 @@ export async function planTakeOver(
   const ref = `refs/heads/${branch}`
   const finish: CommitPlan['finish'][number][] = []
   const planned: Made[] = []
-  for (const { root: cwd, oid } of lastCommits(manifest)) {
-    if ((await askGit(['symbolic-ref', '-q', 'HEAD'], cwd)) === ref)
-      throw refusal('branch_in_use', `${branch} is checked out: name another branch`)
-    await refuseCheckedOutElsewhere(userGitIn(cwd), ref, null)
-    const common = await userGit(['rev-parse', '--path-format=absolute', '--git-common-dir'], { cwd })
+  for (const { root, oid } of lastCommits(manifest)) {
+    const cwd = await checkoutOf(root, ref, given.places)
+    const top = await askGit(['rev-parse', '--show-toplevel'], cwd)
+    const isCurrent = top !== '' && (await askGit(['symbolic-ref', '-q', 'HEAD'], cwd)) === ref
+    await refuseCheckedOutElsewhere(userGitIn(cwd), ref, isCurrent ? top : null)
+    if (isCurrent) await refuseLockedIndex(context.layout, top, userGitIn(top))
+    const common = await userGit(askCommonDir, { cwd })
     const history = {
       gitDir: context.layout.objects(record.repoId),
       env: alsoObjectsOf(common),
@@ -63,17 +69,35 @@ export async function planTakeOver(
         'not_forward',
         `${branch} has commits that the agent's do not build on: name another branch`,
       )
-    const from = await startOf(manifest, cwd, oid)
+    const from =
+      startOf(manifest, root, oid) ?? (await askGit(['rev-parse', '--verify', '-q', 'HEAD^{commit}'], cwd))
     if (from !== '') await tryRef(cwd, { ref, oid: from, old })
     await refuseUnseen({ context, record, given, cwd, common, history, from, oid })
-    planned.push({ root: cwd, branch, oid })
+    planned.push({ root, branch, oid })
     finish.push(async () => {
-      const what = `orangery: changeset ${manifest.id}`
-      await userGit(['update-ref', '-m', what, ref, oid, old || noCommit(oid)], { cwd })
-      return { root: cwd, branch, oid }
+      const message = `orangery: changeset ${manifest.id}`
+      const run = userGitIn(isCurrent ? top : cwd)
+      const weave: Weave = (before, staged, after) => mergeItems(top, before, staged, after)
+      if (isCurrent)
+        await moveCheckedOut(context.layout, { checkout: top, ref, old, to: oid, message, run, weave })
+      else await run(['update-ref', '-m', message, ref, oid, old || noCommit(oid)])
+      return { root, branch, oid }
     })
   }
   return { finish, planned, notes: [] }
+}
+
+const askCommonDir = ['rev-parse', '--path-format=absolute', '--git-common-dir']
+
+/** Of a linked worktree the repository is a root of its own, without a checkout: that is another root, best on the branch itself. */
+async function checkoutOf(root: string, ref: string, places: readonly RootPlace[]): Promise<string> {
+  if ((await askGit(['rev-parse', '--show-toplevel'], root)) !== '') return root
+  const common = await askGit(askCommonDir, root)
+  const tops: string[] = []
+  for (const top of new Set(places.map((place) => place.top)))
+    if (top !== '' && (await askGit(askCommonDir, top)) === common) tops.push(top)
+  for (const top of tops) if ((await askGit(['symbolic-ref', '-q', 'HEAD'], top)) === ref) return top
+  return tops[0] ?? root
 }
 
 /** Of each repository the branch that the agent ended on. */
@@ -97,10 +121,8 @@ function refusal(code: string, why: string): OrangeryError {
 }
 
 /** Where the agent started: by the user's repository, since what the agent's own says proves nothing. */
-async function startOf(manifest: Manifest, cwd: string, oid: string): Promise<string> {
-  const recorded = manifest.commits.find((each) => each.root === cwd && each.oid === oid)?.base
-  return recorded ?? (await askGit(['rev-parse', '--verify', '-q', 'HEAD^{commit}'], cwd))
-}
+const startOf = (manifest: Manifest, root: string, oid: string): string | null | undefined =>
+  manifest.commits.find((each) => each.root === root && each.oid === oid)?.base
 
 /**
  * An agent could commit what nobody is shown (a file it removes again, one that was rejected, a protected one) and
@@ -122,27 +144,32 @@ async function refuseUnseen(look: {
   const not = from === '' ? [] : [`^${from}`]
   const commits = (await git(['rev-list', oid, ...not, '--'], history)).toString().trim().split('\n')
   const unseen = new Set<BytePath>()
+  const yours = new Set<BytePath>()
   for (const commit of new Set([oid, ...commits.filter((each) => each !== '')])) {
     for (const { path, before, after } of await touched(history, start, commit)) {
       const known = approved.get(path)
       const isApproved = known?.items.some((item) => sameItem(item, after)) === true
       const isOnTheWay = known?.isProtected === false && commit !== oid
       if (!isApproved && !isOnTheWay && !sameItem(before, after)) unseen.add(path)
+      // What the user had not committed is in no diff, since the agent began with it; in the commit it is.
+      else if (known?.bases.some((item) => sameItem(item, before)) === false) yours.add(path)
     }
   }
-  if (unseen.size === 0) return
-  const names = [...unseen].toSorted().map(toText)
+  if (unseen.size > 0)
+    throw refusedCommits('commits_unseen', "the agent's commits hold what was not approved", unseen)
+  if (yours.size > 0)
+    throw refusedCommits('commits_yours', "the agent's commits hold what you had not committed", yours)
+}
+
+function refusedCommits(code: string, why: string, paths: ReadonlySet<BytePath>): OrangeryError {
+  const names = [...paths].toSorted().map(toText)
   const shown = names.slice(0, 5).join(', ')
   const more = names.length > 5 ? ` and ${names.length - 5} more` : ''
-  throw new OrangeryError(
-    'changeset.commits_unseen',
-    `the agent's commits hold what was not approved: ${shown}${more}`,
-    {
-      kind: 'refused',
-      hint: 'Nothing was changed. Leave --own away: then one commit is made of exactly what was approved.',
-      details: { paths: names },
-    },
-  )
+  return new OrangeryError(`changeset.${code}`, `${why}: ${shown}${more}`, {
+    kind: 'refused',
+    hint: 'Nothing was changed. Leave --own away: then one commit is made of exactly what was approved.',
+    details: { paths: names },
+  })
 }
 const emptyTree = '4b825dc642cb6eb9a060e54bf8d69288fbee4904'
 const nothing = '000000'
@@ -176,33 +203,45 @@ async function approvedPaths({
   from,
 }: Parameters<typeof refuseUnseen>[0]): Promise<ReadonlyMap<BytePath, Approved>> {
   const sides = new Map<string, { side: Side | null; isProtected: boolean }>()
+  const bases = new Map<string, Side | null>()
   const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
   for (const { kind, state, transaction } of context.records.applies(record.id)) {
     if (kind !== 'apply' || state !== 'committed') continue
-    const { bases, previous } = await journals.readDone(transaction).catch(() => journals.read(transaction))
-    const guarded = new Set(previous.entries.filter((entry) => entry.protected).map(entryKey))
-    for (const [key, { side }] of bases) sides.set(key, { side, isProtected: guarded.has(key) })
+    const journal = await journals.readDone(transaction).catch(() => journals.read(transaction))
+    const entries = new Map(journal.previous.entries.map((entry) => [entryKey(entry), entry]))
+    for (const [key, { side }] of journal.bases) {
+      const entry = entries.get(key)
+      sides.set(key, { side, isProtected: entry?.protected === true })
+      if (entry !== undefined && !bases.has(key)) bases.set(key, entry.base)
+    }
   }
   for (const { target, wanted, kept } of landed) {
     const key = entryKey(target.entry)
     if (kept === true) sides.delete(key)
     else sides.set(key, { side: wanted, isProtected: target.entry.protected })
+    if (!bases.has(key)) bases.set(key, target.entry.base)
   }
   const approved = new Map<BytePath, Approved>()
   for (const { root, top, prefix } of places) {
     if (top === '') continue
-    const theirs = await userGit(['rev-parse', '--path-format=absolute', '--git-common-dir'], { cwd: top })
+    const theirs = await userGit(askCommonDir, { cwd: top })
     if (theirs !== common) continue
     const own = [...sides].flatMap(([key, known]) => {
       const isHere = key.startsWith(`${root}\0`)
-      return isHere ? [{ ...known, path: joinPath(prefix, key.slice(root.length + 1)) }] : []
+      const path = joinPath(prefix, key.slice(root.length + 1))
+      return isHere ? [{ ...known, path, base: bases.get(key) ?? null }] : []
     })
-    const cleaned = await cleanedItems(top, from, own, blobs)
-    for (const { path, side, isProtected } of own) {
-      const [exact] = treeItemOf(path, side)
-      const items = exact === undefined ? [null] : [exact, cleaned.get(path) ?? exact]
-      approved.set(path, { isProtected, items })
+    const itemsOf = async (given: readonly { path: BytePath; side: Side | null }[]) => {
+      const cleaned = await cleanedItems(top, from, given, blobs)
+      return given.map(({ path, side }) => {
+        const [exact] = treeItemOf(path, side)
+        return exact === undefined ? [null] : [exact, cleaned.get(path) ?? exact]
+      })
     }
+    const items = await itemsOf(own)
+    const begun = await itemsOf(own.map(({ path, base }) => ({ path, side: base })))
+    for (const [at, { path, isProtected }] of own.entries())
+      approved.set(path, { isProtected, items: items[at] ?? [], bases: begun[at] ?? [] })
   }
   return approved
 }

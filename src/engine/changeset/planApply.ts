@@ -22,6 +22,7 @@ import { entryKey, sameSide, type Entry, type Side } from './manifest.ts'
 import { BlobReader } from './objects.ts'
 import { PackWriter } from './packWriter.ts'
 import { withHunks } from './patch.ts'
+import { refuseGoneRoots } from './refusals.ts'
 import { selectTargets, type SelectOptions, type Skip, type Target } from './selection.ts'
 import type { Step } from './steps.ts'
 import type { ApplyContext } from './transaction.ts'
@@ -60,6 +61,10 @@ export async function planApply(
   const selected = selectTargets(view, decisions, options)
   const { skipped } = selected
   const targets = withOldNames(selected.targets, (file) => isSureRename(file, copies))
+  await refuseGoneRoots(
+    targets.map(({ entry }) => entry.root),
+    context.disk,
+  )
   const going = new Set(
     targets
       .filter(
@@ -99,11 +104,9 @@ export async function planApply(
       const found = await locals.read(entry.path, entry.base)
       const folder = found.blocked === null ? null : entryKey({ root: entry.root, path: found.blocked })
       if (folder !== null && wanted !== null && !going.has(folder) && isMadeFolder(entries.get(folder))) {
-        if (file !== null)
-          held.push({
-            ...namedPath(entry.path),
-            why: `its folder ${toText(found.blocked ?? entry.path)} is not approved`,
-          })
+        // Held back below with what depends on it.
+        const step = { root: entry.root, path: entry.path, before: null, after: wanted, identity: null }
+        settled.push({ target, wanted, outcome: { kind: 'step', merged: false, step } })
         continue
       }
       const isReplaced = found.side?.kind === 'directory' && wanted?.kind !== 'directory'
@@ -143,7 +146,10 @@ export async function planApply(
       const hold = prospect.holdOf(each)
       const isKept = hold?.kept === true || (outcome.kind === 'there' && outcome.kept === true)
       if (hold === null || hold.kept) landed.push({ target, wanted, ...(isKept ? { kept: true } : {}) })
-      else if (target.file !== null) held.push({ ...namedPath(target.entry.path), why: hold.why })
+      else if (target.file !== null) {
+        const { root, path } = target.entry
+        held.push({ root, ...namedPath(path), why: hold.why })
+      }
       if (hold === null && outcome.kind === 'step' && outcome.merged) merged.push(toText(target.entry.path))
     }
     const steps = await prospect.steps()
@@ -208,6 +214,8 @@ export function refuseConflicts(
   what: 'apply' | 'undo',
   id: DispatchId,
   conflicts: readonly Conflict[],
+  /** Of an undo: the changeset that has to be undone before. */
+  before?: DispatchId,
 ): void {
   const [first] = conflicts
   if (first === undefined) return
@@ -217,7 +225,9 @@ export function refuseConflicts(
     hint:
       what === 'apply'
         ? `Nothing was changed. Choose per file: \`orangery changeset resolve ${id} ${first.choices.join('|') || 'mine'} ${wordsOf(first)}\`.`
-        : 'Nothing was changed. Put the file back or keep the apply.',
+        : before === undefined
+          ? 'Nothing was changed. Put the file back or keep the apply.'
+          : `Nothing was changed. Undo that one first (\`orangery changeset undo ${before}\`), or keep the apply.`,
     details: { conflicts },
   })
 }

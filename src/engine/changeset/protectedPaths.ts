@@ -8,10 +8,12 @@ const words = (text: string) => text.trim().split(/\s+/)
 const protectedNames = new Set(
   words(`
     .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .inputrc .zshrc
-    .zshenv .zprofile .zlogin .zlogout .kshrc .mkshrc .cshrc .tcshrc .login config.fish
+    .zshenv .zprofile .zlogin .zlogout .kshrc .mkshrc .cshrc .tcshrc .login config.fish .bash_functions
+    .yashrc .yash_profile .xonshrc rc.xsh rc.elv config.nu env.nu login.nu
+    profile.ps1 microsoft.powershell_profile.ps1 microsoft.vscode_profile.ps1
     .xprofile .xinitrc .xsessionrc .pam_environment .envrc .direnvrc
     .vimrc .exrc .nvimrc .nvim.lua .emacs .dir-locals.el .gdbinit .lldbinit .tmux.conf .screenrc
-    .mcp.json agents.md agents.override.md claude.md claude.local.md gemini.md
+    .mcp.json .claude.json agents.md agents.override.md claude.md claude.local.md gemini.md
     copilot-instructions.md .cursorrules .windsurfrules .clinerules .goosehints
     .aider.conf.yml .aider.conf.yaml opencode.json opencode.jsonc .orangery.json
     .gitattributes .gitmodules .gitconfig authorized_keys
@@ -24,7 +26,8 @@ const protectedNames = new Set(
     .gitlab-ci.yml .gitlab-ci.yaml .travis.yml azure-pipelines.yml azure-pipelines.yaml
     jenkinsfile .drone.yml .drone.yaml .woodpecker.yml .woodpecker.yaml
     bitbucket-pipelines.yml appveyor.yml .appveyor.yml .cirrus.yml .cirrus.star
-    cloudbuild.yaml cloudbuild.yml head
+    cloudbuild.yaml cloudbuild.yml buildspec.yml buildspec.yaml codemagic.yaml wercker.yml bitrise.yml
+    .scrutinizer.yml .build.yml head
   `),
 )
 /** Folders, and files that are told only by the folder they lie in. */
@@ -32,7 +35,8 @@ const protectedFolders = words(`
   .vscode .idea .zed .fleet .claude .cursor .codex .gemini .windsurf .opencode .roo .kiro .junie .aider
   .agency .husky .githooks .devcontainer .ssh .mvn
   .github/workflows .github/actions .gitea/workflows .forgejo/workflows .gitlab/ci
-  .circleci .buildkite .woodpecker .teamcity .semaphore .tekton .ci
+  .circleci .buildkite .woodpecker .teamcity .semaphore .tekton .ci .builds .harness
+  .bashrc.d .zshrc.d .oh-my-zsh .config/bash .config/zsh .config/nushell .config/powershell .config/elvish .config/xonsh
   .config/git .config/fish .config/direnv .config/mise .config/autostart .config/systemd
   fish/conf.d fish/functions .cargo/config.toml .cargo/config .yarn/releases .yarn/plugins
 `)

@@ -6,6 +6,7 @@ import {
   type ExportFormat,
   type ReviewComment,
   type Transition,
+  type Overlap,
 } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { loggedEventSchema, type LoggedEvent } from '../../shared/events.ts'
@@ -13,7 +14,7 @@ import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import { stoppedAt, type ApplyContext } from './transaction.ts'
 import { readBases } from './bases.ts'
-import { givenText, parentsOf, type GivenPlace } from './bytePath.ts'
+import { parentsOf, type GivenPlace } from './bytePath.ts'
 import { readCopies } from './copies.ts'
 import { isAbout, isOnFile } from './anchors.ts'
 import { decisionsOf, type Decisions } from './decisions.ts'
@@ -30,7 +31,7 @@ import { filesSince, pairsBetween, pairsOf } from './scope.ts'
 import { reviewedBy, type Shown, type ShownFile } from './shown.ts'
 import { changedFile, type Notes } from './changedFile.ts'
 import { userIdentity } from './userGit.ts'
-import { findFiles, readView, type FileView, type View } from './view.ts'
+import { findFiles, noSuchPath, readView, type FileView, type View } from './view.ts'
 import { readFirstSeen, seenKey } from './written.ts'
 
 export type DiffOptions = GivenPlace & {
@@ -77,7 +78,7 @@ export class ChangesetReader {
     if (record !== null) return record
     throw new OrangeryError('changeset.not_found', `no changeset ${id}: nothing of it was captured`, {
       kind: 'not_found',
-      hint: `It changed nothing, or still runs: \`orangery dispatch status ${id}\` says which.`,
+      hint: `It changed nothing, still runs, or could not be captured: \`orangery dispatch status ${id}\` says which.`,
     })
   }
 
@@ -100,7 +101,10 @@ export class ChangesetReader {
   /** What people are shown: of a changeset that has landed, what landed, not the nothing that remains. */
   #shown(record: ChangesetRecord): Promise<View> {
     const applies = this.#context.records.applies(record.id)
-    const landed = record.state === 'applied' ? applies.findLast(({ kind }) => kind === 'apply') : undefined
+    const landed =
+      record.state === 'applied'
+        ? applies.findLast(({ kind, state }) => kind === 'apply' && state === 'committed')
+        : undefined
     return this.view(record, landed?.revision ?? record.revision)
   }
 
@@ -125,6 +129,10 @@ export class ChangesetReader {
       dispatches: [id, ...records.turns(id).map((turn) => turn.dispatch)],
       escalated: record.escalated,
       stopped: await stoppedAt(this.#context, record),
+      landed: records
+        .applies(id)
+        .filter(({ kind, state }) => kind === 'apply' && state === 'committed')
+        .map(({ at, by }) => ({ at, by })),
       overlaps: await this.#overlaps(record),
       commits: manifest.commits.map(({ base: _base, head: _head, ...commit }) => commit),
     }
@@ -176,11 +184,10 @@ export class ChangesetReader {
   async #decisions(record: ChangesetRecord): Promise<Decisions> {
     const { records, disk } = this.#context
     const applies = isOpen(record.state) ? records.applies(record.id) : []
-    const undone = new Set(applies.map((apply) => apply.undoes))
     const journals = new Journals(this.#folder(record), disk)
     const landed: View[] = []
     for (const { kind, state, transaction } of applies) {
-      if (kind !== 'apply' || state !== 'committed' || undone.has(transaction)) continue
+      if (kind !== 'apply' || state !== 'committed') continue
       const view = this.#remembered(transaction, async () =>
         readView(this.#gitDir(record), '', (await journals.readDone(transaction)).previous),
       )
@@ -349,7 +356,7 @@ export class ChangesetReader {
   }
 
   /** Warns of files that another open changeset touches, be its agent running or done. */
-  async #overlaps(record: ChangesetRecord): Promise<{ id: DispatchId; paths: string[] }[]> {
+  async #overlaps(record: ChangesetRecord): Promise<Overlap[]> {
     if (!isOpen(record.state)) return []
     const open = this.#context.records.list().filter(({ state }) => isOpen(state))
     return this.#shared.of(record, (await this.view(record)).manifest, open)
@@ -403,9 +410,7 @@ export function chooseFiles(view: View, given: GivenPlace): readonly FileView[] 
   const { exact, inside } = findFiles(view, given)
   const files = exact.length > 0 ? exact : inside
   if (files.length > 0) return files
-  throw new OrangeryError('changeset.no_such_path', `no change at ${givenText(given)} in this changeset`, {
-    kind: 'not_found',
-  })
+  throw noSuchPath(view, given)
 }
 
 async function* inPieces(whole: Buffer): AsyncGenerator<Buffer> {

@@ -1,6 +1,9 @@
 import type { ChangesetState } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
+import { rootPath } from './bytePath.ts'
+import type { Disk } from './disk.ts'
+import { Tree } from './tree.ts'
 
 export function wrongState({ id, state }: ChangesetRecord, to: ChangesetState): OrangeryError {
   const hints: Record<ChangesetState, string> = {
@@ -42,4 +45,18 @@ export function movedOn(record: ChangesetRecord): OrangeryError {
     `changeset ${record.id} has changed since it was reviewed: it is at ${record.revision.slice(0, 12)} now`,
     { kind: 'busy', hint: 'Look at what changed and decide again.' },
   )
+}
+
+/** Else every file in it would count as deleted by the user. */
+export async function refuseGoneRoots(roots: Iterable<string>, disk: Disk): Promise<void> {
+  for (const root of new Set(roots)) {
+    const stat = await new Tree(root, disk).lstat(rootPath)
+    if (stat?.isDirectory() === true) continue
+    const what =
+      stat === null ? 'the folder is gone, was moved or is not mounted' : 'it is no folder any more'
+    throw new OrangeryError('changeset.root_gone', `${root}: ${what}`, {
+      kind: 'not_found',
+      hint: 'Nothing was changed. Bring the folder back to that place and try again.',
+    })
+  }
 }

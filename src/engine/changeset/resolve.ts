@@ -1,7 +1,7 @@
 import type { Conflicts } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ChangesetRecord, ResolutionRecord } from '../base/changesetRecords.ts'
-import { filesOf, keptOf } from './apply.ts'
+import { filesOf, skipsOf } from './apply.ts'
 import { givenText, type GivenPlace } from './bytePath.ts'
 import { findChoice, findConflict } from './conflictTexts.ts'
 import type { Conflict } from './conflicts.ts'
@@ -17,7 +17,7 @@ export type Resolution = GivenPlace & {
 }
 
 /** What a plan runs into as people are told of it, with the choices that are in force. */
-export function conflictsOf(record: ChangesetRecord, plan: ApplyPlan): Conflicts {
+export function conflictsOf(record: ChangesetRecord, view: View, plan: ApplyPlan): Conflicts {
   const told = ({ texts: _texts, ...each }: Conflict) => ({ ...each, choices: [...each.choices] })
   return {
     revision: record.revision,
@@ -30,7 +30,7 @@ export function conflictsOf(record: ChangesetRecord, plan: ApplyPlan): Conflicts
     })),
     merged: [...plan.merged],
     lands: filesOf(plan.landed),
-    skipped: [...plan.skipped, ...keptOf(plan.landed)],
+    skipped: skipsOf(view, plan),
   }
 }
 

@@ -1,9 +1,10 @@
 import { OrangeryError } from '../../shared/errors.ts'
 import { readCopiedTree, type CopiedTree } from '../base/copiedTree.ts'
+import { readPlaceholders } from '../base/placeholders.ts'
 import { run } from '../base/process.ts'
 import type { Workspace, WorkspaceRoot } from '../base/workspace.ts'
-import { joinPath, nameOf, parentOf, rootPath, type BytePath } from './bytePath.ts'
-import { errorCode, realDisk, type Disk, type DiskStat } from './disk.ts'
+import { fromText, joinPath, nameOf, parentOf, rootPath, type BytePath } from './bytePath.ts'
+import { errorCode, realDisk, unlessMissing, type Disk, type DiskStat } from './disk.ts'
 import { Pace } from './pace.ts'
 import { findBoth, type Glance } from './foundTree.ts'
 import { isMissing, QuickTree } from './quickTree.ts'
@@ -48,6 +49,7 @@ export async function scanRoot(
   disk: Disk = realDisk,
 ): Promise<RootScan> {
   const sides = sidesOf(root)
+  if (locked !== null && sides.result !== sides.base) await openRoot(sides.result, disk)
   using result = new QuickTree(sides.result, 'theirs', disk)
   using base = new QuickTree(sides.base, baseOwner(root), disk)
   const scan = newScan(result, base, locked)
@@ -66,7 +68,30 @@ export async function scanRoot(
     const tree = await readCopiedTree(root.mount.source)
     await walkCopy(scan, { begun, done, tree }, rootPath, false)
   }
-  return { root, seen: scan.seen, unreadable: scan.unreadable }
+  return { root, seen: await withoutPlaceholders(scan.seen, workspace, root), unreadable: scan.unreadable }
+}
+
+const isEmptyFile = ({ mode, size }: Glance) => (mode & 0o170000n) === 0o100000n && size === 0n
+
+/** A file that only waits to be written is no change, whatever the user has put in its place meanwhile. */
+async function withoutPlaceholders<Stat extends Glance>(
+  seen: readonly Seen<Stat>[],
+  workspace: Workspace,
+  { path: root }: WorkspaceRoot,
+): Promise<readonly Seen<Stat>[]> {
+  const noted = (await readPlaceholders(workspace)).filter((each) => each.root === root)
+  const paths = new Set(noted.map(({ path }) => fromText(path)))
+  return seen.filter(({ path, result }) => !(paths.has(path) && result !== null && isEmptyFile(result)))
+}
+
+/**
+ * An agent that closes its whole root would keep all its work from us. The mode of a root never lands, and whoever comes
+ * after, be it the next turn, must get in: it stays open.
+ */
+async function openRoot(root: string, disk: Disk): Promise<void> {
+  const stat = await unlessMissing(disk.lstat(root))
+  const isClosed = stat?.isDirectory() === true && (stat.mode & 0o700n) !== 0o700n
+  if (isClosed) await disk.chmodFolder(root, Number(stat.mode & 0o7777n) | 0o700)
 }
 
 /** The same as far as kinds, modes and sizes go, at half the cost over an overlay. */
@@ -79,7 +104,7 @@ export async function glanceAt(workspace: Workspace, root: WorkspaceRoot): Promi
   const scan = newScan<Glance>(found?.result ?? result, found?.base ?? base, null)
   const marked = found === null ? opaqueFolders(sides.result) : readOpaque(sides.result, found.attributes)
   await scanOverlay(scan, workspace, async () => marked)
-  return scan.seen
+  return withoutPlaceholders(scan.seen, workspace, root)
 }
 
 function newScan<Stat extends Glance>(
@@ -97,7 +122,8 @@ async function scanOverlay<Stat extends Glance>(
 ): Promise<void> {
   const dialect = workspace.driver === 'fuse-overlayfs' ? fuseOverlay : kernelOverlay
   await walkUpper(scan, dialect, rootPath, true)
-  await noteCut(scan, await marked())
+  const opaque = await marked()
+  await noteCut(scan, new Set([...opaque, ...(await deepOpaque(scan))]))
 }
 
 type Scanned<Stat extends Glance> = {
@@ -331,6 +357,26 @@ async function opaqueFolders(upper: string): Promise<ReadonlySet<BytePath>> {
   })
   return readOpaque(upper, listing.stdout)
 }
+
+/** No program takes a path of more than 4,096 bytes: of what lies deeper it is asked by descriptor. */
+async function deepOpaque<Stat extends Glance>({ result, folders }: Scan<Stat>): Promise<BytePath[]> {
+  const most = longestPath - Buffer.byteLength(result.root)
+  const found: BytePath[] = []
+  await using tree = new Tree(result.root)
+  for (const { path } of folders) {
+    if (path.length < most) continue
+    const said = await unlessMissing(
+      tree.within(path, ({ handle }) =>
+        run('getfattr', ['-m', opaquePattern, '--absolute-names', '--', '/proc/self/fd/3/.'], {
+          descriptors: [handle],
+        }),
+      ),
+    )
+    if (said !== null && said.stdout.length > 0) found.push(path)
+  }
+  return found
+}
+const longestPath = 4000
 const opaquePattern = '^(user|trusted)\\.(overlay|fuseoverlayfs)\\.opaque$'
 
 function readOpaque(upper: string, said: Buffer): ReadonlySet<BytePath> {

@@ -25,7 +25,12 @@ export type Wanted =
       readonly hunks: readonly PatchHunk[]
     }
 
-export type Skip = { readonly path: string; readonly path_b64?: string; readonly why: string }
+export type Skip = {
+  readonly root: string
+  readonly path: string
+  readonly path_b64?: string
+  readonly why: string
+}
 /** `byAll`: "approve all" may speak for what nobody has decided. */
 export type Approved = {
   readonly file: FileView
@@ -50,12 +55,15 @@ export function selectTargets(
   const approved: Approved[] = []
   const chosen = new Set<string>()
   for (const file of view.files) {
-    const path = namedPath(file.entry.path)
+    const path = { root: file.entry.root, ...namedPath(file.entry.path) }
     if (file.entry.refused !== null) {
       skipped.push({ ...path, why: file.entry.refused })
       continue
     }
-    const mayApproveAll = options.all && !file.protected && (!file.ignored || options.includeIgnored)
+    // With a new file beside it, it may be what was rejected, moved: half of that would land.
+    const isAskedAgain = decisions.isRejectedThenDeleted(file)
+    const mayApproveAll =
+      options.all && !file.protected && !isAskedAgain && (!file.ignored || options.includeIgnored)
     const verdictOf = (decision: Decision): Decision => decision ?? (mayApproveAll ? 'approve' : null)
     const whole = verdictOf(file.hunks.length === 0 ? decisions.ofWhole(file) : decisions.ofFile(file))
     const hunks = file.hunks.filter((hunk) => verdictOf(decisions.ofHunk(file, hunk)) === 'approve')
@@ -65,7 +73,7 @@ export function selectTargets(
       file.hunks.length === 0 ? whole === 'approve' : hunks.length === file.hunks.length && isShapeApproved
     const part = isWhole ? null : partial(file, hunks)
     if (!isWhole && hunks.length === 0) {
-      skipped.push({ ...path, why: reason(whole, file) })
+      skipped.push({ ...path, why: reason(whole, file, isAskedAgain) })
       continue
     }
     if (!isWhole) skipped.push({ ...path, why: partialReason(file, hunks) })
@@ -94,7 +102,9 @@ export function selectTargets(
 function partial(file: FileView, hunks: readonly PatchHunk[]): Wanted | null {
   const from = (file.from ?? file.entry).base
   if (from?.kind !== 'file' || file.entry.result?.kind !== 'file') return null
-  return { kind: 'hunks', from, mode: from.mode, hunks }
+  // Set-id bits never land, the user's own neither: were they said to, what is left would be compared with a file
+  // that has them, and the next apply would take our own for a change of the user's.
+  return { kind: 'hunks', from, mode: from.mode & 0o777, hunks }
 }
 function partialReason(file: FileView, hunks: readonly PatchHunk[]): string {
   const name = file.from === null ? '' : `; it keeps the name ${toText(file.from.path)} until all of it is`
@@ -122,9 +132,10 @@ function impliedTargets(view: View, chosen: ReadonlySet<string>): Target[] {
     .map((entry): Target => ({ entry, file: null, wanted: { kind: 'side', side: entry.result } }))
 }
 
-function reason(decision: Decision, file: FileView): string {
+function reason(decision: Decision, file: FileView, isAskedAgain: boolean): string {
   if (decision === 'reject') return 'rejected'
   if (decision === 'rework') return 'sent back for rework'
+  if (isAskedAgain) return 'you rejected a change of it, and the agent has deleted it since: decide again'
   if (file.protected) return 'protected: it needs a decision of its own'
   if (file.ignored) return 'ignored by git: it lands only when asked for'
   return 'not approved'

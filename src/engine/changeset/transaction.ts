@@ -13,7 +13,7 @@ import { NeitherOldNorNew } from './neither.ts'
 import { BlobReader } from './objects.ts'
 import { adoptBases } from './rebase.ts'
 import { SavedManifests } from './saved.ts'
-import { stagingPlaces } from './stagingPlaces.ts'
+import { closedFolder, stagingPlaces } from './stagingPlaces.ts'
 import type { Operation } from './steps.ts'
 import { Tree } from './tree.ts'
 import { readView } from './view.ts'
@@ -50,8 +50,8 @@ export async function carryOut(
   planned: Journal,
   follow: () => Promise<readonly MadeCommit[]> = async () => [],
 ): Promise<void> {
-  const owned = await withOwners(planned, context.disk).catch((error: unknown) => {
-    throw landingFailure(planned, error)
+  const owned = await withOwners(planned, context.disk).catch(async (error: unknown) => {
+    throw await landingFailure(planned, error)
   })
   const journal = { ...owned, places: await stagingPlaces(owned.operations) }
   const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
@@ -80,7 +80,7 @@ export async function carryOut(
       context.records.escalate(record.id, failure.message, 'orangery')
       throw failure
     }
-    throw landingFailure(journal, error)
+    throw await landingFailure(journal, error)
   }
   await finish(context, record, journal, landing, follow).catch((error: unknown) => {
     const why = error instanceof Error ? error.message : String(error)
@@ -145,20 +145,25 @@ export async function finish(
   follow: () => Promise<readonly MadeCommit[]>,
 ): Promise<void> {
   const folder = context.layout.changeset(record.repoId, record.id)
-  const revision = await new SavedManifests(folder, context.disk).write(journal.manifest)
+  const saved = new SavedManifests(folder, context.disk)
+  const revision = await saved.write(journal.manifest)
+  const gitDir = context.layout.objects(record.repoId)
+  const { whole } = journal
+  const landed = whole === undefined ? null : await readView(gitDir, await saved.write(whole), whole)
   const bases = await readBases(folder)
   adoptBases(bases, journal.bases)
   await writeBases(folder, bases, context.disk)
-  const view = await readView(context.layout.objects(record.repoId), revision, journal.manifest)
+  const view = await readView(gitDir, revision, journal.manifest)
+  const counted = journal.outcome === 'applied' ? landed : view
   // When nothing remains, the record goes on saying how much landed.
   const { files, insertions, deletions } =
-    journal.outcome === 'applied' ? record : { ...view, files: view.files.length }
+    counted === null ? record : { ...counted, files: counted.files.length }
   context.records.applied(
     record.id,
     {
       transaction: journal.transaction,
       kind: journal.kind,
-      revision: journal.revision,
+      revision: landed?.revision ?? journal.revision,
       at: journal.at,
       by: journal.by,
       state: 'committed',
@@ -180,7 +185,7 @@ export async function finish(
 
 export async function hasOpenJournal(context: ApplyContext, record: ChangesetRecord): Promise<boolean> {
   const folder = context.layout.changeset(record.repoId, record.id)
-  return (await new Journals(folder, context.disk).open()).length > 0
+  return (await new Journals(folder, context.disk).openNames()).length > 0
 }
 
 /** The path that a person has to settle before anything more lands; null where there is none. */
@@ -195,15 +200,16 @@ export async function stoppedAt(
 }
 
 /** A path in an error of the system may be one of ours, below a descriptor, that says nothing to anybody. */
+const folders = 'one of its folders'
 const reasons: Readonly<Record<string, string>> = {
-  EACCES: 'one of its folders may not be written by you',
-  EPERM: 'one of its folders may not be written by you',
-  EROFS: 'one of its folders is on a read-only file system',
+  EACCES: `${folders} may not be written by you`,
+  EPERM: `${folders} may not be written by you`,
+  EROFS: `${folders} is on a read-only file system`,
   ENOSPC: 'no space is left on the disk',
   EDQUOT: 'no space is left on the disk',
 }
 
-function landingFailure(journal: Journal, error: unknown): unknown {
+async function landingFailure(journal: Journal, error: unknown): Promise<unknown> {
   if (error instanceof NeitherOldNorNew)
     return new OrangeryError(
       error.code,
@@ -216,7 +222,9 @@ function landingFailure(journal: Journal, error: unknown): unknown {
     )
   if (error instanceof OrangeryError) return error
   const code = (error as NodeJS.ErrnoException).code ?? ''
-  const why = reasons[code] ?? (error instanceof Error ? error.message : String(error))
+  const said = reasons[code] ?? (error instanceof Error ? error.message : String(error))
+  const folder = said.startsWith(folders) ? await closedFolder(journal.operations) : null
+  const why = folder === null ? said : said.replace(folders, folder)
   return new OrangeryError(
     'changeset.apply_failed',
     `cannot ${journal.kind} changeset ${journal.id}: ${why}`,

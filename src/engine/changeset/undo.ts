@@ -1,33 +1,41 @@
 import type { ApplyResult, MadeCommit } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
+import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
-import type { Base } from './bases.ts'
-import { depthOf, namedPath } from './bytePath.ts'
+import { readBases } from './bases.ts'
+import { depthOf, namedPath, type BytePath } from './bytePath.ts'
 import type { Conflict } from './conflicts.ts'
 import { Journals, type Journal } from './journal.ts'
 import { homesOf } from './classifyEntries.ts'
 import { isAt } from './isAt.ts'
+import { landedSince, type LandedSince } from './landedSince.ts'
 import { ledOut, neighboursOf } from './ledOut.ts'
-import { entryKey, type Entry, type Side } from './manifest.ts'
+import { entryKey, sameContent, sameSide, type Entry, type Side } from './manifest.ts'
 import { BlobReader } from './objects.ts'
+import { placeOf } from './overlaps.ts'
 import { refuseConflicts } from './planApply.ts'
 import { rebaseManifest } from './rebase.ts'
-import { LockedFolders } from './scan.ts'
+import { refuseGoneRoots } from './refusals.ts'
+import { clockSlackMs, LockedFolders } from './scan.ts'
 import { orderSteps, type Operation, type Step } from './steps.ts'
+import { together } from './together.ts'
 import { carryOut, newJournal, type ApplyContext } from './transaction.ts'
 import { Tree } from './tree.ts'
 import { readView, type View } from './view.ts'
 
+/** Takes back all that has landed, as one; `onlyLast`: what the last apply landed. */
 export async function undoChangeset(
   context: ApplyContext,
   record: ChangesetRecord,
   current: View,
   by: string,
+  onlyLast: boolean,
 ): Promise<ApplyResult> {
-  const last = context.records
+  const all = context.records
     .applies(record.id)
-    .findLast((apply) => apply.kind === 'apply' && apply.state === 'committed')
-  if (last === undefined) {
+    .filter((apply) => apply.kind === 'apply' && apply.state === 'committed')
+  const landed = all.slice(onlyLast ? -1 : 0)
+  if (landed.length === 0) {
     throw new OrangeryError(
       'changeset.nothing_to_undo',
       `changeset ${record.id}: nothing of it has been applied`,
@@ -36,63 +44,78 @@ export async function undoChangeset(
       },
     )
   }
-  const folder = context.layout.changeset(record.repoId, record.id)
-  const done = await new Journals(folder, context.disk).readDone(last.transaction)
+  const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
+  const done: Journal[] = []
+  for (const { transaction } of landed) done.push(await journals.readDone(transaction))
   const gitDir = context.layout.objects(record.repoId)
   const steps = await planUndo(context, done, record, gitDir)
-  const touched = new Set(done.bases.map(([key]) => key))
-  const returning = done.previous.entries.filter((entry) => touched.has(entryKey(entry)))
-  const entries = new Map(returning.map((entry) => [entryKey(entry), entry]))
-  const before = new Map(
-    done.bases_before.map(([key, base]): [string, Base] => {
-      const entry = entries.get(key)
-      return [key, base ?? { side: entry?.base ?? null, certain: entry?.certain ?? true }]
-    }),
-  )
+  const { before, since, landed: returning } = together(done)
   const manifest = await rebaseManifest(current.manifest, before, returning, gitDir, context.disk)
   const journal = newJournal(record, by, {
     kind: 'undo',
-    undoes: last.transaction,
+    undoes: landed.map(({ transaction }) => transaction),
     operations: [...orderSteps(steps)],
     manifest,
     previous: current.manifest,
     bases: [...before],
-    bases_before: done.bases,
+    bases_before: [...since],
     outcome: 'review',
-    why: 'the apply was undone',
+    why: onlyLast ? 'the last apply was undone' : 'all that had landed was undone',
   })
   await carryOut(context, record, journal)
-  // As the apply told it: one for each file a reviewer knows, be it an empty folder or under two names.
-  const kept = new Set(done.kept)
-  const isBack = (entry: Entry) => touched.has(entryKey(entry)) && !kept.has(entryKey(entry))
-  const applied = (await readView(gitDir, '', done.previous)).files
-    .flatMap(({ entry, from }) => [entry, ...(from === null ? [] : [from])].find(isBack) ?? [])
-    .map(({ root, path }) => ({ root, ...namedPath(path) }))
-  const notes = (done.commits ?? []).map(staysBehind)
-  return { id: record.id, state: 'review', applied, skipped: [], ...(notes.length === 0 ? {} : { notes }) }
+  const applied = new Map<string, Entry>()
+  for (const each of done)
+    for (const entry of await filesOf(gitDir, each)) applied.set(entryKey(entry), entry)
+  const notes = done.flatMap(({ commits }) => commits ?? []).map(staysBehind)
+  if (landed.length < all.length)
+    notes.push(
+      `what was applied before that stays; \`orangery changeset undo ${record.id}\` takes it back too`,
+    )
+  return {
+    id: record.id,
+    state: 'review',
+    applied: [...applied.values()].map(({ root, path }) => ({ root, ...namedPath(path) })),
+    skipped: [],
+    ...(notes.length === 0 ? {} : { notes }),
+  }
 }
 
-/** A branch is the user's, and others may have built on it. */
-function staysBehind({ root, branch, oid }: MadeCommit): string {
-  const short = oid.slice(0, 12)
-  return `the files are as they were; the commit ${short} stays on ${branch}: \`git -C ${root} revert ${short}\` takes it back there`
+/** As the apply told it: one for each file a reviewer knows, be it an empty folder or under two names. */
+async function filesOf(gitDir: string, { bases, kept = [], previous }: Journal): Promise<readonly Entry[]> {
+  const touched = new Set(bases.map(([key]) => key))
+  for (const key of kept) touched.delete(key)
+  const { files } = await readView(gitDir, '', previous)
+  return files.flatMap(
+    ({ entry, from }) =>
+      [entry, ...(from === null ? [] : [from])].find((each) => touched.has(entryKey(each))) ?? [],
+  )
 }
 
-/** The way back, provided that everything still is as the apply left it. */
+/**
+ * A branch is the user's, and others may have built on it. How to take the commit back depends on where he is: where the
+ * branch is checked out `git revert` refuses, since the files already are as it wants to make them.
+ */
+const staysBehind = ({ branch, oid }: MadeCommit): string =>
+  `the files are as they were; the commit ${oid.slice(0, 12)} stays on ${branch}: keep it, revert it there or drop it`
+
+/** The way back, provided that everything still is as the last apply left it, and was so in between. */
 async function planUndo(
   context: ApplyContext,
-  done: Journal,
+  done: readonly Journal[],
   record: ChangesetRecord,
   gitDir: string,
 ): Promise<Step[]> {
-  const ends = new Map<string, { first: Operation; last: Operation }>()
-  for (const operation of done.operations) {
-    if (operation.left === true) continue
-    const key = entryKey(operation)
-    ends.set(key, { first: ends.get(key)?.first ?? operation, last: operation })
-  }
+  const modeless = new Set(done.flatMap((each) => each.modeless ?? []))
+  const ends = endsOf(done, modeless)
+  await refuseGoneRoots(
+    [...ends.values()].map(({ last }) => last.root),
+    context.disk,
+  )
   const steps: Step[] = []
   const conflicts: Conflict[] = []
+  let others: ReadonlyMap<BytePath, LandedSince> | undefined
+  /** What has to be undone before the first of them can be. */
+  let before: DispatchId | undefined
   // An agent's folder of mode 000 has landed as such: we look into it as the capture did.
   await using locked = new LockedFolders(context.disk)
   const folders = [...ends.values()].map(({ last }) => last).filter(isLockedFolder)
@@ -106,40 +129,87 @@ async function planUndo(
   }
   await using trees = new AsyncDisposableStack()
   const byRoot = new Map<string, Tree>()
-  for (const { first, last } of ends.values()) {
+  for (const { first, last, isBroken } of ends.values()) {
+    if (isBackAlready(first, last)) continue
     const tree = byRoot.get(first.root) ?? trees.use(new Tree(first.root, context.disk))
     byRoot.set(first.root, tree)
     const { root, path } = first
     const local = await tree.lstat(path)
-    const mode =
-      done.modeless?.includes(root) === true ? undefined : (modes.get(entryKey(first)) ?? local?.mode)
+    const mode = modeless.has(root) ? undefined : (modes.get(entryKey(first)) ?? local?.mode)
     const moved = hasOtherMode(mode, last.after) || !(await isAt(tree, path, last.after))
     if (moved && (hasOtherMode(mode, first.before) || !(await isAt(tree, path, first.before)))) {
       const isFolder = last.after?.kind === 'directory' || first.before?.kind === 'directory'
       if (isFolder && local === null) continue
-      const why = 'you changed it after the apply'
+      others ??= await landedSince(context, record, done.at(-1)?.at ?? '')
+      const other = others.get(placeOf(first))
+      const isOther =
+        other !== undefined && !hasOtherMode(mode, other.after) && (await isAt(tree, path, other.after))
+      if (isOther && conflicts.length === 0) before = other.id
+      const why = `${isOther ? `changeset ${other.id}` : 'you'} changed it after the apply`
       conflicts.push({ root, ...namedPath(path), why, anchor: '', choices: [] })
     } else if (moved) continue
-    else {
+    else if (isBroken) {
+      const why = 'you changed it between two applies; `--last` takes only the last one back'
+      conflicts.push({ root, ...namedPath(path), why, anchor: '', choices: [] })
+    } else {
       const { owner } = first
       steps.push({ root, path, before: last.after, after: first.before, identity: null, owner })
     }
   }
   refuseConflicts(
     'undo',
-    done.id,
-    conflicts.length > 0 ? conflicts : await leadingOut(context, steps, record, gitDir),
+    record.id,
+    conflicts.length > 0
+      ? conflicts
+      : await leadingOut(context, steps, record, gitDir, Date.parse(done[0]?.at ?? '')),
+    before,
   )
   return steps
 }
 
+/** A path's way through the applies. `isBroken`: somebody else had a hand in it between two of them. */
+type Ends = { readonly first: Operation; readonly last: Operation; readonly isBroken: boolean }
+
+function endsOf(done: readonly Journal[], modeless: ReadonlySet<string>): ReadonlyMap<string, Ends> {
+  const ends = new Map<string, Ends>()
+  for (const operation of done.flatMap(({ operations }) => operations)) {
+    if (operation.left === true) continue
+    const key = entryKey(operation)
+    const known = ends.get(key)
+    const isBroken = known !== undefined && !follows(known.last, operation, modeless.has(operation.root))
+    ends.set(key, {
+      first: known?.first ?? operation,
+      last: operation,
+      isBroken: isBroken || known?.isBroken === true,
+    })
+  }
+  return ends
+}
+
+/** A folder may have come or gone in between: there is nothing of it that would be lost. */
+function follows({ after }: Operation, { before }: Operation, isModeless: boolean): boolean {
+  const one = after ?? before
+  if ((after === null || before === null) && (one === null || one.kind === 'directory')) return true
+  const hasOther = before !== null && 'mode' in before && hasOtherMode(BigInt(before.mode), after)
+  return sameContent(after, before) && (isModeless || !hasOther)
+}
+
+/** Set-id bits that an agent gave have not landed. */
+function isBackAlready({ before }: Operation, { after }: Operation): boolean {
+  return sameSide(before, after) && !(before !== null && 'mode' in before && (before.mode & 0o7000) !== 0)
+}
+
 /** A link that has come since may lead out by one that comes back. */
 async function leadingOut(
-  { disk, records }: ApplyContext,
+  { disk, records, layout }: ApplyContext,
   steps: readonly Step[],
   record: ChangesetRecord,
   gitDir: string,
+  appliedMs: number,
 ): Promise<Conflict[]> {
+  // Where the clock was set, no file tells by its time whether it has come since.
+  const { clockStepped } = await readBases(layout.changeset(record.repoId, record.id))
+  const past = clockStepped ? {} : { backToMs: appliedMs - clockSlackMs }
   const homes = homesOf(record.workspace)
   await using blobs = new BlobReader(gitDir)
   await using held = new AsyncDisposableStack()
@@ -147,7 +217,7 @@ async function leadingOut(
   const trees = new Map([...roots].map((root) => [root, held.use(new Tree(root, disk))]))
   const found = await ledOut(
     new Map(steps.map((step) => [entryKey(step), step])),
-    { trees, homes, blobs },
+    { trees, homes, blobs, ...past },
     neighboursOf(records, record),
   )
   return found.map(({ link: { root, path } }) => {

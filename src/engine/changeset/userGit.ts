@@ -23,11 +23,10 @@ export async function userGitBytes(args: readonly string[], options: UserGitOpti
     ...(options.input === undefined ? {} : { input: options.input }),
   })
   if (result.code === 0) return result.stdout
-  throw new OrangeryError(
-    'changeset.commit_failed',
-    `git ${args[0]}: ${result.stderr.toString().trim().split('\n').at(-1)}`,
-    { kind: 'input' },
-  )
+  const said = result.stderr.toString().trim().split('\n').at(-1) ?? ''
+  const hook = options.hooks === true ? ', as it does where a hook refuses' : ''
+  const why = said === '' ? `ended with ${result.code} and without a word${hook}` : said
+  throw new OrangeryError('changeset.commit_failed', `git ${args[0]}: ${why}`, { kind: 'input' })
 }
 
 /** The same, in one work tree. */
@@ -59,5 +58,15 @@ export async function tryRef(
   { ref, oid, old }: { ref: string; oid: string; old: string },
 ): Promise<void> {
   const input = `start\nupdate ${ref} ${oid} ${old || noCommit(oid)}\nprepare\nabort\n`
-  await userGit(['update-ref', '--stdin'], { cwd, input })
+  try {
+    await userGit(['update-ref', '--stdin'], { cwd, input })
+  } catch (error) {
+    const told = error instanceof Error ? error.message : String(error)
+    const branch = ref.replace('refs/heads/', '')
+    const why = told.replace(/^.*cannot lock ref '[^']*': /, '')
+    throw new OrangeryError('changeset.commit_failed', `git does not take the branch ${branch}: ${why}`, {
+      kind: 'input',
+      hint: 'Nothing was changed. Name another branch, or try again if another git is at it.',
+    })
+  }
 }

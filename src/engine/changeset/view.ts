@@ -1,7 +1,16 @@
 import { createHash } from 'node:crypto'
 import type { ChangeKind } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
-import { givenPath, isBelow, parentOf, toBytes, toText, type BytePath, type GivenPlace } from './bytePath.ts'
+import {
+  givenPath,
+  givenText,
+  isBelow,
+  parentOf,
+  toBytes,
+  toText,
+  type BytePath,
+  type GivenPlace,
+} from './bytePath.ts'
 import { sameContent, type Entry, type Manifest, type Side } from './manifest.ts'
 import { largeFile } from './objects.ts'
 import { readPatch, type PatchFile, type PatchHunk } from './patch.ts'
@@ -147,21 +156,27 @@ export function sizeOf(side: Side | null): number | null {
   return side !== null && 'size' in side ? side.size : null
 }
 
-/** The files a caller means: one by its path, or all in a folder. The root may be its path or its name. */
+/** The files a caller means: one by its path, or all in a folder. The root may be its path or its name, or told with the path. */
 export function findFiles(
   view: View,
   given: GivenPlace,
 ): { readonly exact: readonly FileView[]; readonly inside: readonly FileView[] } {
-  const { root, path_b64 } = given
-  const text = (given.path ?? '')
+  const { path_b64 } = given
+  const { roots } = view.manifest
+  const told = (given.path ?? '')
     .replace(/^(\.\/)+/, '')
     .replace(/\/+$/, '')
     .replace(/^\.$/, '')
+  const above = roots.find((each) => told === each.path || told.startsWith(`${each.path}/`))
+  const text = above === undefined ? told : told.slice(above.path.length + 1)
   const path = givenPath({ path: text, path_b64 })
-  const names = new Map(view.manifest.roots.map((each) => [each.path, each.name]))
-  const own = view.files.filter(
-    ({ entry }) => root === undefined || entry.root === root || names.get(entry.root) === root,
+  const meant = roots.filter(
+    (each) => given.root === undefined || each.path === given.root || each.name === given.root,
   )
+  const places = new Set(
+    meant.filter((each) => above === undefined || each === above).map((each) => each.path),
+  )
+  const own = view.files.filter(({ entry }) => places.has(entry.root))
   const inside = own.filter(({ entry }) => isBelow(entry.path, path))
   const exact = own.filter(({ entry }) => entry.path === path)
   if (exact.length > 0 || path_b64 !== undefined) return { exact, inside }
@@ -177,4 +192,12 @@ export function findFiles(
       hint: `Their names are not UTF-8. Name one by its bytes: --path-b64 ${bytes.join(' or ')}.`,
     },
   )
+}
+
+export function noSuchPath({ manifest }: View, given: GivenPlace): OrangeryError {
+  const roots = manifest.roots.map(({ path }) => path).join(' or ')
+  return new OrangeryError('changeset.no_such_path', `no change at ${givenText(given)} in this changeset`, {
+    kind: 'not_found',
+    hint: `Paths begin at the root: ${roots}. \`orangery changeset show\` lists what changed.`,
+  })
 }
