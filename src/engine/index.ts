@@ -2,6 +2,7 @@ import type { Client, Handlers, SpawnInput } from '../shared/api.ts'
 import type { Orphan } from '../shared/invocation.ts'
 import { spawnInputSchema } from '../shared/api.ts'
 import { channelPair, connectClient, serveChannel } from '../shared/wire/index.ts'
+import { accountName } from './base/accountName.ts'
 import { defaultConfigDir, defaultDataDir, realFolder } from './base/paths.ts'
 import { knownRuntimeDir } from './base/runtime.ts'
 import {
@@ -11,6 +12,7 @@ import {
   offerToCommandLines,
   openParts,
   reconcile,
+  recoverLandings,
   runForeground,
   Supervisors,
   tidyUp,
@@ -58,7 +60,7 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     let found: Promise<Orphan[]> | undefined
     const reconciled = () => (found ??= reconcile(parts, { patient: true }))
     const handlers = createHandlers(parts, supervisors, options.host, reconciled)
-    await parts.changesets.recover().catch(onUnexpected)
+    await recoverLandings(parts).catch(onUnexpected)
     await tidyUp(parts, onUnexpected)
     if (stays) {
       resources.use(every(watchMs, () => tidyUp(parts, onUnexpected), onUnexpected))
@@ -69,7 +71,7 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
       resources.defer(async () => void (await Promise.allSettled([tidying, found])))
     }
     const [near, far] = channelPair()
-    serveChannel(handlers, far, { by: 'you' }, onUnexpected)
+    serveChannel(handlers, far, { by: accountName() }, onUnexpected)
     const client = connectClient(near)
     resources.defer(() => client.close())
     const close = () => resources.disposeAsync()

@@ -5,6 +5,7 @@ import type { DispatchId } from '../../shared/ids.ts'
 import { refuseOwnPlaces } from '../egress/index.ts'
 import { Boundaries, distrustProject, loadConfig, trustProject, trustQuestion } from '../policy/index.ts'
 import { readContract } from './contractFile.ts'
+import { withChoices } from './narrowedFiles.ts'
 import type { Parts } from './parts.ts'
 import { hostsInFull, takenInFull } from './presets.ts'
 import { speakTo } from './speak.ts'
@@ -43,8 +44,10 @@ export function boundaryHandlers(parts: Parts, find: (reference: string) => Disp
   const boundaries = boundariesOf(parts)
   const userConfigDir = parts.configDir
   const absolute = (roots: readonly string[]) => roots.map((root) => resolve(root))
-  const show = (id: DispatchId) => {
-    const shown = { ...boundaries.show(id), enforced: isConfined(parts, id) }
+  const show = async (id: DispatchId) => {
+    const state = boundaries.show(id)
+    const history = await withChoices(parts, id, state.history)
+    const shown = { ...state, history, enforced: isConfined(parts, id) }
     // The supervisor writes it down once the sandbox has followed.
     const { boundary } = parts.store.dispatches.get(id)
     const isOn = boundary === null || boundary === shown.level || !shown.running
@@ -62,7 +65,7 @@ export function boundaryHandlers(parts: Parts, find: (reference: string) => Disp
       if (filed.status === 'denied' && filed.answer?.way === 'policy') {
         throw new OrangeryError('policy.boundary_too_wide', `boundary ${to}: ${filed.answer.message}`, {
           kind: 'refused',
-          hint: 'Ask for less, or change sandboxMaximumBoundary in your config.',
+          hint: 'Ask for less (`boundary request ID readonly --host HOST` leaves files as they are), change what the config says (sandboxMaximumBoundary, deniedHosts), or start it anew with what it needs.',
         })
       }
       if (filed.status !== 'open' || seconds === 0) return filed

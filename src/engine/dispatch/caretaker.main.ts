@@ -1,4 +1,5 @@
 import { logUnexpected } from '../base/log.ts'
+import { recoverLandings } from './cutOffLandings.ts'
 import { openParts } from './openParts.ts'
 import { tidyUp } from './tidy.ts'
 
@@ -8,7 +9,7 @@ const [dataDir = '', configDir = ''] = process.argv.slice(2)
 const onUnexpected = (error: unknown): void => void logUnexpected(dataDir, error)
 try {
   await using parts = await openParts({ dataDir, configDir })
-  await parts.changesets.recover().catch(onUnexpected)
+  await recoverLandings(parts).catch(onUnexpected)
   await tidyUp(parts, onUnexpected)
 } catch (error) {
   await logUnexpected(dataDir, error)

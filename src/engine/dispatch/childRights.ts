@@ -7,8 +7,15 @@ import { OrangeryError } from '../../shared/errors.ts'
 import { someHostCovers } from '../../shared/hosts.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { RootMode, RootModes } from '../../shared/spec.ts'
-import type { Contract } from '../base/contract.ts'
-import { currentBoundary, isTaken, opensGrantedOnly } from '../policy/index.ts'
+import type { Contract, HeldProject } from '../base/contract.ts'
+import {
+  contractHeld,
+  currentBoundary,
+  heldProjects,
+  isTaken,
+  opensGrantedOnly,
+  type ConfigPlaces,
+} from '../policy/index.ts'
 import { parentEnded } from '../store/index.ts'
 import { readContract } from './contractFile.ts'
 import type { Parts } from './parts.ts'
@@ -23,22 +30,33 @@ export function refuseEnded({ store }: Parts, parentId: DispatchId): void {
 
 /** What a parent has right now: its contract, and no more than it has been narrowed to since. */
 export async function rightsOf(parts: Parts, parentId: DispatchId): Promise<Contract> {
-  const contract = await writtenContract(parts, parentId)
+  const written = await writtenContract(parts, parentId)
+  const state = parts.store.boundaries.read(parentId)
+  const contract = contractHeld(written, state)
   const now = parts.store.dispatches.get(parentId).boundary
   const held =
     now !== null && boundaryRank(now) < boundaryRank(contract.boundary)
       ? { ...contract, boundary: now }
       : contract
-  const state = parts.store.boundaries.read(parentId)
   const boundary = currentBoundary(state)
   const isLeft = (host: string) => !isTaken(boundary, host)
   // In a list a host that was taken is not there to be named; whoever starts is held from it in any case.
   const { mode, ...rest } = held.outputs
   const outputs = { ...rest, mode, allow: rest.allow.filter(isLeft), always: rest.always.filter(isLeft) }
-  if (mode === 'none' || !opensGrantedOnly(state)) return { ...held, outputs }
+  if (mode === 'none' || rest.openAlways === true || !opensGrantedOnly(state)) return { ...held, outputs }
   const left =
     mode === 'open' ? boundary.hosts : outputs.allow.filter((host) => someHostCovers(boundary.hosts, host))
   return { ...held, outputs: { ...outputs, mode: 'restricted', allow: left.filter(isLeft) } }
+}
+
+/**
+ * What holds a parent besides its contract: what it has been held to itself, and the files of its projects, unless they
+ * are the child's own. A repository that the agent makes below its root is a project by itself. (escape: lifted-narrowing)
+ */
+export async function projectsOf(parent: Contract, own: ConfigPlaces): Promise<readonly HeldProject[]> {
+  const [around, mine] = await Promise.all([heldProjects({ ...own, roots: parent.roots }), heldProjects(own)])
+  const isMine = ({ file }: HeldProject) => mine.some((known) => known.file === file)
+  return [...(parent.projects ?? []), ...around.filter((project) => !isMine(project))]
 }
 
 /** A parent that is just starting has no contract on disk yet; whoever spawned it may go on at once. */

@@ -32,7 +32,7 @@ async function readSecret({ env, file }: CredentialConfig): Promise<Read> {
 
 /** Whether a contract leads to one of the hosts from the start. */
 function concerns(outputs: ContractOutputs, hosts: readonly string[]): boolean {
-  if (outputs.declared && outputs.mode === 'none') return false
+  if (outputs.declared && outputs.mode === 'none' && outputs.cut !== true) return false
   if (outputs.declared && outputs.mode === 'open') return true
   const named = [...outputs.allow, ...outputs.always]
   return hosts.some(

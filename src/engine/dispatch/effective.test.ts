@@ -86,11 +86,61 @@ test('an event log alone proves who did what and when, with the times of the log
       },
     ],
     network: {
-      allowed: [{ host: 'a.test:443', connections: 1, bytes: null }],
-      denied: [{ host: 'b.test:80', connections: 7, why: 'no' }],
+      allowed: [{ host: 'a.test', connections: 1, bytes: null }],
+      denied: [{ host: 'b.test', connections: 7, why: 'no' }],
     },
     resources: { wall_ms: 7000, cpu_ms: null, max_rss_mb: null, disk_mb: null },
     declared_equals_actual: { ok: true, checks: [] },
+  })
+})
+
+test('what was counted against the limit of the disk explains the end, however little is left', () => {
+  const disk = (left: number | null, counted: { disk_mb?: number }) => {
+    const seen = new Observations(termsOf(contract))
+    seen.ended({
+      exitCode: 137,
+      signal: 'SIGKILL',
+      lost: null,
+      unstartable: false,
+      likelyLimits: [],
+      limits: ['disk'],
+      resources: { wall_ms: 5, cpu_ms: 4, max_rss_mb: 3, ...counted },
+    })
+    seen.diskMb = left
+    return seen.effective().resources.disk_mb
+  }
+  expect(disk(0, { disk_mb: 20.049 })).toBe(20)
+  expect(disk(30, { disk_mb: 20.049 })).toBe(30)
+  expect(disk(0.5, {})).toBe(0.5)
+  expect(disk(null, { disk_mb: 20 })).toBeNull()
+})
+
+test('of a supervisor that vanished the log sums up the network as the broker would have: by host, with the bytes it told of, and the last reason', () => {
+  const seen = new Observations(termsOf(contract))
+  const decided = (port: number, count?: number) =>
+    ({
+      type: 'EgressDecided',
+      host: 'a.test',
+      port,
+      allowed: true,
+      why: '',
+      ...(count && { count }),
+    }) as const
+  const denied = { type: 'EgressDecided', host: 'b.test', port: 80, allowed: false } as const
+  const hosts = [{ host: 'a.test', connections: 3, bytes: 50_003_652 }]
+  const events: EventBody[] = [
+    decided(80),
+    decided(80),
+    decided(443),
+    { type: 'EgressCarried', hosts: [{ host: 'a.test', connections: 1, bytes: 7 }] },
+    { type: 'EgressCarried', hosts },
+    { ...denied, why: 'not in the list of allowed hosts' },
+    { ...denied, port: 443, why: 'a person took it back' },
+  ]
+  for (const event of events) seen.observe(event)
+  expect(seen.effective().network).toEqual({
+    allowed: hosts,
+    denied: [{ host: 'b.test', connections: 2, why: 'a person took it back' }],
   })
 })
 
@@ -139,4 +189,23 @@ test('the record names the widest file access there was, also of an agent that w
     seen.observe({ type: 'BoundaryEscalated', from, to, by: 'you', why: 'x' })
   }
   expect(seen.effective().access_mode).toBe('full')
+})
+
+test('a limit that was reached is one violation, certain where anybody is, and other denials stay as many as they are', () => {
+  const at = '2026-01-28T12:05:07.000Z'
+  const told = (kind: string, detail: string, certain: boolean): EventBody => ({
+    type: 'Violated',
+    violation: { kind, at, detail, certain },
+  })
+  const details = (...events: readonly EventBody[]) => {
+    const seen = new Observations(termsOf(contract))
+    for (const event of events) seen.observe(event, at)
+    return seen.effective().violations.map(({ detail }) => detail)
+  }
+  const printed = [told('pids', 'cannot fork', false), told('write_denied', 'x', false)]
+  expect(details(...printed, told('pids', 'reached', true))).toEqual(['reached', 'x'])
+  expect(details(...printed, told('pids', 'likely reached', false))).toEqual(['cannot fork', 'x'])
+  expect(details(told('pids', 'reached', true), ...printed)).toEqual(['reached', 'x'])
+  expect(details(...printed, told('write_denied', 'y', false))).toEqual(['cannot fork', 'x', 'y'])
+  expect(details(told('memory', 'a', true), told('pids', 'b', true))).toEqual(['a', 'b'])
 })

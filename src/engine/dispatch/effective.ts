@@ -15,11 +15,13 @@ import { turnBegun, type EventBody } from '../../shared/events.ts'
 import type { RootModes } from '../../shared/spec.ts'
 import type { Contract } from '../base/contract.ts'
 import { run } from '../base/process.ts'
-import type { SandboxEnd } from '../base/sandbox.ts'
+import type { LimitName, SandboxEnd } from '../base/sandbox.ts'
 import { unnamedHosts } from './turnedAway.ts'
 
 /** Names are the agent's own: more than these would only make the record unreadable. */
 const mostTools = 500
+
+const limitKinds: ReadonlySet<string> = new Set<LimitName>(['memory', 'pids', 'disk', 'timeout'])
 
 /** Undefined where there was no bound. */
 function ceilingOf({
@@ -74,6 +76,8 @@ export function termsInLog({
   return { level, boundary, strategy, ceiling, root_modes }
 }
 
+const tenths = (megabytes: number): number => Math.round(megabytes * 10) / 10
+
 /** Gathers what really happened from the events of one dispatch, so that the log and the record agree. */
 export class Observations {
   driver = 'none'
@@ -82,6 +86,7 @@ export class Observations {
   network: NetworkUse | null = null
   readonly #terms: Terms
   readonly #decided = new Map<string, { allowed: number; denied: number; why: string }>()
+  readonly #carried = new Map<string, number>()
   #firstAt: string | null = null
   #lastAt: string | null = null
   readonly #violations: Violation[] = []
@@ -124,7 +129,7 @@ export class Observations {
         if (!event.result.ok) this.#violate('declared_not_actual', 'the sandbox is not what was declared', at)
         break
       case 'Violated':
-        this.#violations.push(event.violation)
+        this.#note(event.violation)
         break
       case 'BoundaryEscalated':
         this.#history.push({
@@ -147,6 +152,9 @@ export class Observations {
       case 'EgressDecided':
         this.#count(event)
         break
+      case 'EgressCarried':
+        for (const { host, bytes } of event.hosts) this.#carried.set(host, bytes)
+        break
       case 'ToolCall':
         if (this.#tools.size < mostTools) this.#tools.add(event.tool.slice(0, 200))
         this.#commands++
@@ -159,19 +167,27 @@ export class Observations {
     this.#resources = end.resources
   }
 
+  /** A limit that was reached is one end, whoever tells of it: what a program printed gives way to what is certain. */
+  #note(violation: Violation): void {
+    const isSame = ({ kind, certain }: Violation) =>
+      kind === violation.kind && !(certain && violation.certain)
+    const told = limitKinds.has(violation.kind) ? this.#violations.findIndex(isSame) : -1
+    if (told === -1) this.#violations.push(violation)
+    else if (violation.certain) this.#violations.splice(told, 1, violation)
+  }
+
   #violate(kind: string, detail: string, at: string): void {
     this.#violations.push({ kind, at, detail, certain: true })
   }
 
-  #count({ host, port, allowed, why, count = 1 }: Extract<EventBody, { type: 'EgressDecided' }>): void {
-    const name = port === null ? host : `${host}:${port}`
-    const known = this.#decided.get(name) ?? { allowed: 0, denied: 0, why: '' }
+  #count({ host, allowed, why, count = 1 }: Extract<EventBody, { type: 'EgressDecided' }>): void {
+    const known = this.#decided.get(host) ?? { allowed: 0, denied: 0, why: '' }
     if (allowed) known.allowed += count
     else {
       known.denied += count
       known.why = why
     }
-    this.#decided.set(name, known)
+    this.#decided.set(host, known)
   }
 
   /** What the broker counted and what never came as far; without a broker what the log has of both. */
@@ -183,13 +199,17 @@ export class Observations {
     return { allowed: this.network.allowed, denied }
   }
 
-  /** Connections as the log has them; it says nothing about bytes. */
+  /** Connections as the log has them, and the bytes it last told of; null where it told of none. */
   #networkOfLog(): NetworkUse {
     const hosts = [...this.#decided]
     return {
       allowed: hosts
         .filter(([, use]) => use.allowed > 0)
-        .map(([host, use]) => ({ host, connections: use.allowed, bytes: null })),
+        .map(([host, use]) => ({
+          host,
+          connections: use.allowed,
+          bytes: this.#carried.get(host) ?? null,
+        })),
       denied: hosts
         .filter(([, use]) => use.denied > 0)
         .map(([host, use]) => ({ host, connections: use.denied, why: use.why })),
@@ -205,7 +225,13 @@ export class Observations {
   async measureDisk(directory: string): Promise<number | null> {
     const result = await run('du', ['-sk', '--', directory]).catch(() => null)
     const kilobytes = Number.parseInt(result?.stdout.toString() ?? '', 10)
-    return Number.isNaN(kilobytes) ? null : Math.round((kilobytes / 1024) * 10) / 10
+    return Number.isNaN(kilobytes) ? null : tenths(kilobytes / 1024)
+  }
+
+  /** What is left of it, or what was counted against its limit, if that was more. */
+  #mostDisk(): number | null {
+    const counted = tenths(this.#resources?.disk_mb ?? 0)
+    return this.diskMb === null ? this.diskMb : Math.max(this.diskMb, counted)
   }
 
   /** What it could once do it may have done, also where it was narrowed later. */
@@ -237,7 +263,7 @@ export class Observations {
         cpu_ms: this.#resources?.cpu_ms ?? null,
         // Looked at now and then: of one that ended sooner nobody knows.
         max_rss_mb: this.#resources?.max_rss_mb || null,
-        disk_mb: this.diskMb,
+        disk_mb: this.#mostDisk(),
       },
       declared_equals_actual: this.#probe,
     }

@@ -20,10 +20,17 @@ type Changes = { happened: boolean; listener: (() => void) | undefined }
 /** The config as it holds for a dispatch, and word of every change since it was read. */
 export class FollowedConfig implements AsyncDisposable {
   readonly config: EffectiveConfig
+  readonly #places: ConfigPlaces
   readonly #watch: AsyncDisposable
   readonly #changes: { happened: boolean; listener: (() => void) | undefined }
 
-  private constructor(config: EffectiveConfig, watch: AsyncDisposable, changes: Changes) {
+  private constructor(
+    places: ConfigPlaces,
+    config: EffectiveConfig,
+    watch: AsyncDisposable,
+    changes: Changes,
+  ) {
+    this.#places = places
     this.config = config
     this.#watch = watch
     this.#changes = changes
@@ -37,7 +44,7 @@ export class FollowedConfig implements AsyncDisposable {
       changes.listener?.()
     })
     try {
-      return new FollowedConfig(await loadConfig(places), watch, changes)
+      return new FollowedConfig(places, await loadConfig(places), watch, changes)
     } catch (error) {
       await watch[Symbol.asyncDispose]()
       throw error
@@ -48,6 +55,11 @@ export class FollowedConfig implements AsyncDisposable {
   listen(listener: () => void): void {
     this.#changes.listener = listener
     if (this.#changes.happened) listener()
+  }
+
+  /** Given the config after every change. One that cannot be read changes nothing: what holds goes on holding. */
+  follow(told: (config: EffectiveConfig) => void): void {
+    this.listen(() => void loadConfig(this.#places).then(told, () => {}))
   }
 
   [Symbol.asyncDispose](): Promise<void> {

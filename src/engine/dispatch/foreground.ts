@@ -9,6 +9,7 @@ import { leaveCaretaker } from './caretaker.ts'
 import type { Contract } from '../base/contract.ts'
 import { enterRawMode } from '../base/rawTerminal.ts'
 import type { RunningSandbox } from '../base/sandbox.ts'
+import { lowerRung } from '../workspace/index.ts'
 import type { Parts } from './parts.ts'
 import { prepare } from './prepare.ts'
 import type { Outcome } from './outcome.ts'
@@ -18,8 +19,9 @@ import { supervise } from './supervise.ts'
 export type ForegroundOptions = {
   readonly terminal: boolean
   /** Called with what was agreed on, before anything starts. */
-  readonly onPrepared?: (contract: Pick<Contract, 'level' | 'strategy' | 'roots'>) => void
-  readonly onNotes?: (notes: readonly string[]) => void
+  readonly onPrepared?: (contract: Pick<Contract, 'level' | 'strategy' | 'boundary' | 'roots'>) => void
+  /** `lesserWorkspace`: those among them on a workspace that is the next step down. */
+  readonly onNotes?: (notes: readonly string[], lesserWorkspace: readonly string[]) => void
   /** Called at once with each host that was refused. */
   readonly onRefused?: (id: DispatchId, refused: Refused) => void
   /** Called with each request that is left for a person. */
@@ -95,7 +97,7 @@ export async function runForeground(
     using io = size === undefined ? await pipeIo(parts.runtime, onRefused !== undefined) : terminalIo(size)
     const job = await prepare(parts, size === undefined ? request : { ...request, size })
     onPrepared?.(job.contract)
-    if (job.notes.length > 0) onNotes?.(job.notes)
+    onNotes?.(job.notes, lowerRung(job.driver, job.contract.strategy))
     using _raw = hasTerminal ? await enterRawMode(process.stdin as ReadStream) : null
     using _connected = hasTerminal ? connectTerminal(io, passedOn) : isSpoken ? null : connectPipes(io)
     const outcome = await supervise(parts, job, {
@@ -113,6 +115,8 @@ export async function runForeground(
       onRunning: (running) => {
         sandbox = running
       },
+      // On a terminal the command's own picture is there by now; the record has it.
+      ...(hasTerminal ? {} : { onNote: (text: string) => onNotes?.([text], []) }),
       onEvent: (event) => {
         if (event.type === 'EgressDecided' && !event.allowed) onRefused?.(job.id, event)
         if (event.type === 'BoundaryRequested') onAsked?.(job.id, event)

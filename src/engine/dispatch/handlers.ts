@@ -12,8 +12,9 @@ import { doctor } from '../sandbox/index.ts'
 import { readEvents, type StoredDispatch } from '../store/index.ts'
 import { boundaryHandlers } from './boundaryHandlers.ts'
 import { killFamily } from './kill.ts'
-import { landingHandlers, landWhenIdle, waitsFor } from './landings.ts'
+import { landingHandlers, landWhenIdle, undoLanding, waitsFor } from './landings.ts'
 import { captureLate } from './lateCapture.ts'
+import { withLeftBehind } from './leftBehind.ts'
 import { readOutput } from './output.ts'
 import type { Parts } from './parts.ts'
 import { preflight, prepare } from './prepare.ts'
@@ -99,7 +100,7 @@ export function createHandlers(
       await startJob(parts, supervisors, job)
       return { id: job.id, notes: [...job.notes] }
     },
-    'dispatch.list': async ({ limit, before }) => store.dispatches.list({ limit, before }),
+    'dispatch.list': async (options) => store.dispatches.list(options),
     'dispatch.get': async ({ id }) => detail(store.dispatches.get(find(id))),
     'dispatch.kill': async ({ id }, { by }) => {
       const found = find(id)
@@ -132,19 +133,22 @@ export function createHandlers(
     'changeset.list': () => changesets.list(),
     'changeset.get': async ({ id }) => {
       await captureLate(parts, find(id))
-      return changesets.get(findChangeset(id))
+      return withLeftBehind(parts, await changesets.get(findChangeset(id)))
     },
     'changeset.diff': ({ id, ...options }, { by }) => changesets.diff(findChangeset(id), options, by),
-    'changeset.decide': ({ id, ...decision }, { by }) => changesets.decide(findChangeset(id), decision, by),
+    'changeset.decide': async ({ id, ...decision }, { by }) =>
+      withLeftBehind(parts, await changesets.decide(findChangeset(id), decision, by)),
     'changeset.apply': async ({ id: reference, when, ...options }, { by }) => {
       const id = findChangeset(reference)
-      if (when === 'now') return whileLanding(parts, id, () => changesets.apply(id, options, by))
+      const makesCommit = options.commit !== undefined
+      if (when === 'now')
+        return whileLanding(parts, id, () => changesets.apply(id, options, by), { makesCommit })
       return (await landWhenIdle(parts, id, { kind: 'apply', ...options }, by)) ?? waitingFor(id)
     },
-    'changeset.undo': async ({ id: reference, when }, { by }) => {
+    'changeset.undo': async ({ id: reference, when, last }, { by }) => {
       const id = findChangeset(reference)
-      if (when === 'now') return whileLanding(parts, id, () => changesets.undo(id, by))
-      return (await landWhenIdle(parts, id, { kind: 'undo' }, by)) ?? waitingFor(id)
+      if (when === 'now') return undoLanding(parts, id, { last }, by)
+      return (await landWhenIdle(parts, id, { kind: 'undo', last }, by)) ?? waitingFor(id)
     },
     'changeset.reject': ({ id, comment }, { by }) => rejectChangeset(parts, findChangeset(id), comment, by),
     'changeset.abandon': ({ id }, { by }) => abandonChangeset(parts, findChangeset(id), by),

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { Client, Handlers } from '../../shared/api.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { connectClient, serveChannel } from '../../shared/wire/index.ts'
+import { accountName } from '../base/accountName.ts'
 import { createRepoLock } from '../base/lock.ts'
 import { connectTo, listenOn } from './lineSocket.ts'
 import type { Parts } from './parts.ts'
@@ -27,7 +28,7 @@ export async function offerToCommandLines(
     }),
   )
   const server = await listenOn(path, (channel) =>
-    serveChannel(handlers, channel, { by: 'command line' }, onUnexpected),
+    serveChannel(handlers, channel, { by: accountName() }, onUnexpected),
   )
   claims.defer(async () => {
     await rm(path, { force: true })

@@ -1,6 +1,7 @@
 export { connectToHost, offerToCommandLines } from './hostSocket.ts'
 export { createHandlers, type HostKind } from './handlers.ts'
 export { openParts } from './openParts.ts'
+export { recoverLandings } from './cutOffLandings.ts'
 export { reconcile } from './reconcile.ts'
 export { runForeground, type Foreground, type ForegroundOptions } from './foreground.ts'
 export { leaveCaretaker } from './caretaker.ts'

@@ -1,6 +1,8 @@
+import { isTerminal } from '../../shared/dispatch.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { InvocationMeta, LandResult } from '../../shared/invocation.ts'
+import { createRepoLock } from '../base/lock.ts'
 import {
   commitLanding,
   hasWork,
@@ -9,14 +11,15 @@ import {
   loadWorkspace,
   ownStakes,
   refuseOwnWork,
+  refuseWorktreesOf,
   resolveInvocation,
   retireLanded,
   stakesNotes,
   takeInAgain,
   type LandingKind,
 } from '../workspace/index.ts'
-import { isUnimported } from '../changeset/index.ts'
 import { isNotCaptured } from './lateCapture.ts'
+import { missingCommits } from './leftBehind.ts'
 import type { Parts } from './parts.ts'
 import { mirror } from './reconcile.ts'
 import { whileLanding } from './whileLanding.ts'
@@ -63,27 +66,45 @@ export async function landInvocation(
 ): Promise<LandResult> {
   const { layout, store } = parts
   const { how } = options
+  await using _ending = await claimEnding(parts, (await findInvocation(parts, reference)).id)
   const { id, repoId, meta } = await findInvocation(parts, reference)
   if (meta.outcome !== null) throw over(meta)
   await integrationPlace(layout, meta, how)
+  // The sandbox goes with the landing, and what cannot go is to be known before anything has landed.
+  await refuseWorktreesOf(meta)
   if (store.changesets.find(id) === null) throw await withoutReview(parts, { id, repoId, meta })
-  // Until the commit is there: an agent that starts on files without it would see half of the landing as long as it runs.
-  const { applied, skipped, open, rest, landed } = await whileLanding(parts, id, () =>
-    landAndCommit(parts, { id, repoId, meta }, options, by),
+  const told = { own: [] as string[], missing: [] as Awaited<ReturnType<typeof missingCommits>> }
+  // Until the commit is there and the sandbox's branch gone: an agent that starts on files without them would see half
+  // of the landing as long as it runs.
+  const { applied, skipped, open, rest, landed } = await whileLanding(
+    parts,
+    id,
+    () => landAndCommit(parts, { id, repoId, meta }, options, by),
+    {
+      finish: async ({ open: isOpen }) => {
+        // Asked before the sandbox goes, whose record says what was refused.
+        told.missing = await missingCommits(parts, id)
+        if (isOpen) return
+        told.own = stakesNotes(await ownStakes(meta)).map(
+          (note) => `${note}: not landed, kept in the archive`,
+        )
+        await retireLanded(layout, repoId, id)
+      },
+    },
   )
-  const own = open
-    ? []
-    : stakesNotes(await ownStakes(meta)).map((note) => `${note}: not landed, kept in the archive`)
-  if (!open) await retireLanded(layout, repoId, id)
   await mirror(parts, repoId, id)
   const notes = [
     ...(landed.notes ?? []),
-    ...own,
-    ...(how === 'merge' && !open ? await unimported(parts, id) : []),
+    ...told.own,
+    ...(how === 'merge' && !open ? told.missing.map(notMerged) : []),
     ...(!open && rest.ignored > 0 ? [ignoredStay(rest.ignored)] : []),
   ]
   return { id, landed: !open, ...landed, applied, skipped, ...(notes.length === 0 ? {} : { notes }) }
 }
+
+/** Held by whoever lands or discards a sandbox: given up while it lands, it would be told as not landed. */
+export const claimEnding = ({ layout }: Pick<Parts, 'layout'>, id: DispatchId): Promise<AsyncDisposable> =>
+  createRepoLock(layout).acquire(`ending-${id}`)
 
 /** The approved files into the integration tree, and once nothing is open any more the commit that holds them. */
 async function landAndCommit(
@@ -126,13 +147,8 @@ async function countRest(parts: Parts, id: DispatchId): Promise<{ open: number; 
 const ignoredStay = (count: number): string =>
   `${count} of the files that git ignores, left out of this landing, stay in review and in the archive`
 
-/** Commits that could not be had out of the agent's repository, and so are in no merge. */
-async function unimported(parts: Parts, id: DispatchId): Promise<string[]> {
-  const { dropped } = await parts.changesets.get(id)
-  return dropped
-    .filter(isUnimported)
-    .map(({ path, why }) => `not merged: ${path}: ${why}; the archive has them`)
-}
+const notMerged = ({ path, why }: { readonly path: string; readonly why: string }): string =>
+  `not merged: ${path}: ${why}; the archive has them`
 
 /** A commit holds what was reviewed; the user's own changes in the same files are asked about before any write. */
 async function refuseMixing(parts: Parts, id: DispatchId, meta: InvocationMeta): Promise<void> {
@@ -140,7 +156,14 @@ async function refuseMixing(parts: Parts, id: DispatchId, meta: InvocationMeta):
   const changed = files
     .filter(({ decision, refused }) => decision !== 'reject' && refused === null)
     .flatMap(({ path, from_path }) => (from_path === undefined ? [path] : [path, from_path]))
-  await refuseOwnWork(parts.layout, meta, changed, await parts.changesets.landedHashes(id))
+  const { changesets, layout } = parts
+  await refuseOwnWork(
+    layout,
+    meta,
+    changed,
+    await changesets.landedHashes(id),
+    await changesets.undoneHashes(id),
+  )
 }
 
 /** Lets the approved files of a changeset into the integration tree; what was applied before counts too. */
@@ -185,6 +208,15 @@ async function withoutReview(
   { id, repoId, meta }: FoundInvocation,
 ): Promise<OrangeryError> {
   const dispatch = store.dispatches.find(id)
+  if (dispatch !== undefined && !isTerminal(dispatch.status))
+    return new OrangeryError(
+      'agent.still_running',
+      `${id}: its agent still runs, and has changed nothing yet`,
+      {
+        kind: 'busy',
+        hint: `Wait for it (orangery dispatch wait ${id}) or stop it (orangery dispatch kill ${id}).`,
+      },
+    )
   const isCaptured = dispatch !== undefined && !isNotCaptured(dispatch.error)
   const hasCommits = (await listCommits(layout, repoId, id, meta.base_commit)).length > 0
   const isUnseen = !isCaptured && (await hasWork(await loadWorkspace(layout, repoId, id)))

@@ -6,10 +6,10 @@ import type { DispatchId } from '../../shared/ids.ts'
 import type { LandResult } from '../../shared/invocation.ts'
 import type { Contract } from '../base/contract.ts'
 import { createRepoLock } from '../base/lock.ts'
-import { listRunningOn } from '../workspace/index.ts'
+import { gitsBeside, landingStays, listRunningOn, type Project } from '../workspace/index.ts'
 import { landInvocation } from './landInvocation.ts'
 import type { Parts } from './parts.ts'
-import { projectPaths, whileLanding } from './whileLanding.ts'
+import { landingPlaces, whileLanding } from './whileLanding.ts'
 
 const chosen = {
   all: z.boolean(),
@@ -25,7 +25,7 @@ const requestSchema = z.discriminatedUnion('kind', [
     how: z.enum(['merge', 'squash', 'apply']),
     message: z.string().optional(),
   }),
-  z.object({ kind: z.literal('undo') }),
+  z.object({ kind: z.literal('undo'), last: z.boolean().default(false) }),
 ])
 export type LandingRequest = z.infer<typeof requestSchema>
 type Result<K extends LandingRequest['kind']> = K extends 'land' ? LandResult : ApplyResult
@@ -33,9 +33,24 @@ type Result<K extends LandingRequest['kind']> = K extends 'land' ? LandResult : 
 async function carryOut(parts: Parts, id: DispatchId, request: LandingRequest, by: string) {
   const { changesets } = parts
   if (request.kind === 'land') return landInvocation(parts, id, request, by)
-  return whileLanding(parts, id, () =>
-    request.kind === 'undo' ? changesets.undo(id, by) : changesets.apply(id, request, by),
-  )
+  if (request.kind === 'undo') return undoLanding(parts, id, request, by)
+  const makesCommit = request.commit !== undefined
+  return whileLanding(parts, id, () => changesets.apply(id, request, by), { makesCommit })
+}
+
+/** Takes the files of a landing back, and says what stays. */
+export async function undoLanding(
+  parts: Parts,
+  id: DispatchId,
+  which: { readonly last: boolean },
+  by: string,
+): Promise<ApplyResult> {
+  const undone = await whileLanding(parts, id, () => parts.changesets.undo(id, by, which))
+  const workspace = parts.store.changesets.find(id)?.workspace
+  const still = async () => (await parts.changesets.landedPaths(id)).map(({ path }) => path)
+  const stays = workspace === undefined ? [] : await landingStays(workspace, still).catch(() => [])
+  const notes = [...(undone.notes ?? []), ...stays]
+  return notes.length === 0 ? undone : { ...undone, notes }
 }
 
 /**
@@ -98,26 +113,39 @@ const inTheWay: ReadonlySet<string> = new Set(['workspace.agent_running', 'works
 const isInTheWay = (error: unknown): boolean => error instanceof OrangeryError && inTheWay.has(error.code)
 
 export async function waitsFor(parts: Parts, id: DispatchId): Promise<DispatchId[]> {
-  const paths = projectPaths(parts, id)
-  return (await listRunningOn(parts.layout, id, paths)).map((running) => running.id)
+  const places = await waitingPlaces(parts, id)
+  return (await listRunningOn(parts.layout, id, places)).map((running) => running.id)
+}
+
+/** Everything that a landing that waits would write. */
+async function waitingPlaces(parts: Parts, id: DispatchId): Promise<readonly string[]> {
+  const request = requestSchema.safeParse(parts.store.landings.find(id)?.request).data
+  const makesCommit = request?.kind === 'apply' && request.commit !== undefined
+  const { paths, repositories = [] } = await landingPlaces(parts, id, makesCommit)
+  return [...paths, ...repositories]
 }
 
 /** What a dispatch on these folders makes wait longer; agents without a gap between them would hold it up for ever. */
-export function landingNotes(
+export async function landingNotes(
   parts: Parts,
   { strategy, roots }: Pick<Contract, 'strategy' | 'roots'>,
-): string[] {
+  project: Promise<Project>,
+): Promise<string[]> {
   // The others have a tree of their own and hold nobody up.
   if (strategy !== 'overlay' && strategy !== 'none') return []
-  const held = parts.store.landings.list().filter(({ id, problem }) => {
-    const paths = projectPaths(parts, id)
-    return (
-      problem === null &&
-      paths.some((path) => roots.some((root) => isWithin(path, root) || isWithin(root, path)))
-    )
-  })
+  const waiting = parts.store.landings.list().filter(({ problem }) => problem === null)
+  if (waiting.length === 0) return []
+  const beside = await project.then(gitsBeside).catch(() => [])
+  const seen = [...roots, ...beside]
+  const held: DispatchId[] = []
+  for (const { id } of waiting) {
+    // One that nobody can read says so itself when it is to land.
+    const places = await waitingPlaces(parts, id).catch(() => [])
+    if (places.some((path) => seen.some((root) => isWithin(path, root) || isWithin(root, path))))
+      held.push(id)
+  }
   if (held.length === 0) return []
-  const ids = held.map(({ id }) => id).join(', ')
+  const ids = held.join(', ')
   return [`${ids} waits to land until nobody works on these folders, and now for this one too`]
 }
 

@@ -3,6 +3,17 @@ import type { BoundaryRequest } from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
 import { LapsedRequests } from './lapsedRequests.ts'
 
+test('a request that lapsed just before the end is on record, too', () => {
+  const noted: EventBody[] = []
+  {
+    using _lapsed = new LapsedRequests(
+      () => [{ id: 'a', status: 'expired' } as BoundaryRequest],
+      (event) => noted.push(event),
+    )
+  }
+  expect(noted).toMatchObject([{ type: 'BoundaryDenied', request: 'a' }])
+})
+
 test('a request that nobody answered in time is on record, once', () => {
   const requests = [
     { id: 'a', status: 'open' },

@@ -34,5 +34,7 @@ export class LapsedRequests implements Disposable {
 
   [Symbol.dispose](): void {
     clearInterval(this.#timer)
+    // Who was told so may end at once.
+    this.look()
   }
 }

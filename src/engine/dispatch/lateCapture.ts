@@ -1,5 +1,6 @@
 import type { DispatchId } from '../../shared/ids.ts'
 import { isTerminal } from '../../shared/dispatch.ts'
+import { OrangeryError } from '../../shared/errors.ts'
 import { loadWorkspace } from '../workspace/index.ts'
 import type { Parts } from './parts.ts'
 
@@ -27,5 +28,14 @@ export async function captureLate(parts: Parts, id: DispatchId): Promise<void> {
   // Active again by a later turn it is that agent's, which is still at work.
   const isBetween = isUnfinished && parts.store.changesets.turns(id).length === 0
   if (dispatch.changeset !== null && !isBetween) return
-  await parts.changesets.capture(await loadWorkspace(parts.layout, dispatch.repoId, id), { final: true })
+  const workspace = await loadWorkspace(parts.layout, dispatch.repoId, id)
+  await parts.changesets.capture(workspace, { final: true }).catch((error: unknown) => {
+    if (error instanceof OrangeryError) throw error
+    const why = error instanceof Error ? error.message : String(error)
+    throw new OrangeryError('changeset.not_captured', `cannot capture what ${id} wrote: ${why}`, {
+      kind: 'cannot_create',
+      hint: `It is kept in ${workspace.dir}: mend the cause and ask again.`,
+      cause: error,
+    })
+  })
 }

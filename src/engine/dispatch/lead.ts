@@ -2,12 +2,13 @@ import type { BoundaryLevel } from '../../shared/boundary.ts'
 import type { EventBody } from '../../shared/events.ts'
 import { syncDir } from '../base/files.ts'
 import type { Contract } from '../base/contract.ts'
-import type { LimitName, RunningSandbox, SandboxEnd } from '../base/sandbox.ts'
+import type { RunningSandbox, SandboxEnd } from '../base/sandbox.ts'
 import type { Workspace } from '../base/workspace.ts'
-import { capabilitiesOf, guardRules, Guards, type EffectiveConfig, type Finding } from '../policy/index.ts'
-import { describePlan, lesserView } from '../sandbox/index.ts'
+import { guardRules, Guards, scopeAt, type EffectiveConfig, type Finding } from '../policy/index.ts'
+import { describePlan, lesserView, whereElse } from '../sandbox/index.ts'
 import { createEventLog, type EventLog } from '../store/index.ts'
 import {
+  claimTurn,
   claimWorkspace,
   describeDriver,
   lendObjects,
@@ -19,25 +20,27 @@ import { anchorLog } from './anchor.ts'
 import { syncContract, writeContract } from './contractFile.ts'
 import { controlPath, listenForControl, type ControlHandler } from './control.ts'
 import { Observations, termsOf } from './effective.ts'
-import { doorFor, furnishDoor } from './agentDoor.ts'
+import { denyCommands, doorFor, furnishDoor } from './agentDoor.ts'
 import { configPlaces, FollowedConfig } from './followedConfig.ts'
+import { takeHome } from './home.ts'
 import type { Job } from './job.ts'
 import { LiveBoundary } from './liveBoundary.ts'
 import { followChanges } from './liveCapture.ts'
-import { judge, type Outcome } from './outcome.ts'
+import { judge, likelyDetail, type Outcome } from './outcome.ts'
 import { OutputLog } from './output.ts'
 import type { Parts } from './parts.ts'
 import { resolveAgent } from './provider.ts'
 import { mirror } from './reconcile.ts'
 import { Recorder } from './recorder.ts'
 import { ownStartTicks } from './processes.ts'
-import { homeOf, sandboxRequest, scopesInside } from './request.ts'
+import { sandboxRequest, scopesInside } from './request.ts'
 import { watchForSigns } from './signs.ts'
 import { isSpokenTo, speechOf } from './speech.ts'
 import { prepareTrust } from './trust.ts'
 import { watchTurnedAway } from './turnedAway.ts'
 import type { Spares } from './spares.ts'
-import { introduce, prepareHome, settle, workspaceFor } from './workspaceFor.ts'
+import { cutOffLandings } from './cutOffLandings.ts'
+import { introduce, settle, workspaceFor } from './workspaceFor.ts'
 
 export type LeadOptions = {
   /** Aborted to end the dispatch now; the reason is the signal we were asked by. */
@@ -51,6 +54,8 @@ export type LeadOptions = {
   readonly spares?: Spares
   /** Called once the agent may run: from here on signals can be passed to it. */
   readonly onRunning?: (sandbox: RunningSandbox) => void
+  /** Told what the person should know of the start and the checks could not. */
+  readonly onNote?: (text: string) => void
   /** Told of everything that goes on record, when it does. */
   readonly onEvent?: (event: EventBody) => void
 }
@@ -79,12 +84,13 @@ export async function lead(parts: Parts, job: Job, options: LeadOptions, course:
   const { contract } = job
   const { recorder, seen, claims } = course
   const { note } = recorder
-  // Read while the workspace is made: nothing of it depends on that.
-  const following = FollowedConfig.open(configPlaces(parts.configDir, contract))
-  await using _followed = endOf(following)
+  // While the workspace is made: nothing of it depends on that.
+  const looking = parts.hostNow()
+  looking.catch(() => {})
+  if (job.continues !== null) claims.use(await claimTurn(layout, { repoId: job.project.repoId, id: job.id }))
   const workspace = await workspaceFor(parts, job, options.io.terminal)
   course.workspace = workspace
-  claims.use(await claimWorkspace(layout, workspace))
+  claims.use(await claimWorkspace(layout, workspace, { cutOff: cutOffLandings(parts) }))
   note({
     type: 'DispatchStarting',
     ...termsOf(contract),
@@ -98,29 +104,32 @@ export async function lead(parts: Parts, job: Job, options: LeadOptions, course:
     driver: job.driver,
   })
   for (const text of await settle(workspace, job)) note({ type: 'Note', text })
-  const written = writeRecord(parts, job, course)
-  const recording = written.then(({ syncing }) => syncing)
+  const recording = writeRecord(parts, job, course)
   // Whoever needs them on disk asks again.
   recording.catch(() => {})
   try {
-    return await runAgent(parts, job, workspace, options, { recorder, seen, written, recording, following })
+    return await runAgent(parts, job, workspace, options, { recorder, seen, recording, looking })
   } finally {
     await recording.catch(() => {})
   }
 }
 
 /** Writes down what must be known of a dispatch before it runs. The disk takes it meanwhile, all at once. */
-async function writeRecord(parts: Parts, { id, contract, project }: Job, course: Course) {
+async function writeRecord(
+  parts: Parts,
+  { id, contract, project, driver }: Job,
+  course: Course,
+): Promise<void> {
   const { layout, store } = parts
   const { repoId } = project
   const [log] = await Promise.all([
     createEventLog(layout.events(repoId, id), { synced: false }),
-    writeContract(layout, repoId, id, contract),
+    writeContract(layout, repoId, id, { ...contract, driver }),
   ])
   course.log = log
   course.recorder.open(log)
   // The disk is the slowest of all that the agent has to wait for, and is waited for one time.
-  const syncing = Promise.all([
+  await Promise.all([
     store.dispatches.sync(),
     syncInvocation(layout, repoId, id),
     syncContract(layout, repoId, id),
@@ -128,8 +137,6 @@ async function writeRecord(parts: Parts, { id, contract, project }: Job, course:
     log.flush().catch(() => {}),
     syncDir(layout.invocation(repoId, id)),
   ])
-  syncing.catch(() => {})
-  return { syncing }
 }
 
 /** What was begun is not left to itself, whatever becomes of the rest: it is waited for and let go of. */
@@ -149,9 +156,9 @@ type Begun = {
   readonly recorder: Recorder
   readonly seen: Observations
   /** What must be known of a dispatch before it runs: written down, and on the disk. */
-  readonly written: Promise<unknown>
   readonly recording: Promise<unknown>
-  readonly following: Promise<FollowedConfig>
+  /** The host as it is now. */
+  readonly looking: ReturnType<Parts['hostNow']>
 }
 
 async function runAgent(
@@ -159,7 +166,7 @@ async function runAgent(
   job: Job,
   workspace: Workspace,
   options: LeadOptions,
-  { recorder, seen, written, recording, following }: Begun,
+  { recorder, seen, recording, looking }: Begun,
 ): Promise<Outcome> {
   const { layout, store, runtime } = parts
   const { id, project } = job
@@ -167,18 +174,22 @@ async function runAgent(
   const { note } = recorder
   const opening = OutputLog.create(layout.output(project.repoId, id))
   await using _output = endOf(opening)
-  const [door, host, trust, lent] = await Promise.all([
+  const taking = takeHome(parts, job, workspace)
+  await using _home = endOf(taking)
+  const [door, host, trust, lent, home] = await Promise.all([
     doorFor(job, workspace, note, options.spares?.door),
-    parts.hostNow(),
+    looking,
     prepareTrust(job, workspace.dir),
     job.contract.level === 1 ? lendObjects(layout, project, (text) => note({ type: 'Note', text })) : [],
-    prepareHome(homeOf(parts, job, workspace.dir)),
-    // Now: once the rest is worked out, nothing of it would get its turn for a while.
-    written,
+    taking,
   ])
   await using _door = door
+  if (home.note !== null) {
+    note({ type: 'Note', text: home.note })
+    options.onNote?.(home.note)
+  }
   const agent = resolveAgent(job.card, job.contract, host)
-  const request = sandboxRequest(parts, job, workspace, io.terminal, trust, door, lent)
+  const request = sandboxRequest(parts, job, workspace, io.terminal, trust, door, lent, home.path)
   const plan = agent.plan(request)
   const begun = Promise.withResolvers<void>()
   const starting = agent.invoke(plan, io.sandbox, {
@@ -187,7 +198,9 @@ async function runAgent(
   })
   await using _starting = endOf(starting)
   await Promise.race([begun.promise, starting.catch(() => {})])
-  // All else that the agent has to wait for happens beside the sandbox's start.
+  // All else that the agent has to wait for happens beside the sandbox's start, and not before it: that would wait.
+  const following = FollowedConfig.open(configPlaces(parts.configDir, job.contract))
+  await using _followed = endOf(following)
   const furnishing = furnishDoor(door, job, note)
   const introducing = introduce(plan.request.home, job, options.spares?.identity ?? null)
   await using _begun = endOf(Promise.allSettled([recording, furnishing, introducing]))
@@ -197,8 +210,9 @@ async function runAgent(
     (await handling.promise)(asked),
   )
   await using _control = endOf(listening)
-  const watching = watchForSigns(plan, note)
-  const [output, followed, signs] = await Promise.all([opening, following, watching, listening])
+  const scopes = scopesInside(job.contract, plan.request.workspace)
+  let holding = job.contract.boundary
+  const watching = watchForSigns(plan, parts.configDir, note, () => scopeAt(scopes, holding))
   let stopping: Finding | undefined
   const kill = async () => (await starting).kill()
   const found = (finding: Finding) => {
@@ -207,15 +221,17 @@ async function runAgent(
     stopping = finding
     void kill()
   }
-  const start = guardRules(job.contract, followed.config, job.contract.boundary)
-  using guards = new Guards(start, found, () => boundary.waitsForPerson)
+  const guardedBy = (config: EffectiveConfig) => guardRules(job.contract, config, job.contract.boundary)
+  using guards = new Guards(guardedBy(job.config), found, () => boundary.waitsForPerson)
   const changed = (level: BoundaryLevel, latest: EffectiveConfig) => {
+    holding = level
     guards.setRules(guardRules(job.contract, latest, level))
-    void door?.deny(capabilitiesOf(level, latest).commands.deny).catch(() => {})
+    void denyCommands(door, level, latest).catch(() => {})
   }
   const authority = trust?.authority ?? null
-  const scopes = scopesInside(job.contract, plan.request.workspace)
   await using boundary = new LiveBoundary(parts, job, starting, note, seen, authority, changed, scopes)
+  const [output, followed, signs] = await Promise.all([opening, following, watching, listening])
+  guards.setRules(guardedBy(followed.config))
 
   // All that can be had before the agent stands at its gate: from there on it waits for us.
   const description = describePlan(plan)
@@ -237,17 +253,22 @@ async function runAgent(
       error: `self-probe: not as declared (${wrong.join(', ')})`,
     }
   }
-  // Where all was made before, the first instruction is to come at once.
-  await boundary.start(starts, followed, options.spares === undefined)
+  await boundary.start(starts, followed)
+  // Where nothing holds it to a boundary the guards hold all the same.
+  if (starts === null) followed.follow((latest) => changed(job.contract.boundary, latest))
   sandbox.onDeniedWrite((path) => {
+    if (path === null)
+      return note({ type: 'Note', text: 'further paths that could not be written are not told' })
     signs.deniedWrite(path)
     boundary.writeDenied(path)
   })
   door?.listen(boundary)
   recorder.watch(guards)
   let cancelledBy: string | null = null
+  const enough = new AbortController()
   const end = (by: string) => {
     cancelledBy ??= by
+    enough.abort()
     return kill()
   }
   handling.resolve(async (asked) => {
@@ -257,8 +278,11 @@ async function runAgent(
     } else if (asked.op === 'input') {
       if (!isSpokenTo(job)) io.write(Buffer.from(asked.data, 'base64'))
     } else if (asked.op === 'resize') io.resize(asked)
-    else if (asked.op === 'boundary') await boundary.follow(asked.by, asked.why)
-    else if (asked.op === 'tell') note(asked.event)
+    else if (asked.op === 'boundary') {
+      await boundary.follow(asked.by, asked.why)
+      // Who asked for it reads there what became of open files.
+      await recorder.log?.flush().catch(() => {})
+    } else if (asked.op === 'tell') note(asked.event)
   })
   let isTold = false
   // A full disk costs the record of the output, never the run.
@@ -308,9 +332,11 @@ async function runAgent(
     await using _changes = followChanges(parts, workspace, note)
     ended = await sandbox.ended
   }
+  // Who was stopped was stopped from speaking, too.
+  if (ended.signal === null && stopping === undefined) await boundary.drain(enough.signal)
   options.signal.removeEventListener('abort', cancel)
   await io.drained()
-  await signs.end()
+  await signs.end(await introducing)
   note({ type: 'Output', bytes: output.seen })
   if (output.truncated) note({ type: 'Note', text: 'output beyond the limit was not kept' })
   seen.ended(ended)
@@ -325,15 +351,11 @@ async function runAgent(
     return { status, exitCode, signal, error: `${stopping.kind}: ${stopping.detail}` }
   }
   const by = cancelledBy ?? options.wishedBy?.(signal) ?? null
-  const verdict = await speech.judged(judge(ended, by, job))
+  const elsewhere = ended.unstartable ? await whereElse(plan.request, await parts.host()) : null
+  const verdict = await speech.judged(judge(ended, by, job, elsewhere))
   // One that we had to send away after its work was done has no code of its own.
   return { ...verdict, exitCode: verdict.status === 'completed' ? 0 : exitCode, signal }
 }
-
-const likelyDetail = (limit: LimitName): string =>
-  limit === 'disk'
-    ? 'more of the disk went than the disk limit allows, while it kept files that nobody can look at'
-    : `as many ran as the ${limit} limit allows: starting another fails`
 
 function violated(kind: string, detail: string, certain = true): EventBody {
   return { type: 'Violated', violation: { kind, at: new Date().toISOString(), detail, certain } }

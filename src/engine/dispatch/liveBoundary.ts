@@ -17,8 +17,10 @@ import {
 import { refuseOwnPlaces, type Authority } from '../egress/index.ts'
 import {
   Boundaries,
+  contractHeld,
   currentBoundary,
   heldByMaximum,
+  isShut,
   levelForWriting,
   loadConfig,
   networkAt,
@@ -37,7 +39,7 @@ import { configPlaces, type FollowedConfig } from './followedConfig.ts'
 import type { Job } from './job.ts'
 import { LapsedRequests } from './lapsedRequests.ts'
 import { Network } from './network.ts'
-import { answerInWords, longestReason, nobodyAnswered, wordsOfDenial } from './answerWords.ts'
+import { answerInWords, longestReason, nobodyAnswered, reachShown, wordsOfDenial } from './answerWords.ts'
 import { listensForHosts } from './outwards.ts'
 import type { Parts } from './parts.ts'
 import { speakTo } from './speak.ts'
@@ -46,7 +48,8 @@ import { UntilNarrowed } from './untilNarrowed.ts'
 /** All that the records say of hosts, to tell whether it changed. */
 function reachOf(state: Pick<EscalationState, 'start' | 'grants' | 'requests'>): string {
   const { hosts, taken, returned } = currentBoundary(state)
-  return JSON.stringify([opensGrantedOnly(state), opensEverything(state), hosts, taken, returned])
+  const opened = [opensGrantedOnly(state), opensEverything(state), isShut(state)]
+  return JSON.stringify([opened, hosts, taken, returned])
 }
 
 /** The boundary a dispatch begins with; null where there is none to keep. */
@@ -55,7 +58,8 @@ type StartingBoundary = {
   readonly changed: Pick<BoundaryGrant, 'by' | 'why'> | null
   /** Whether the config, read again since, leaves no room for it. */
   readonly isBeyond: boolean
-  readonly policy: NetworkPolicy
+  /** The network as the contract has it, on its way. */
+  readonly opening: Promise<void>
 } | null
 
 /** An agent that sees its last requests sees enough. */
@@ -84,6 +88,8 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   /** What it reaches besides the contract's hosts; null: nobody knows. */
   #reach: string | null
   #told: string
+  /** What was let through before a change that did not take. */
+  #policyBefore: NetworkPolicy | null = null
   #config: EffectiveConfig | undefined
   readonly #ending = new AbortController()
   readonly #permits = new PerMinute(mostPermits)
@@ -116,7 +122,8 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     const beforeDenial = (host: string, port: number | null) => this.#beforeDenial(host, port)
     const relays: Pick<RunningSandbox, 'startRelay' | 'stopRelay' | 'tell'> = {
       startRelay: async (...relay) => (await sandbox).startRelay(...relay),
-      stopRelay: async () => (await sandbox).stopRelay(),
+      // One that never came to stand has none.
+      stopRelay: async () => (await sandbox.catch(() => null))?.stopRelay(),
       tell: async (...said) => (await sandbox).tell(...said),
     }
     this.#network = new Network({
@@ -139,7 +146,9 @@ export class LiveBoundary implements AsyncDisposable, Listener {
       tell: async (_id, event) => note(event),
       onChange: (listener) => parts.store.onChange(listener),
     })
-    this.#lapsed = new LapsedRequests(() => this.#boundaries.show(id).requests, note)
+    this.#lapsed = new LapsedRequests(() => this.#boundaries.lapsed(id), note)
+    // The broker need wait neither for the config nor for the sandbox. Whoever sets it is told why it is not there.
+    if (job.contract.level > 0) this.#network.open()
   }
 
   /** What the records and the config say of it, while the sandbox is still being made. */
@@ -150,25 +159,26 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     const inherited = this.#boundaries.inherit(id)
     const state = this.#state()
     const held = currentBoundary(state)
+    const policy = networkAt(contractHeld(contract, state), this.#level, [], config, false, held)
+    // Where nothing gets out, somebody listens for which names are asked for, and wakes when one is.
+    const isLazy = policy.mode === 'none' && !listensForHosts(this.#job)
+    const opening = this.#network.set(policy, isLazy)
+    opening.catch(() => {})
     return {
       changed: inherited ?? state.grants.at(-1) ?? null,
       isBeyond: heldByMaximum(held, config.sandboxMaximumBoundary) !== null,
-      policy: networkAt(contract, this.#level, [], config, false, held),
+      opening,
     }
   }
 
   /**
-   * Before the agent's first instruction: the network as the contract has it. Where nothing gets out only a patient one
-   * waits for who tells it so; without that a name asked for in the first milliseconds may be on record as one that nobody heard.
+   * Before the agent's first instruction: the network as the contract has it. Somebody listens by then, also where
+   * nothing gets out: a connection that is refused for want of a listener is on no record, and no saved yes opens it.
    */
-  async start(found: StartingBoundary, followed: FollowedConfig, isPatient = true): Promise<void> {
+  async start(found: StartingBoundary, followed: FollowedConfig): Promise<void> {
     if (found === null) return
-    const { changed, isBeyond, policy } = found
-    // Where nothing gets out, somebody listens for which names are asked for, and wakes when one is.
-    const isLazy = policy.mode === 'none' && !listensForHosts(this.#job)
-    const opening = this.#network.set(policy, isLazy)
-    if (isPatient || !isLazy) await opening
-    else opening.catch(() => {})
+    const { changed, isBeyond, opening } = found
+    await opening
     if (changed !== null) await this.follow(changed.by, changed.why)
     followed.listen(() => {
       // A config that cannot be read now changes nothing: what holds goes on holding.
@@ -218,12 +228,14 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     return this.#parts.store.boundaries.read(this.#job.id)
   }
 
-  /** Whether something of this dispatch waits for a person's answer. */
+  /** Whether something inside waits for a person's answer. Who was refused at once goes on, and may fall silent. */
   get waitsForPerson(): boolean {
     try {
       const { requests } = this.#boundaries.show(this.#job.id)
-      return requests.some(
-        ({ status, source }) => status === 'open' && source !== 'output' && source !== 'config',
+      const isSaid = new Set<BoundaryRequest['source']>(['agent', 'user'])
+      return (
+        this.#asking.size > 0 ||
+        requests.some(({ status, source }) => status === 'open' && isSaid.has(source))
       )
     } catch {
       // Records that cannot be read now are no reason to end anybody.
@@ -288,6 +300,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
       level: now,
       files: scopeAt(this.#scopes, now) === null ? 'writable' : 'read-only',
       hosts,
+      network: reachShown(this.#network.policy),
       refused: this.#network
         .usage()
         .denied.slice(-mostShown)
@@ -318,6 +331,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     const reach = reachOf(state)
     const from = this.#level
     if (level === from && reach === this.#reach) return
+    if (this.#reach !== null) this.#policyBefore = this.#network.policy
     // Until it has taken in full nobody knows what holds: the next look starts from nothing.
     this.#reach = null
     const policy = await this.#policyOf(state)
@@ -338,7 +352,10 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     if (isWider) await this.#setNetwork(policy)
     this.#level = level
     this.#reach = reach
-    if (level !== from || reach !== this.#told) {
+    // Nothing is otherwise than before the wish that did not take, which is on record.
+    const isBack =
+      level === from && state.grants.at(-1)?.way === 'undone' && isDeepStrictEqual(policy, this.#policyBefore)
+    if (!isBack && (level !== from || reach !== this.#told)) {
       const gone = taken.length === 0 ? {} : { taken: stillTaken(currentBoundary(state)) }
       // What became of files that were open is part of why the boundary is what it is.
       const story = [why, choice ?? ''].filter(Boolean).join('; ')
@@ -405,11 +422,28 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     return answered
   }
 
+  /** What an agent that has ended said as its last act still gets out. */
+  drain(enough: AbortSignal): Promise<void> {
+    return this.#network.drain(enough)
+  }
+
+  /** A yes that fell into the end stands among the grants, and nothing came of it. */
+  #tellUnfollowed(): void {
+    const state = this.#state()
+    if (
+      this.#reach === null ||
+      (currentBoundary(state).level === this.#level && reachOf(state) === this.#reach)
+    )
+      return
+    this.#note({ type: 'Note', text: 'the boundary was changed when the agent had ended: it took no effect' })
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#ending.abort()
     this.#lapsed[Symbol.dispose]()
     this.#narrowing[Symbol.dispose]()
-    await this.#following.catch(() => {})
+    // Records that cannot be read now keep nothing from ending.
+    await this.#following.then(() => this.#tellUnfollowed()).catch(() => {})
     this.#seen.network = this.#network.usage()
     await this.#network[Symbol.asyncDispose]()
   }

@@ -33,6 +33,11 @@ export type NetworkOptions = {
 /** Seldom enough that an agent which never stops talking does not fill the log. */
 const usualCarriedEveryMs = 5000
 const mostCarried = 100
+/** What gets out before anybody has said what may. */
+const nothing = parseOutputs({ mode: 'none' })
+
+const unheardText = (hosts: readonly string[]): string =>
+  `${hosts.join(', ')}: reached through the proxy only; nobody could listen there, mostly because a server of the agent's has the port`
 
 export const egressPath = (runtime: string, id: DispatchId): string => join(runtime, `${id}.egress`)
 
@@ -42,9 +47,11 @@ export class Network implements AsyncDisposable {
   readonly #log: DecisionLog
   readonly #socketPath: string
   #broker: Broker | null = null
+  #policy: NetworkPolicy | null = null
   #last: Promise<void> = Promise.resolve()
   #isEnding = false
   #isHeard = false
+  #unheard = ''
   #reach = ''
   #carried = '[]'
   #watch: NodeJS.Timeout | undefined
@@ -60,9 +67,22 @@ export class Network implements AsyncDisposable {
     return this.#broker !== null
   }
 
+  /** What was let through last; nothing before there was anything. */
+  get policy(): NetworkPolicy | null {
+    return this.#policy
+  }
+
   /** Whether the relay stands, so that whoever asks for a name gets an answer. */
   get isHeard(): boolean {
     return this.#isHeard
+  }
+
+  /** Before it is known what is let through: nothing is. Whoever opens it then need not wait for the broker. */
+  open(): void {
+    this.#last = this.#startBroker(nothing).then(
+      () => {},
+      () => {},
+    )
   }
 
   /**
@@ -70,6 +90,8 @@ export class Network implements AsyncDisposable {
    * relay that is not there yet starts when somebody comes to it.
    */
   set(policy: NetworkPolicy, isLazy = false): Promise<void> {
+    this.#policy = policy
+    this.#log.writeCounted()
     // The broker decides anew at once; listeners and names follow, one change after the other.
     this.#broker?.setPolicy(rulesOf(policy))
     this.#last = this.#last.catch(() => {}).then(() => this.#follow(policy, isLazy))
@@ -82,9 +104,27 @@ export class Network implements AsyncDisposable {
 
   async #follow(policy: NetworkPolicy, isLazy: boolean): Promise<void> {
     const wanted = rulesOf(policy)
-    this.#broker ??= await startBroker({
+    const broker = await this.#startBroker(wanted)
+    const { sandbox } = this.#options
+    const reach = JSON.stringify(wanted)
+    // One that sleeps is not woken to be told what it was told.
+    if (this.#isEnding || (this.#isHeard && reach === this.#reach)) return
+    this.#reach = reach
+    const aliases = aliasesFor(wanted)
+    const adopt = (relay: Parameters<Broker['adopt']>[0]) => broker.adopt(relay)
+    const unheard = await sandbox.startRelay(this.#socketPath, aliases, adopt, isLazy)
+    this.#isHeard = true
+    const text = unheard.length === 0 ? '' : unheardText(unheard)
+    // Whoever connects there is answered by somebody else, and nothing else would say so.
+    if (text !== '' && text !== this.#unheard) this.#options.note({ type: 'Note', text })
+    this.#unheard = text
+  }
+
+  async #startBroker(policy: ReturnType<typeof rulesOf>): Promise<Broker> {
+    if (this.#broker !== null) return this.#broker
+    const broker = await startBroker({
       socketPath: this.#socketPath,
-      policy: wanted,
+      policy,
       credentials: this.#options.credentials,
       authority: this.#options.authority,
       proxies: this.#options.proxies,
@@ -92,16 +132,12 @@ export class Network implements AsyncDisposable {
       tell: (peer, line) => this.#options.sandbox.tell(peer, line),
       beforeDenial: ({ host, port }) => this.#options.beforeDenial(host, port),
     })
+    this.#broker = broker
+    // What was decided while it started holds.
+    if (this.#policy !== null) broker.setPolicy(rulesOf(this.#policy))
     const every = this.#options.carriedEveryMs ?? usualCarriedEveryMs
     this.#watch ??= setInterval(() => this.#tellCarried(), every).unref()
-    const broker = this.#broker
-    const { sandbox } = this.#options
-    const reach = JSON.stringify(wanted)
-    // One that sleeps is not woken to be told what it was told.
-    if (this.#isEnding || (this.#isHeard && reach === this.#reach)) return
-    this.#reach = reach
-    await sandbox.startRelay(this.#socketPath, aliasesFor(wanted), (relay) => broker.adopt(relay), isLazy)
-    this.#isHeard = true
+    return broker
   }
 
   /** The end sums up; until then whoever watches sees here how much it has become. */
@@ -113,6 +149,11 @@ export class Network implements AsyncDisposable {
     if (text === this.#carried) return
     this.#carried = text
     this.#options.note({ type: 'EgressCarried', hosts: hosts.slice(0, mostCarried) })
+  }
+
+  /** Of an agent that has ended: what it said as its last act still gets out. */
+  async drain(enough: AbortSignal): Promise<void> {
+    await this.#broker?.drain(enough)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,19 +1,12 @@
-import { readFile } from 'node:fs/promises'
 import type { CheckResult } from '../../shared/doctor.ts'
 import type { ContractOutputs } from '../base/contract.ts'
+import { mostOpenFiles } from '../base/openFiles.ts'
 import { listenersFor, parseOutputs } from '../egress/index.ts'
 
 /** For everything but the listeners: the sandbox, the record, and a good hundred connections with two ends each. */
 const othersNeed = 512
 /** So few fit into every limit. */
 const fewListeners = 256
-
-/** As many as this process may have open; Node has gone up to the hard limit by itself. Null: not known. */
-async function mostOpenFiles(): Promise<number | null> {
-  const limits = await readFile('/proc/self/limits', 'utf8').catch(() => '')
-  const most = /^Max open files\s+(\d+)/m.exec(limits)?.[1]
-  return most === undefined ? null : Number(most)
-}
 
 /**
  * Every allowed host is listened for. Without descriptors left a connection is dropped before anybody could say why, and

@@ -7,7 +7,13 @@ import type { SandboxSpec, WorkspaceStrategy } from '../../shared/spec.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { isIncludeTrusted } from '../policy/index.ts'
-import { assertMarked, integrationTree, resolveInvocation, worktreeNotes } from '../workspace/index.ts'
+import {
+  assertMarked,
+  assertStartable,
+  integrationTree,
+  resolveInvocation,
+  worktreeNotes,
+} from '../workspace/index.ts'
 import type { Parts } from './parts.ts'
 
 /** Where a dispatch is to run: the folders that were named, or what a worktree or an invocation says. */
@@ -23,7 +29,11 @@ export type Place = {
   readonly notes: readonly string[]
 }
 
-export async function placeOf(parts: Parts, request: SpawnRequest, spec: SandboxSpec | null): Promise<Place> {
+export async function placeOf(
+  parts: Parts,
+  request: Pick<SpawnRequest, 'roots' | 'invocation' | 'worktree'>,
+  spec: Pick<SandboxSpec, 'changeset'> | null,
+): Promise<Place> {
   const { layout } = parts
   if (request.invocation !== undefined && request.worktree !== undefined) {
     throw new OrangeryError('spawn.two_places', 'spawn: both an invocation and a worktree were named', {
@@ -45,6 +55,7 @@ export async function placeOf(parts: Parts, request: SpawnRequest, spec: Sandbox
   const reference = request.worktree ?? request.roots[0] ?? ''
   const near = request.roots[0] !== undefined && isAbsolute(request.roots[0]) ? request.roots[0] : null
   const worktree = await integrationTree(layout, reference, near)
+  await assertStartable(worktree)
   const trusted = await isIncludeTrusted(parts.configDir, worktree.repo_path, worktree.tree_path)
   const notes = await worktreeNotes(worktree)
   return { roots: [worktree.tree_path], strategy: 'worktree', invocation: null, trusted, notes }

@@ -12,7 +12,7 @@ import { parseSandboxSpec } from '../../shared/spec.ts'
 import { commandLine, findCard } from '../agents/index.ts'
 import type { Contract } from '../base/contract.ts'
 import { ensurePrivateDir } from '../base/files.ts'
-import { realHomes } from '../base/homes.ts'
+import { findKeyFolders, realHomes } from '../base/homes.ts'
 import {
   capabilitiesOf,
   configNotes,
@@ -23,6 +23,7 @@ import {
 } from '../policy/index.ts'
 import {
   checkAuth,
+  checkCopy,
   checkDisk,
   checkPlatform,
   checkConfigApart,
@@ -33,10 +34,15 @@ import {
   runChecks,
 } from '../preflight/index.ts'
 import {
+  checkCommand,
   checkGrants,
+  checkLinkedRoots,
   checkUnseen,
   checkWritableFiles,
   describePlan,
+  foreignNotes,
+  hideNotes,
+  refuseHide,
   type HostFacts,
 } from '../sandbox/index.ts'
 import type { NewDispatch } from '../store/index.ts'
@@ -55,8 +61,10 @@ import {
   type WorkspaceFacts,
 } from '../workspace/index.ts'
 import type { InvocationMeta } from '../base/invocation.ts'
+import type { SandboxRequest } from '../base/sandbox.ts'
 import type { WorkspaceDriver } from '../base/workspace.ts'
 import { cardEnvironment } from './cardEnvironment.ts'
+import { refuseCutOff } from './cutOffLandings.ts'
 import { doorFolder } from './agentDoor.ts'
 import type { Job } from './job.ts'
 import { landingNotes } from './landings.ts'
@@ -67,10 +75,10 @@ import { presetChecks, toldBy, withPresets } from './presets.ts'
 import { readProxies } from './proxies.ts'
 import { ownStartTicks } from './processes.ts'
 import { checkOpenFiles } from './openFiles.ts'
-import { resolveAgent } from './provider.ts'
+import { checkHost, resolveAgent } from './provider.ts'
 import { sandboxRequest } from './request.ts'
 import { checkPlaces, writableNotes } from './writable.ts'
-import { refuseEnded, rightsOf, withinParent } from './childRights.ts'
+import { projectsOf, refuseEnded, rightsOf, withinParent } from './childRights.ts'
 
 type Worked = {
   readonly request: SpawnRequest
@@ -93,11 +101,11 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
     prompt: request.prompt ?? null,
     systemPrompt: request.system_prompt ?? null,
   })
-  const written = request.sandbox_spec === undefined ? null : parseSandboxSpec(request.sandbox_spec)
-  const place = turn === null ? await placeOf(parts, request, written) : placeIn(turn)
+  const given = request.sandbox_spec === undefined ? null : parseSandboxSpec(request.sandbox_spec)
+  const place = turn === null ? await placeOf(parts, request, given) : placeIn(turn)
   const roots = place.roots.map((root) => resolve(root))
-  if (turn === null) await refuseOtherRoots(roots, written?.roots)
-  const { spec, expansions } = await withPresets(parts, written, card, roots)
+  if (turn === null) await refuseOtherRoots(roots, given?.roots)
+  const { spec, expansions } = await withPresets(parts, given, card, roots)
   const parentId = request.parent === undefined ? null : parts.store.dispatches.resolve(request.parent)
   if (parentId !== null && turn === null) refuseEnded(parts, parentId)
   const named = spec?.roots ?? roots
@@ -109,7 +117,9 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
     named.map(async (root) => ((await checkReachable(root)).ok ? [root] : [])),
   )
   const parent = parentId === null ? null : await rightsOf(parts, parentId)
-  const places = { userConfigDir: parts.configDir, roots: readable.flat(), held: parent?.projects }
+  const own = { userConfigDir: parts.configDir, roots: readable.flat() }
+  const ofParent = parent === null ? [] : await projectsOf(parent, own)
+  const places = { ...own, held: ofParent }
   const config = await loadConfig(places)
   const resolved = resolveContract({
     spec,
@@ -123,10 +133,11 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
   })
   const placed = place.strategy === null ? resolved : { ...resolved, strategy: place.strategy, roots }
   const within = parent === null ? placed : await withinParent(parent, placed, spec?.root_modes)
-  const own = within.strategy === 'none' ? await heldProjects(places) : []
+  const written = within.strategy === 'none' ? await heldProjects(own) : []
   // What its parent is held to it is held to as well, or a child would lift it. (escape: lifted-narrowing)
-  const projects = [...own, ...(parent?.projects ?? [])]
+  const projects = [...written, ...ofParent]
   const contract: Contract = projects.length === 0 ? within : { ...within, projects }
+  await refuseHide(contract.hide, spec?.hide ?? [], contract.roots)
   refuseCommand(capabilitiesOf(contract.boundary, config).commands, command, contract.boundary)
   const size = request.size ?? { columns: 120, rows: 40 }
   const entersInvocation = place.invocation !== null
@@ -139,10 +150,13 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
     config.sandboxProxyResolves,
   )
   const aboutConfig = configNotes(config)
-  const aboutSpec = misspeltFields(written)
+  const aboutSpec = misspeltFields(given)
+  // A copy that was made before has a tree of its own.
+  if (place.invocation === null || contract.strategy !== 'clone')
+    await refuseCutOff(parts, contract, identified.project)
   const missesGit = contract.level > 0 && contract.strategy !== 'worktree'
   const aboutGit = missesGit
-    ? await identified.project.then((found) => borrowedNotes(found, contract.level)).catch(() => [])
+    ? await identified.project.then((found) => borrowedNotes(found, contract)).catch(() => [])
     : []
   const job = {
     name: request.name ?? null,
@@ -163,7 +177,7 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
       ...aboutSpec,
       ...place.notes,
       ...aboutGit,
-      ...landingNotes(parts, contract),
+      ...(await landingNotes(parts, contract, identified.project)),
       ...writableNotes(contract),
       ...aboutConfig,
     ],
@@ -219,11 +233,12 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
         realpath(parts.layout.dataDir),
         realHomes(),
       ])
+      const keyFolders = findKeyFolders(homes)
       const workingDir = contract.level === 0 ? null : contract.workingDir
       return [
         ...reachable,
         ...project.roots.map(({ path }) => checkNotGitFolder(path)),
-        ...checkRoots(project, dataDir, mounts, { strategy: contract.strategy, homes }),
+        ...checkRoots(project, dataDir, mounts, { ...contract, homes, keyFolders }),
         ...(contract.strategy === 'worktree' && contract.level > 0
           ? [await checkBorrowed(project, contract.level)]
           : []),
@@ -241,14 +256,14 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
     disk: () => checkDisk(parts.layout.dataDir, contract.limits.disk_mb),
     account: () => checkAuth(job.card),
     sandbox: async () => {
-      if (identifying === null) return []
       const [host, found, dataDir] = await Promise.all([
         parts.host(),
-        identifying,
+        identifying?.catch(() => null) ?? null,
         realpath(parts.layout.dataDir),
       ])
-      // The check of the roots says so already.
-      if (found.roots.some(({ path }) => isInside(dataDir, path))) return []
+      // The check of the roots says what is wrong with them. Of the host everything is said all the same.
+      if (found === null || found.roots.some(({ path }) => isInside(dataDir, path)))
+        return checkHost(contract, host)
       const isMade = invocation !== null && invocation.status !== 'starting'
       const facts = await workspaceFacts(host, contract, found, dataDir)
       driver = isMade ? invocation.driver : chooseDriver(found, contract.strategy, facts)
@@ -258,10 +273,12 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
         project: found,
         driver,
       })
+      const [foreign, unhidden] = [foreignNotes(trial, host), hideNotes(trial)]
+      const command = job.card.command.length === 0 ? [] : checkCommand(trial, host, !isMade)
       const agent = resolveAgent(job.card, contract, host)
       const available = agent.isAvailable(trial)
       if (!available.check.ok) return available.check
-      lesser = available.lesser
+      lesser = [...available.lesser, ...(await foreign), ...(await unhidden)]
       describe = () => describePlan(agent.plan(trial))
       return [
         {
@@ -269,7 +286,10 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
           detail: `${available.check.detail}; ${describeDriver(driver, contract.strategy)}`,
         },
         ...lesser.map((detail) => ({ name: 'sandbox', ok: true, detail, fix: null })),
+        ...(driver === 'plain-copy' && !isMade ? [await checkCopy(dataDir, copiedFolders(trial))] : []),
+        ...(await command),
         ...(await checkGrants(trial)),
+        ...(await checkLinkedRoots(trial, host)),
         ...(await checkUnseen(trial, host, credentialFiles(job.config.sandboxCredentials))),
         ...(await checkWritableFiles(trial)),
       ]
@@ -277,6 +297,9 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
   })
   return { report, project, driver, describe, lesser }
 }
+
+const copiedFolders = ({ workspace }: SandboxRequest): readonly string[] =>
+  workspace.roots.flatMap(({ mount, path }) => (mount.kind === 'bind' && mount.source !== path ? [path] : []))
 
 /** What can carry these roots. Whether they can be cloned is tried only where that matters. */
 async function workspaceFacts(
@@ -305,7 +328,7 @@ function trialRequest(parts: Parts, job: Job) {
     roots,
     createdAtMs: 0,
   }
-  const door = contract.level === 0 ? null : { folder: doorFolder(dir), guardsCommands: false }
+  const door = contract.level === 0 ? null : { folder: doorFolder(dir) }
   return sandboxRequest(parts, job, workspace, true, null, door)
 }
 

@@ -1,5 +1,7 @@
+import { isIP } from 'node:net'
 import { homedir } from 'node:os'
 import { resolve } from 'node:path'
+import type { Received } from '../../shared/api.ts'
 import type { AgentCard } from '../../shared/card.ts'
 import type { CheckResult } from '../../shared/doctor.ts'
 import { OrangeryError } from '../../shared/errors.ts'
@@ -7,8 +9,17 @@ import { parseHostPattern, presetOf, type PresetExpansion } from '../../shared/h
 import type { DispatchId } from '../../shared/ids.ts'
 import type { Outputs, SandboxSpec } from '../../shared/spec.ts'
 import { findCard } from '../agents/index.ts'
-import { expandOutputs, parseOutputs, toldInWords, type Expansion, type Told } from '../egress/index.ts'
+import {
+  expandOutputs,
+  findOwnPlace,
+  isSandboxItself,
+  parseOutputs,
+  toldInWords,
+  type Expansion,
+  type Told,
+} from '../egress/index.ts'
 import type { Parts } from './parts.ts'
+import { placeOf } from './place.ts'
 
 type Expanded = { readonly outputs: Outputs; readonly expansions: readonly Expansion[] }
 
@@ -47,6 +58,7 @@ export async function withPresets(
   // As the broker will read them: what it cannot is found out before anything is made.
   parseOutputs({ ...spec.outputs, allow: given.filter((rule) => presetOf(rule) === null) })
   refuseLocalhost(Object.keys(spec.outputs.pins ?? {}))
+  refuseUnopened(given, spec.outputs.pins)
   const presets = (spec.outputs.allow ?? []).filter((rule) => presetOf(rule) !== null)
   if (presets.length === 0) return { spec, expansions: [] }
   const others = (spec.outputs.allow ?? []).filter((rule) => presetOf(rule) === null)
@@ -57,24 +69,42 @@ export async function withPresets(
   return { spec: { ...spec, outputs: written }, expansions }
 }
 
-/** Programs look for this name in their own sandbox, past every proxy and hosts file. */
+/** It would never be used, and the program inside would find nobody without a word from us. */
 function refuseLocalhost(pinned: readonly string[]): void {
-  const name = pinned.find((host) => /(^|\.)localhost$/.test(parseHostPattern(host)?.host ?? ''))
+  const hostOf = (pin: string) => (parseHostPattern(pin)?.host ?? '').replace(/^\[|\]$/g, '')
+  const name = pinned.find((pin) => isSandboxItself(hostOf(pin)))
   if (name === undefined) return
-  throw new OrangeryError('spec.localhost_pin', `${name}: a pin on localhost is never used`, {
+  const what = isIP(hostOf(name)) === 0 ? hostOf(name) : 'a loopback address'
+  throw new OrangeryError('spec.localhost_pin', `${name}: a pin on ${what} is never used`, {
     kind: 'input',
-    hint: 'Programs take localhost for the sandbox itself. Use another name: --allow-host db.test:5432=127.0.0.1:5432',
+    hint: `Programs take ${hostOf(name)} for the sandbox itself. Use another name: --allow-host db.test:5432=127.0.0.1:5432`,
   })
 }
 
-/** What presets mean, for someone who has yet to decide. */
+/** It would be allowed and never reached, and the program inside would find nobody without a word from us. */
+function refuseUnopened(allow: readonly string[], pins: Outputs['pins'] = {}): void {
+  const found = findOwnPlace(allow, pins)
+  if (found === null) return
+  throw new OrangeryError('spec.own_place', `${found.text} would never be reached: ${found.why}`, {
+    kind: 'input',
+    hint: 'Give it a name and say where that leads: --allow-host db.test:5432=127.0.0.1:5432',
+  })
+}
+
+/** What presets mean, for someone who has yet to decide: in the folders that the agent will have, which others may name. */
 export async function expandRules(
   parts: Parts,
-  { rules, agent, roots }: { rules: readonly string[]; agent: string; roots: readonly string[] },
+  {
+    rules,
+    agent,
+    changeset,
+    ...request
+  }: Omit<Received<'outputs.expand'>, 'rules'> & { readonly rules: readonly string[] },
 ): Promise<PresetExpansion[]> {
   const presets = rules.filter((rule) => presetOf(rule) !== null)
   if (presets.length === 0) return []
   const card = await findCard(parts.configDir, agent)
+  const { roots } = await placeOf(parts, request, { changeset })
   const places = roots.map((root) => resolve(root))
   const { expansions } = await expand(parts, { allow: presets }, card, places)
   return expansions.map(({ preset, hosts, leftOut, told }) => ({

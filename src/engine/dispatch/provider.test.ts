@@ -5,7 +5,7 @@ import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { SandboxRequest } from '../base/sandbox.ts'
 import { detectHost, type HostFacts } from '../sandbox/index.ts'
 import { defaultConfig, resolveContract } from '../policy/index.ts'
-import { resolveAgent } from './provider.ts'
+import { checkHost, resolveAgent } from './provider.ts'
 
 const card = agentCardSchema.parse({ id: 'claude', name: 'Claude' })
 let host: HostFacts
@@ -70,4 +70,13 @@ test('an agent is available where the host has what its level needs, and says wh
   expect(missing).toMatchObject({ ok: false, fix: expect.stringContaining('bubblewrap') })
   const free = { ...request, network: 'host' as const }
   expect(resolveAgent(card, { level: 0 }, bare).isAvailable(free)).toMatchObject({ check: { ok: true } })
+})
+
+test('what the host lacks is said also where it is not known yet what shall run there', () => {
+  const bare = { ...host, tools: { ...host.tools, bwrap: null, find: null }, bubblewrap: null }
+  expect(checkHost({ level: 1, limits: {} }, host)).toEqual([])
+  expect(checkHost({ level: 0, limits: {} }, bare)).toEqual([])
+  expect(checkHost({ level: 1, limits: {} }, bare)).toMatchObject([
+    { ok: false, detail: expect.stringMatching(/^bwrap: .*; find: /) as string },
+  ])
 })

@@ -7,6 +7,7 @@ import type { RunningSandbox, SandboxIo, SandboxRequest } from '../base/sandbox.
 import {
   lesserView,
   planSandbox,
+  refusalOf,
   startSandbox,
   type HostFacts,
   type SandboxPlan,
@@ -54,4 +55,15 @@ export function resolveAgent(
   host: HostFacts,
 ): AgentProvider {
   return providerAt(card, contract.level, host)
+}
+
+/** What can be said of the host before it is known what shall run there, and where. */
+export function checkHost(
+  contract: Pick<Contract, 'level' | 'limits'>,
+  host: HostFacts,
+): readonly CheckResult[] {
+  const refusal = refusalOf(contract, host)
+  return refusal === null
+    ? []
+    : [{ name: 'sandbox', ok: false, detail: refusal.message, fix: refusal.hint ?? null }]
 }

@@ -7,7 +7,7 @@ import type { Contract } from '../base/contract.ts'
 import { removeUnfinished } from '../base/files.ts'
 import { createRepoLock } from '../base/lock.ts'
 import type { Workspace } from '../base/workspace.ts'
-import { sweepCgroups } from '../sandbox/index.ts'
+import { removePlaceholders, sweepCgroups } from '../sandbox/index.ts'
 import {
   createEventLog,
   hashOfUnwritten,
@@ -88,7 +88,10 @@ async function interrupt(parts: Parts, dispatch: StoredDispatch): Promise<void> 
   if (repoId !== null && hasBegun) {
     const path = layout.events(repoId, id)
     const workspace = await loadWorkspace(layout, repoId, id).catch(() => null)
-    if (workspace !== null) await rm(doorFolder(workspace.dir), { recursive: true, force: true })
+    if (workspace !== null) {
+      await rm(doorFolder(workspace.dir), { recursive: true, force: true })
+      await removePlaceholders(workspace)
+    }
     const contract = await readContract(parts, id).catch(() => null)
     // Opening repairs what the crash tore. To a log that is damaged or gone nothing is added.
     const anchor = { anchoredHash: store.dispatches.get(id).lastEventHash }
@@ -101,7 +104,7 @@ async function interrupt(parts: Parts, dispatch: StoredDispatch): Promise<void> 
     if (proven.ended !== null) outcome = { ...outcome, ...proven.ended }
     if (problem !== null) outcome = { ...outcome, error: withDamage(outcome.error, proven.chain) }
     if (proven.ended === null) {
-      outcome = { ...outcome, error: await captureInto(parts, workspace, append, outcome.error) }
+      outcome = { ...outcome, error: await captureInto(parts, workspace, contract, append, outcome.error) }
     }
     const end: EventBody = { type: 'DispatchEnded', status: outcome.status, error: outcome.error }
     if (proven.ended === null) append(end)
@@ -155,6 +158,7 @@ function withDamage(error: string | null, { problem, isMissing }: ProvenEvents):
 async function captureInto(
   parts: Parts,
   workspace: Workspace | null,
+  contract: Contract | null,
   append: (event: EventBody) => void,
   error: string | null,
 ) {
@@ -164,7 +168,7 @@ async function captureInto(
     if (capture) append({ type: 'ChangesetCaptured', revision: capture.revision, files: capture.files })
     const meta = await readInvocationMeta(parts.layout, workspace.repoId, workspace.id)
     const note = (text: string) => append({ type: 'Note', text })
-    await noteAgentCommits(parts, meta.common_dir, workspace, capture?.commits ?? [], note)
+    await noteAgentCommits(parts, meta.common_dir, workspace, contract, capture?.commits ?? [], note)
     return error
   } catch (reason) {
     return notCaptured(error, reason)

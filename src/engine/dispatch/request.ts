@@ -1,25 +1,20 @@
-import { homedir } from 'node:os'
-import { isAbsolute, join, resolve } from 'node:path'
+import { isAbsolute, resolve } from 'node:path'
 import { levelNames } from '../../shared/level.ts'
+import { fromHome } from '../base/homes.ts'
 import { doorPath, type SandboxRequest } from '../base/sandbox.ts'
 import type { WritableScopes } from '../base/contract.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { scopeAt, writablePlaces } from '../policy/index.ts'
+import { homeOf } from './home.ts'
 import type { Job } from './job.ts'
 import { listensForHosts, networkEnvironment } from './outwards.ts'
 import type { Parts } from './parts.ts'
 import { seenInside } from './place.ts'
 import type { Trust } from './trust.ts'
 
-/** Folder that is the agent's home: its own for this dispatch, or kept for the agent as its card says. */
-export function homeOf(parts: Pick<Parts, 'layout'>, job: Pick<Job, 'card'>, workspaceDir: string): string {
-  const keep = job.card.sandboxRequirements.home === 'keep'
-  return keep ? join(parts.layout.homes, job.card.id) : join(workspaceDir, 'home')
-}
-
 /** A card is written for whoever uses it. */
-const fromHome = (path: string): string => {
-  const full = path.replace(/^~(?=\/|$)/, () => homedir())
+const granted = (path: string): string => {
+  const full = fromHome(path)
   return isAbsolute(full) ? resolve(full) : full
 }
 
@@ -46,6 +41,7 @@ export function sandboxRequest(
   trust: Trust | null = null,
   door: SandboxRequest['door'] | null = null,
   lent: NonNullable<SandboxRequest['shown']> = [],
+  home = homeOf(parts, job, workspace.dir),
 ): SandboxRequest {
   const { contract } = job
   const scopes = scopesInside(contract, workspace)
@@ -71,12 +67,12 @@ export function sandboxRequest(
     ...(contract.writableAt === undefined ? {} : { writableNow: writable ?? [] }),
     network: contract.level === 0 ? 'host' : listensForHosts(job) ? 'broker' : 'none',
     limits: contract.limits,
-    grants: job.card.sandboxRequirements.read.map(fromHome),
-    home: homeOf(parts, job, workspace.dir),
+    grants: job.card.sandboxRequirements.read.map(granted),
+    home,
     hide: contract.hide,
     ...(shown.length === 0 ? {} : { shown }),
     secretDirs: [parts.layout.dataDir, parts.runtime, parts.configDir],
     terminal,
-    ...(door == null ? {} : { door: { folder: door.folder, guardsCommands: door.guardsCommands } }),
+    ...(door == null ? {} : { door: { folder: door.folder } }),
   }
 }

@@ -5,8 +5,10 @@ import {
   DenialReader,
   listLeftovers,
   watchProtected,
+  writeReason,
   type SandboxPlan,
 } from '../sandbox/index.ts'
+import { asWeWrote } from '../policy/index.ts'
 import type { OutputName } from './agentIo.ts'
 
 const mostNamed = 20
@@ -15,15 +17,23 @@ const mostNamed = 20
  * What tells of a boundary that was run into, or broken, where nothing says so for certain: words in the
  * output, and files of the host that are not as they were.
  */
-export async function watchForSigns(plan: SandboxPlan, note: (event: EventBody) => void) {
+export async function watchForSigns(
+  plan: SandboxPlan,
+  configDir: string,
+  note: (event: EventBody) => void,
+  /** What alone of the roots can be written at the moment; null: all. */
+  scope: () => readonly string[] | null,
+) {
   const { request } = plan
+  const whyNotWritten = (path: string | null) =>
+    writeReason(path, { roots: request.workspace.roots, scope: scope() })
   const now = () => new Date().toISOString()
   const readers: Readonly<Record<OutputName, DenialReader>> = {
-    stdout: new DenialReader(),
-    stderr: new DenialReader(),
+    stdout: new DenialReader(whyNotWritten),
+    stderr: new DenialReader(whyNotWritten),
   }
   const watch = await watchProtected(request)
-  const writes = new DeniedWrites()
+  const writes = new DeniedWrites(whyNotWritten)
   const tell = (violations: ReturnType<DenialReader['read']>) => {
     for (const violation of violations) {
       if (violation.kind !== 'write_denied' || writes.isNewsPrinted(violation.detail))
@@ -39,10 +49,12 @@ export async function watchForSigns(plan: SandboxPlan, note: (event: EventBody) 
       // At level 0 it is the host itself that refuses.
       if (request.level > 0) tell(readers[name].read(chunk, now()))
     },
-    async end(): Promise<void> {
+    /** `own`: files that we put into the agent's home. */
+    async end(own: Readonly<Record<string, string>>): Promise<void> {
       if (request.level > 0) for (const reader of Object.values(readers)) tell(reader.end(now()))
-      tell(await watch.check(now()))
-      const left = request.level === 0 ? [] : await listLeftovers(request.home, closedLister(plan))
+      const roots = request.workspace.roots.map(({ path }) => path)
+      tell(await watch.check(now(), await asWeWrote(configDir, roots).catch(() => [])))
+      const left = request.level === 0 ? [] : await listLeftovers(request.home, closedLister(plan), own)
       if (left.length === 0) return
       const named = left
         .slice(0, mostNamed)

@@ -1,5 +1,6 @@
 import type { Captured } from '../changeset/index.ts'
 import { expireArchive, disposeWorkspace, updateInvocation } from '../workspace/index.ts'
+import { recoverLandings } from './cutOffLandings.ts'
 import { noteAgentCommits } from './inside.ts'
 import type { Job } from './job.ts'
 import { landWaiting } from './landings.ts'
@@ -61,7 +62,8 @@ async function finish(
   }
   if (workspace !== undefined) {
     const note = (text: string) => log?.append({ type: 'Note', text })
-    if (await noteAgentCommits(parts, project.commonDir, workspace, commits, note)) changed = true
+    if (await noteAgentCommits(parts, project.commonDir, workspace, job.contract, commits, note))
+      changed = true
   }
   if (job.continues !== null) changesets.endTurn(job.continues, error ?? 'the agent ended')
   log?.append({ type: 'DispatchEnded', status: outcome.status, error })
@@ -89,6 +91,7 @@ async function finish(
     lastEventHash: log?.lastHash ?? null,
   })
   // Whoever was kept from landing by this agent has waited for this.
+  await recoverLandings(parts, { patienceMs: 0 }).catch(() => {})
   await landWaiting(parts).catch(() => {})
   // Who only ever uses the command line has no host that stays to do it.
   await changesets.expire().catch(() => {})

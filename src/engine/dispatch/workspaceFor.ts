@@ -1,4 +1,3 @@
-import { ensurePrivateDir, reopenDir } from '../base/files.ts'
 import type { Workspace } from '../base/workspace.ts'
 import {
   continueInvocation,
@@ -8,15 +7,17 @@ import {
   prepareWorkspace,
   type UserIdentity,
 } from '../workspace/index.ts'
+import { cutOffLandings } from './cutOffLandings.ts'
 import type { Job } from './job.ts'
 import type { Parts } from './parts.ts'
 
 /** The workspace a job runs in: made for it, made before, or that of an earlier turn. */
 export function workspaceFor(
-  { layout }: Pick<Parts, 'layout'>,
+  parts: Pick<Parts, 'layout' | 'store' | 'changesets'>,
   job: Job,
   isHeaded: boolean,
 ): Promise<Workspace> {
+  const { layout } = parts
   const modes = job.contract.rootModes
   const { id, name, contract, project, driver, continues, trusted } = job
   const mode = isHeaded ? 'headed' : 'headless'
@@ -36,6 +37,7 @@ export function workspaceFor(
     runner,
     mode,
     trusted,
+    cutOff: cutOffLandings(parts),
   })
 }
 
@@ -45,20 +47,14 @@ export const settle = async (workspace: Workspace, { notes }: Job): Promise<stri
   ...(await freezeRefs(workspace)),
 ]
 
-/** A home that is kept may have been closed by who had it last. */
-export async function prepareHome(home: string): Promise<void> {
-  await ensurePrivateDir(home)
-  reopenDir(home)
-}
-
 /** Its user's name in the agent's home. At level 0 the home is the user's own. */
 export async function introduce(
   home: string,
   { project, contract }: Job,
   user: UserIdentity | null,
-): Promise<void> {
-  if (contract.level === 0) return
+): Promise<Readonly<Record<string, string>>> {
+  if (contract.level === 0) return {}
   const [{ path, git }] = project.roots
   // In a plain folder, too: the agent may find a repository below it, or make one.
-  await giveIdentity(home, path, user === null ? null : { user, commonDir: git?.commonDir ?? null })
+  return giveIdentity(home, path, user === null ? null : { user, commonDir: git?.commonDir ?? null })
 }

@@ -14,11 +14,13 @@ import {
   listAgents,
   listArchive,
   listCommits,
+  unlandedCommits,
   listRunning,
   listWorktrees,
   loadWorkspace,
   ownStakes,
   readInvocationMeta,
+  refuseWorktreesOf,
   removeIntegration,
   repoIdNear,
   resolveInvocation,
@@ -32,8 +34,9 @@ import {
 } from '../workspace/index.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { isIncludeTrusted } from '../policy/index.ts'
-import { findInvocation, landInvocation } from './landInvocation.ts'
+import { claimEnding, findInvocation, landInvocation } from './landInvocation.ts'
 import { landWhenIdle, waitsFor } from './landings.ts'
+import { missingCommits } from './leftBehind.ts'
 import type { Parts } from './parts.ts'
 import { mirror, reconcile } from './reconcile.ts'
 import { bringBack } from './whileLanding.ts'
@@ -90,11 +93,13 @@ export function workspaceHandlers(
       const entry = await resolveInvocation(layout, id)
       const base = entry.meta?.base_commit ?? null
       const commits = await listCommits(layout, entry.repo_id as RepoId, entry.id as DispatchId, base)
-      return { ...entry, commits }
+      // A review that cannot be read says so itself.
+      const missing = await missingCommits(parts, entry.id as DispatchId).catch(() => [])
+      return { ...entry, commits, missing: missing.map(({ path, why }) => ({ path, why })) }
     },
     'agent.commit': async ({ id, commit }) => {
       const { repoId, id: found } = await findOne(id)
-      return { text: await showCommit(layout, repoId, found, commit) }
+      return showCommit(layout, repoId, found, commit)
     },
     'agent.land': async ({ id: reference, when, ...options }, { by }) => {
       if (when === 'now') return landInvocation(parts, reference, options, by)
@@ -114,10 +119,13 @@ export function workspaceHandlers(
       })
       if (entry === null) return { id: reference as DispatchId, archive: null, files: 0, commits: 0 }
       const repoId = entry.repo_id as RepoId
-      const made = await listCommits(layout, repoId, entry.id as DispatchId, entry.meta?.base_commit ?? null)
+      await using _ending = await claimEnding(parts, entry.id as DispatchId)
       const held = entry.meta === null ? null : await heldIn(parts, entry.meta, repoId)
       const retired = await discardAgent(layout, reference)
       store.landings.remove(retired.id)
+      const whole = entry.meta ?? { base_commit: null, common_dir: null }
+      // Its repository may be gone; what was put away stays put away all the same.
+      const made = await unlandedCommits(layout, repoId, retired.id, whole).catch(() => [])
       // Whoever gives the sandbox up gives up what was in it: nothing waits for review any more.
       const changeset = store.changesets.find(retired.id)
       const isOpen = changeset !== null && ['active', 'review', 'rejected'].includes(changeset.state)
@@ -180,6 +188,7 @@ export async function abandonChangeset(parts: Parts, id: DispatchId, by: string)
     return { ...(await changesets.abandon(id, by)), commits: 0, notes: [] }
   }
   await using _claim = await claimWorkspace(layout, workspace, { timeoutMs: 0 })
+  await refuseWorktreesOf(await readInvocationMeta(layout, workspace.repoId, id))
   const held = await atStake(parts, workspace)
   const abandoned = await changesets.abandon(id, by)
   store.landings.remove(id)
@@ -192,7 +201,7 @@ export async function abandonChangeset(parts: Parts, id: DispatchId, by: string)
 async function atStake(parts: Parts, { id, repoId }: Workspace) {
   const { layout } = parts
   const meta = await readInvocationMeta(layout, repoId, id)
-  const made = await listCommits(layout, repoId, id, meta.base_commit)
+  const made = await unlandedCommits(layout, repoId, id, meta).catch(() => [])
   const { own, notes } = await heldIn(parts, meta, repoId)
   const named = made.map(({ commit, subject }) => `${commit.slice(0, 7)} ${subject}`)
   return {
