@@ -10,11 +10,11 @@ import { plural } from './terminal/words.ts'
 /** Says what presets mean here before they are granted; on stderr, since stdout belongs to the command. */
 export async function tellPresets(client: Client, input: SpawnInput): Promise<void> {
   if (input.sandbox_spec === undefined) return
-  const rules = (parseSandboxSpec(input.sandbox_spec).outputs?.allow ?? []).filter(
-    (rule) => presetOf(rule) !== null,
-  )
+  const { outputs, changeset } = parseSandboxSpec(input.sandbox_spec)
+  const rules = (outputs?.allow ?? []).filter((rule) => presetOf(rule) !== null)
   if (rules.length === 0) return
-  const asked = { rules, agent: input.agent, roots: [...input.roots] }
+  const { agent, roots, worktree, invocation } = input
+  const asked = { rules, agent, roots, worktree, invocation, changeset }
   for (const { rule, hosts, left_out: leftOut = [], told = [] } of await client.call(
     'outputs.expand',
     asked,

@@ -89,7 +89,8 @@ function callersFolder(): string {
   const named = process.env['PWD']
   if (named?.startsWith('/') !== true) return real
   const there = statSync(named, { throwIfNoEntry: false })
-  const here = statSync(real)
+  // Not by its name, which need not be text.
+  const here = statSync('.')
   return there?.dev === here.dev && there.ino === here.ino ? resolve(named) : real
 }
 

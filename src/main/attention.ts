@@ -99,26 +99,44 @@ export type Attention = {
   /** Requests that nobody has to answer any more. */
   readonly settled: (requests: readonly string[]) => void
   readonly count: (counts: { waiting: number; running: number }) => void
+  /** A look failed; another one follows. */
+  readonly failed: (error: unknown) => void
 }
+
+/** More than change between two looks; what runs or waits for a person is among them however old it is. */
+const newest = 200
+/** After a look that failed, for whatever reason: long enough to be no burden, short enough to go unnoticed. */
+const retryMs = 5_000
 
 /** Follows the engine for the tray and for notifications. */
 export async function watchDispatches(
   client: Client,
   signal: AbortSignal,
-  { tell, settled, count }: Attention,
+  { tell, settled, count, failed }: Attention,
 ): Promise<void> {
   const known = new Map<string, DispatchRow>()
   let asked = new Set<string>()
+  let isFirst = true
   let looking: Promise<void> = Promise.resolve()
   let timer: NodeJS.Timeout | undefined
-  const look = async (quiet: boolean) => {
-    const rows = await client.call('dispatch.list', { limit: 200 })
-    for (const row of rows) {
+  /** Ended behind that many newer ones, and with nothing to review. */
+  const endedBehind = (rows: readonly DispatchRow[]): Promise<readonly DispatchRow[]> => {
+    const listed = new Set(rows.map(({ id }) => id))
+    const gone = [...known.values()].filter(({ id, status }) => !isTerminal(status) && !listed.has(id))
+    return Promise.all(gone.map(({ id }) => client.call('dispatch.get', { id })))
+  }
+  const look = async () => {
+    const rows = await client.call('dispatch.list', { limit: newest, waiting: true })
+    const ended = await endedBehind(rows)
+    const requests = await client.call('boundary.inbox', {})
+    // From here on nothing fails half-way: what was not told now would never be.
+    const quiet = isFirst
+    isFirst = false
+    for (const row of [...rows, ...ended]) {
       const notice = quiet ? null : noticeOf(known.get(row.id), row)
       known.set(row.id, row)
       if (notice !== null) tell(notice)
     }
-    const requests = await client.call('boundary.inbox', {})
     const fresh = requests.filter(({ id }) => !asked.has(id))
     const open = new Set(requests.map(({ id }) => id))
     settled([...asked].filter((id) => !open.has(id)))
@@ -128,18 +146,24 @@ export async function watchDispatches(
       waiting: countWaiting(rows) + requests.length,
       running: rows.filter((row) => !isTerminal(row.status)).length,
     })
-    lookAgainAt(Math.min(...requests.map(({ expires_at: at }) => Date.parse(at))))
+    lookAgainIn(Math.min(...requests.map(({ expires_at: at }) => Date.parse(at))) - Date.now() + 100)
   }
-  const inTurn = (quiet: boolean) => (looking = looking.catch(() => {}).then(() => look(quiet)))
+  /** One look after the other. One that fails (a database that is busy) is made again: the watch goes on. */
+  const inTurn = () =>
+    (looking = looking.then(look).catch((error: unknown) => {
+      if (signal.aborted) return
+      failed(error)
+      lookAgainIn(retryMs)
+    }))
   /** That a request has expired changes nothing on record, and so nobody tells of it. */
-  const lookAgainAt = (moment: number) => {
+  const lookAgainIn = (ms: number) => {
     clearTimeout(timer)
-    if (!Number.isFinite(moment) || signal.aborted) return
-    timer = setTimeout(() => void inTurn(false).catch(() => {}), Math.max(0, moment - Date.now()) + 100)
+    if (!Number.isFinite(ms) || signal.aborted) return
+    timer = setTimeout(() => void inTurn(), Math.max(0, ms))
     timer.unref()
   }
   signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
   const changes = client.open('changes', {}, signal)
-  await inTurn(true)
-  for await (const _ of changes) await inTurn(false)
+  await inTurn()
+  for await (const _ of changes) await inTurn()
 }

@@ -1,6 +1,6 @@
-import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import type { BrowserWindow, Notification, Tray } from 'electron'
+import { accountName } from '../engine/base/accountName.ts'
 import type { Engine } from '../engine/index.ts'
 import { ipcNames, type WindowCommand } from '../preload/bridge.ts'
 import { builtWindow, loadAssets, packageRoot } from '../serve/index.ts'
@@ -75,7 +75,7 @@ class Desktop {
     })
     app.on('before-quit', (event) => this.#leave(event))
 
-    const caller = { by: userInfo().username }
+    const caller = { by: accountName() }
     serveWindows(this.#electron, this.#known, this.#engine.handlers, caller, this.#onUnexpected)
     ipcMain.handle(ipcNames.chooseFolder, async (event, startAt: unknown) => {
       if (!this.#known.admits(event) || this.#window === null) return null
@@ -102,6 +102,7 @@ class Desktop {
       tell: (notice) => this.#tell(notice),
       settled: (requests) => this.#withdraw(requests),
       count: (counts) => this.#count(counts),
+      failed: this.#onUnexpected,
     }).catch(this.#onUnexpected)
   }
 

@@ -1,11 +1,11 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { WebSocketServer, type WebSocket } from 'ws'
 import { OrangeryError } from '../shared/errors.ts'
 import type { Handlers } from '../shared/api.ts'
 import { serveChannel } from '../shared/wire/index.ts'
+import { accountName } from '../engine/base/accountName.ts'
 import { ensureRuntimeDir } from '../engine/base/runtime.ts'
 import { builtWindow, loadAssets, type Asset } from './assets.ts'
 import { Door } from './door.ts'
@@ -70,7 +70,7 @@ async function listen(server: ReturnType<typeof createServer>, port: number): Pr
 /** The window in a browser, on loopback, behind a one-time secret. */
 export async function serve(options: ServeOptions): Promise<Serving> {
   const { engine } = options
-  const caller = { by: userInfo().username }
+  const caller = { by: accountName() }
   const assets = await loadAssets(options.assets ?? builtWindow())
   const { data_dir: dataDir } = await engine.handlers['host.info']({}, caller)
 

@@ -8,6 +8,7 @@ import { renderFields, renderTable } from '../terminal/table.ts'
 import { showAll, showLines } from '../../shared/visible.ts'
 import { plural } from '../terminal/words.ts'
 import { noteOrphans, printNotes, renderOrphans, restoreFromArchive } from './archive.ts'
+import { bytesOf } from './changeset.export.ts'
 
 type Json = { readonly json?: boolean }
 
@@ -76,12 +77,12 @@ async function list(options: Json & { all?: boolean }) {
 async function show(id: string, options: Json & { commit?: string }) {
   if (options.commit !== undefined) {
     const { commit } = options
-    const { text } = await withClient((client) => client.call('agent.commit', { id, commit }))
-    if (options.json) return printJson({ commit, text })
-    return process.stdout.isTTY ? print(showLines(text)) : void process.stdout.write(text)
+    const patch = await withClient((client) => client.call('agent.commit', { id, commit }))
+    if (options.json) return printJson({ commit, ...patch })
+    return process.stdout.isTTY ? print(showLines(patch.text)) : void process.stdout.write(bytesOf(patch))
   }
   const entry = await withClient((client) => client.call('agent.get', { id }))
-  if (options.json) return printJson({ ...flat(entry), commits: entry.commits })
+  if (options.json) return printJson({ ...flat(entry), commits: entry.commits, missing: entry.missing })
   const { meta } = entry
   const fields: [string, string][] = [['id', entry.id]]
   if (entry.why !== null) fields.push(['broken', paint('red', showAll(entry.why))])
@@ -102,6 +103,8 @@ async function show(id: string, options: Json & { commit?: string }) {
       'commit',
       `${commit.slice(0, 12)} ${showAll(subject)}${isLeft === true ? ' (on no branch)' : ''}`,
     ])
+  for (const { path, why } of entry.missing)
+    fields.push(['missing', paint('red', `${showAll(path)}: ${showAll(why)}`)])
   print(renderFields(fields))
 }
 
@@ -140,8 +143,16 @@ async function land(id: string, options: LandOptions) {
   else if (!result.landed)
     print(`${result.id}: ${files} landed in ${showAll(result.tree)}, the rest waits for a decision`)
   else if (result.commit === null)
-    print(`${result.id}: ${files} landed in ${showAll(result.tree)}, not committed`)
-  else print(`${result.id}: ${files} landed on ${result.branch} as ${result.commit.slice(0, 12)}`)
+    print(
+      how === 'apply'
+        ? `${result.id}: ${files} landed in ${showAll(result.tree)}, not committed`
+        : `${result.id}: ${files} landed in ${showAll(result.tree)}; ${result.branch} holds all of it already`,
+    )
+  else {
+    // Its files may have landed before, by `changeset apply`.
+    const what = result.applied.length === 0 ? 'its work is' : `${files} landed`
+    print(`${result.id}: ${what} on ${result.branch} as ${result.commit.slice(0, 12)}`)
+  }
 }
 
 async function discard(id: string, options: Json) {

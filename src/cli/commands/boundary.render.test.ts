@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from 'node:util'
 import { expect, test } from 'vitest'
 import type { BoundaryRequest, BoundaryState } from '../../shared/escalation.ts'
-import { renderInbox, renderState, renderWaiting } from './boundary.render.ts'
+import { renderApprovals, renderInbox, renderState, renderWaiting } from './boundary.render.ts'
 
 const now = new Date('2026-01-01T12:00:00Z')
 const hosts = Array.from({ length: 12 }, (_, at) => `host-${at}.test:443`)
@@ -22,9 +22,14 @@ const request = {
 } as unknown as BoundaryRequest
 const waiting = { request, row: { boundary: 'readonly' as const, roots: ['/projects/shop'] } }
 
-test('the inbox shows what an agent has, every host it asks for, until when one can answer, and where it works', () => {
+test('the inbox shows what an agent has, every host it asks for, that files come with them, until when one can answer, and where it works', () => {
   for (const text of [renderInbox([waiting], now), renderWaiting(waiting, now)]) {
-    for (const part of ['readonly', `network ${hosts.join(' ')}`, '14 min 0 s', '/projects/shop'])
+    for (const part of [
+      'readonly',
+      `network ${hosts.join(' ')}, and to write files`,
+      '14 min 0 s',
+      '/projects/shop',
+    ])
       expect(stripVTControlCharacters(text)).toContain(part)
   }
 })
@@ -42,4 +47,20 @@ test('the history of a boundary names the hosts that were granted', () => {
     requests: [],
   } as unknown as BoundaryState
   expect(stripVTControlCharacters(renderState(state))).toContain('evil.test:443')
+})
+
+test('the list of approvals says in which phase one counts', () => {
+  const approval = {
+    id: 'a'.repeat(64),
+    agent: '*',
+    level: 'network' as const,
+    hosts: [],
+    phase: 'plan' as const,
+    source: 'user' as const,
+    file: '/config.json',
+    line: 1,
+    covers: null,
+    expired: false,
+  }
+  expect(renderApprovals({ saved: [approval], tasks: [] })).toContain('everywhere, phase plan')
 })

@@ -1,3 +1,4 @@
+import { changeInWords, type BoundaryLevel } from '../../shared/boundary.ts'
 import { shortApprovalId, type EffectiveApproval } from '../../shared/config.ts'
 import type { BoundaryRequest, BoundaryState, TaskApproval } from '../../shared/escalation.ts'
 import { showAll } from '../../shared/visible.ts'
@@ -9,14 +10,28 @@ import { age, duration } from '../terminal/words.ts'
 const colours = { open: 'yellow', approved: 'green', denied: 'red', expired: 'dim', closed: 'dim' } as const
 const statusOf = ({ status }: BoundaryRequest) => paint(colours[status], status)
 
-const wishOf = ({ to, hosts }: Pick<BoundaryRequest, 'to' | 'hosts'>) =>
-  hosts.length === 0 ? to : `${to} ${hosts.map(showAll).join(' ')}`
+/** `from`: what it has. Who says yes to a host is told where that gives it files, too. */
+const wishOf = ({ to, hosts }: Pick<BoundaryRequest, 'to' | 'hosts'>, from: BoundaryLevel | null = null) => {
+  if (hosts.length === 0) return to
+  const files = from === 'readonly' && to !== 'readonly' ? ', and to write files' : ''
+  return `${to} ${hosts.map(showAll).join(' ')}${files}`
+}
 
-export function renderRequest(request: BoundaryRequest): string {
+export function renderRequest(request: BoundaryRequest, from: BoundaryLevel | null = null): string {
   const { id, why, answer, by } = request
   const said = answer === null || answer.message === '' ? '' : `: ${showAll(answer.message)}`
   const answered = answer === null ? '' : ` by ${showAll(answer.by)}${said}`
-  return `${id}  ${wishOf(request)}  ${statusOf(request)}${answered}  (${showAll(by)}: ${showAll(why)})`
+  return `${id}  ${wishOf(request, from)}  ${statusOf(request)}${answered}  (${showAll(by)}: ${showAll(why)})`
+}
+
+/** One that did not take was never in effect, and neither was what it was taken back from. */
+function changeOf(history: BoundaryState['history'], index: number): string {
+  const [grant, next] = [history[index], history[index + 1]]
+  if (grant === undefined) return ''
+  const { from, to, way } = grant
+  if (way === 'undone') return `still ${to}`
+  const isUndone = next?.way === 'undone' && next.to === from
+  return `${changeInWords(from, to)}${isUndone ? ', did not take' : ''}`
 }
 
 export function renderState(state: BoundaryState): string {
@@ -35,16 +50,21 @@ export function renderState(state: BoundaryState): string {
   if (!state.running) fields.push(['running', 'no'])
   const parts = [renderFields(fields)]
   if (state.history.length > 0) {
-    const rows = state.history.map(({ at, from, to, hosts, by, why }) => [
+    const rows = state.history.map(({ at, hosts, by, why }, index) => [
       at.slice(11, 19),
-      `${from ?? '-'} → ${to}`,
+      changeOf(state.history, index),
       hosts.length === 0 ? '-' : hosts.map(showAll).join(' '),
       showAll(by),
       showAll(why),
     ])
     parts.push(renderTable(['when', 'change', 'hosts granted', 'by', 'why'], rows))
   }
-  if (state.requests.length > 0) parts.push(state.requests.map(renderRequest).join('\n'))
+  if (state.requests.length > 0)
+    parts.push(
+      state.requests
+        .map((request) => renderRequest(request, request.status === 'open' ? state.level : null))
+        .join('\n'),
+    )
   return parts.join('\n\n')
 }
 
@@ -56,7 +76,7 @@ const waitingCells = ({ request, row }: Waiting, now: Date): string[] => [
   request.dispatch,
   request.id,
   row?.boundary ?? '-',
-  wishOf(request),
+  wishOf(request, row?.boundary ?? null),
   String(request.count),
   age(request.created_at, now),
   request.source === 'config' ? '-' : duration(now.toISOString(), request.expires_at),
@@ -95,7 +115,8 @@ export function renderApprovals(approvals: {
     shortApprovalId(approval.id),
     approval.agent,
     wishOf({ to: approval.level, hosts: approval.hosts }),
-    approval.covers === null ? 'everywhere' : approval.covers.map(showAll).join(' '),
+    (approval.covers === null ? 'everywhere' : approval.covers.map(showAll).join(' ')) +
+      (approval.phase === undefined ? '' : `, phase ${approval.phase}`),
     approval.expired ? paint('dim', 'expired') : (approval.expires ?? 'for good'),
     `${showAll(approval.file)}:${approval.line}`,
   ])
@@ -106,7 +127,7 @@ export function renderApprovals(approvals: {
       approval.agent,
       wishOf({ to: approval.level, hosts: approval.hosts }),
       `task ${approval.task}`,
-      'while the task lasts',
+      'while the task lasts, its review included',
       showAll(approval.by),
     ])
   const rows = [...saved, ...tasks]

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import { boundaryLevels, boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
+import { boundaryLevels, boundaryRank, isReadingPhase, type BoundaryLevel } from '../../shared/boundary.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { ApprovalScope, BoundaryRequest, BoundaryState } from '../../shared/escalation.ts'
 import { opensEveryHost } from '../../shared/opens.ts'
@@ -30,7 +30,7 @@ async function show(id: string, options: Json) {
 
 function report(requests: readonly BoundaryRequest[], options: Json) {
   if (options.json) printJson(requests)
-  else print(requests.map(renderRequest).join('\n'))
+  else print(requests.map((request) => renderRequest(request)).join('\n'))
 }
 
 type RequestOptions = Json & {
@@ -114,8 +114,13 @@ async function approve(id: string, options: ApproveOptions) {
   }
   await withClient(async (client) => {
     const approved = await client.call('boundary.approve', input)
-    report(approved, options)
     const { history, requests } = await client.call('boundary.show', { id })
+    if (options.json) printJson(approved)
+    else print(approved.map((wish) => renderRequest(wish, levelBefore(history, wish))).join('\n'))
+    if (!options.json && (scope === 'project' || scope === 'user')) {
+      const { phase } = await client.call('dispatch.get', { id })
+      if (isReadingPhase(phase)) print(`saved for the phase ${phase}: in others the same is asked again`)
+    }
     printNotes(approved.filter((wish) => opensEveryHost(levelBefore(history, wish), wish)).map(whatFullGives))
     const left = requests.filter(({ status }) => status === 'open')
     if (options.request === undefined) printNotes(left.map(whyLeft))
@@ -180,7 +185,10 @@ function takenBack(before: BoundaryState, after: BoundaryState): string {
         : []),
     ...(gone.length === 0 ? [] : [`hosts ${[...new Set(gone)].join(', ')}`]),
   ]
-  return parts.length === 0 ? 'nothing: it had no more than that' : parts.join(', ')
+  if (parts.length > 0) return parts.join(', ')
+  return rank(after) < boundaryRank('network') && before.history.length < after.history.length
+    ? 'hosts that its contract opened over read-only files, if there were any'
+    : 'nothing: it had no more than that'
 }
 
 async function inbox({ json = false, follow = false }: Json & { readonly follow?: boolean }) {
@@ -210,7 +218,10 @@ async function revoke(approval: string, options: Places) {
   const input = { approval, roots: rootsOf(options) }
   const { removed } = await withClient((client) => client.call('boundary.revoke', input))
   if (options.json) printJson({ approval, removed })
-  else print(`${approval} is revoked (${removed.join(', ')})`)
+  else {
+    print(`${approval} is revoked (${removed.join(', ')})`)
+    print('running agents keep what it gave them: `orangery boundary narrow` takes that back')
+  }
 }
 
 export function registerBoundary(program: Command): void {

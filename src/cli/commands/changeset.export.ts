@@ -12,7 +12,7 @@ import { oneOf } from './changeset.settling.ts'
 type Diff = Output<'changeset.diff'>
 
 /** The diff as git wrote it: content in another encoding than UTF-8 would not survive as text. */
-export const bytesOf = ({ text, text_b64 }: Diff) =>
+export const bytesOf = ({ text, text_b64 }: Pick<Diff, 'text' | 'text_b64'>) =>
   text_b64 === undefined ? Buffer.from(text) : Buffer.from(text_b64, 'base64')
 
 export function warnIfCut({ truncated }: Diff, id: string): void {

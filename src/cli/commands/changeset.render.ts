@@ -1,17 +1,11 @@
-import type {
-  ApplyResult,
-  ChangedFile,
-  Changeset,
-  ChangeKind,
-  Conflicts,
-  Glimpse,
-} from '../../shared/changeset.ts'
+import type { ChangedFile, Changeset, ChangeKind, Glimpse, Hunk } from '../../shared/changeset.ts'
 import type { ChangesetSummary } from '../../shared/dispatch.ts'
-import type { WaitingLanding } from '../../shared/invocation.ts'
+import { namesOf } from '../../shared/namesOf.ts'
 import { paint, paintState } from '../terminal/style.ts'
 import { renderTable } from '../terminal/table.ts'
 import { showAll, showLines } from '../../shared/visible.ts'
-import { plural } from '../terminal/words.ts'
+import { age, plural, size } from '../terminal/words.ts'
+import { foldIgnored, type Fold } from './changeset.ignored.ts'
 
 const counts = (insertions: number, deletions: number) =>
   `${paint('green', `+${insertions}`)} ${paint('red', `-${deletions}`)}`
@@ -20,12 +14,14 @@ export function renderChangesets(changesets: readonly ChangesetSummary[]): strin
   if (changesets.length === 0) return 'no changesets'
   const isFlagged = changesets.some(({ escalated }) => escalated != null)
   return renderTable(
-    ['id', 'state', 'files', 'lines', ...(isFlagged ? ['needs a person'] : [])],
-    changesets.map(({ id, state, files, insertions, deletions, escalated }) => [
+    ['id', 'state', 'files', 'lines', 'changed', 'project', ...(isFlagged ? ['needs a person'] : [])],
+    changesets.map(({ id, state, files, insertions, deletions, escalated, roots = [], updated_at }) => [
       id,
       paintState(state),
       String(files),
       counts(insertions, deletions),
+      updated_at === undefined ? '-' : age(updated_at),
+      roots.map(showAll).join(', '),
       ...(isFlagged ? [paint('red', showAll(escalated ?? ''))] : []),
     ]),
   )
@@ -58,25 +54,88 @@ function remarks(file: ChangedFile): string {
   return words.filter((word) => word !== '').join(', ')
 }
 
+/** Where hunks were decided on one by one, how many of them. */
+function decisionOn({ decision, hunks }: ChangedFile): string {
+  const decided = hunks.filter((hunk) => hunk.decision !== null).length
+  if (decision !== null) return paintState(decision)
+  return decided === 0 ? '-' : `${decided} of ${plural(hunks.length, 'hunk')}`
+}
+
+/** What was said of a file, and its hunks: those of a file that is decided on in part, or of every one. */
+function renderReview(file: ChangedFile, isWanted: boolean): string[] {
+  const { path, hunks, decision, comments = [] } = file
+  const isInPart = decision === null && hunks.some((hunk) => hunk.decision !== null)
+  const shown = isWanted || isInPart ? hunks : []
+  if (shown.length === 0 && comments.length === 0) return []
+  const by = ({ provenance }: Hunk) =>
+    provenance == null ? '' : `, by ${showAll(provenance.title)}${provenance.certain ? '' : ' (likely)'}`
+  return [
+    `${showAll(path)}:`,
+    ...shown.map((hunk) => {
+      const verdict = hunk.decision === null ? '-' : paintState(hunk.decision)
+      return `  hunk ${hunk.id}  ${verdict}  ${showAll(hunk.header)}${by(hunk)}`
+    }),
+    ...comments.map(({ text, by: author, hunk, outdated }) => {
+      const where = hunk === null ? '' : ` on hunk ${hunk}`
+      return `  ${showAll(author)}${where}${outdated ? ' (before it changed)' : ''}: ${showAll(text)}`
+    }),
+  ]
+}
+
 function renderFile(file: ChangedFile, severalRoots: boolean): string[] {
   const name = file.from_path === undefined ? file.path : `${file.from_path} → ${file.path}`
   return [
     letters[file.change],
     counts(file.insertions, file.deletions),
-    file.decision === null ? '-' : paintState(file.decision),
+    decisionOn(file),
     showAll(severalRoots ? `${file.root}: ${name}` : name),
     remarks(file),
   ]
 }
 
-export function renderChangeset(changeset: Changeset): string {
-  const { id, state, roots, files, dropped, insertions, deletions } = changeset
-  const heading = `${id}  ${paintState(state)}  ${plural(files.length, 'change')}, ${counts(insertions, deletions)}`
+const totals = (files: readonly ChangedFile[]): [number, number] => [
+  files.reduce((sum, { insertions }) => sum + insertions, 0),
+  files.reduce((sum, { deletions }) => sum + deletions, 0),
+]
+
+function renderFold({ root, folder, bytes, members }: Fold<ChangedFile>, severalRoots: boolean): string[] {
+  const [first] = members
+  const isAlike = members.every(({ change }) => change === first?.change)
+  const decision = first?.decision ?? null
+  const name = `${folder === '' ? '.' : folder}/`
+  return [
+    first !== undefined && isAlike ? letters[first.change] : '',
+    counts(...totals(members)),
+    decision === null ? '-' : paintState(decision),
+    showAll(severalRoots ? `${root}: ${name}` : name),
+    paint('gray', `${plural(members.length, 'ignored file')}, ${size(bytes)}`),
+  ]
+}
+
+export type ShownChangeset = { readonly ignored?: boolean; readonly hunks?: boolean }
+
+export function renderChangeset(
+  changeset: Changeset,
+  { ignored = false, hunks = false }: ShownChangeset = {},
+): string {
+  const { id, state, roots, files, dropped } = changeset
+  const { others, folds } = ignored
+    ? { others: files, folds: [] }
+    : foldIgnored(files, files, ({ decision }) => decision ?? '')
+  const folded = files.length - others.length
+  const apart = folded === 0 ? '' : `, and ${plural(folded, 'ignored file')}`
+  const heading = `${id}  ${paintState(state)}  ${plural(others.length, 'change')}, ${counts(...totals(others))}${apart}`
   const parts = [heading, ...roots.map((root) => paint('dim', showAll(root)))]
   if (files.length > 0) {
-    const rows = files.map((file) => renderFile(file, roots.length > 1))
+    const rows = [
+      ...others.map((file) => renderFile(file, roots.length > 1)),
+      ...folds.map((fold) => renderFold(fold, roots.length > 1)),
+    ]
     parts.push('', renderTable(['', 'lines', 'decision', 'path', ''], rows))
   }
+  if (folded > 0) parts.push('', `each ignored file: orangery changeset show ${id} --ignored`)
+  const review = others.flatMap((file) => renderReview(file, hunks))
+  if (review.length > 0) parts.push('', ...review)
   if (dropped.length > 0) {
     parts.push('', 'seen and left behind:')
     for (const { path, why } of dropped) parts.push(`  ${showAll(path)}: ${showAll(why)}`)
@@ -104,10 +163,8 @@ function renderConcerns({ id, escalated, stopped, overlaps, files, commits }: Ch
     lines.push(`  settle it: orangery changeset settle ${id} mine|theirs --path ${showAll(stopped.path)}`)
   if (files.some((file) => file.reopened === true))
     lines.push(`what changed since it was decided on: orangery changeset diff ${id} --inter`)
-  for (const { id: other, paths } of overlaps ?? []) {
-    const more = paths.length > 3 ? ` and ${paths.length - 3} more` : ''
-    lines.push(`${other} is open too and touches ${paths.slice(0, 3).map(showAll).join(', ')}${more}`)
-  }
+  for (const { id: other, paths, more } of overlaps ?? [])
+    lines.push(`${other} is open too and touches ${namesOf(paths.map(showAll), 3, more)}`)
   return lines.length === 0 ? [] : ['', ...lines]
 }
 
@@ -142,55 +199,4 @@ export function renderDiff(text: string): string {
       return tone === undefined || line === '' ? line : paint(tone[1], line)
     })
     .join('\n')
-}
-
-export function renderPreview({ lands, skipped, conflicts, settled, merged }: Conflicts): string {
-  const severalRoots = new Set(lands.map(({ root }) => root)).size > 1
-  const lines = lands.map(({ root, path }) => {
-    const name = showAll(severalRoots ? `${root}: ${path}` : path)
-    return `  ${paint('green', 'lands')}     ${name}${merged.includes(path) ? ', merged with your changes' : ''}`
-  })
-  for (const { path, why } of conflicts)
-    lines.push(`  ${paint('red', 'conflict')}  ${showAll(path)}: ${showAll(why)}`)
-  for (const { path, choice, by } of settled)
-    lines.push(`  ${paint('cyan', 'settled')}   ${showAll(path)}: ${choice}, chosen by ${showAll(by)}`)
-  for (const { path, why } of skipped)
-    lines.push(`  ${paint('yellow', 'stays')}     ${showAll(path)}: ${showAll(why)}`)
-  return lines.length === 0 ? 'nothing would land' : lines.join('\n')
-}
-
-export function renderWaiting(landings: readonly WaitingLanding[]): string {
-  if (landings.length === 0) return 'No landing waits.'
-  const rows = landings.map(({ id, kind, by, asked_at, waits_for, problem }) => [
-    id,
-    kind,
-    showAll(by),
-    asked_at,
-    problem === null ? waits_for.join(', ') : paint('red', showAll(problem)),
-  ])
-  return renderTable(['id', 'what', 'asked by', 'since', 'waits for'], rows)
-}
-
-export function renderApplied(result: ApplyResult, verb: string): string {
-  const { id, state, applied, skipped, waits_for, commit } = result
-  if (waits_for !== undefined) {
-    const agents = waits_for.length === 0 ? 'the agent on its folders' : waits_for.join(', ')
-    const what = verb === 'applied' ? 'lands' : `is ${verb}`
-    return `${id} ${what} when ${agents} has ended; see: orangery changeset waiting`
-  }
-  if (applied.length === 0 && skipped.length === 0 && result.notes === undefined) {
-    return `${id} is ${paintState(state)}${state === 'applied' ? ' already' : ''}: nothing is left to do`
-  }
-  const lines = [`${id} is ${paintState(state)}: ${plural(applied.length, 'file')} ${verb}`]
-  const severalRoots = new Set(applied.map(({ root }) => root)).size > 1
-  for (const { root, path } of applied) {
-    lines.push(`  ${paint('green', verb)}  ${showAll(severalRoots ? `${root}: ${path}` : path)}`)
-  }
-  for (const { path, why } of skipped) {
-    lines.push(`  ${paint('yellow', 'skipped')}  ${showAll(path)}: ${showAll(why)}`)
-  }
-  for (const { root, branch, oid } of result.commits ?? (commit === undefined ? [] : [commit])) {
-    lines.push(`  ${paint('green', 'commit')}  ${oid.slice(0, 12)} on ${showAll(branch)} in ${showAll(root)}`)
-  }
-  return lines.join('\n')
 }

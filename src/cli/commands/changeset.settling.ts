@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import type { Output } from '../../shared/api.ts'
 import { choices } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
+import { showAll } from '../../shared/visible.ts'
 import { withClient } from '../connect.ts'
 import { addPlace, placeOf, requiredPlace, type PlaceOptions } from './changeset.place.ts'
 import { gather, passedEnv } from '../spawnOptions.ts'
@@ -55,10 +56,14 @@ async function resolveConflict(id: string, word: string, options: ResolveOptions
 
 function reportConflicts(found: Output<'changeset.conflicts'>, options: Json) {
   if (options.json) return printJson(found)
-  for (const { path, why, choices: open } of found.conflicts) print(`${path}: ${why} (${open.join(', ')})`)
-  for (const { path, why, choice, by } of found.settled)
-    print(`${path}: ${why} (settled: ${choice}, by ${by})`)
-  for (const path of found.merged) print(`${path}: merges`)
+  const places = [...found.conflicts, ...found.settled, ...found.lands]
+  const isSeveral = new Set(places.map(({ root }) => root)).size > 1
+  const named = ({ root, path }: (typeof places)[number]) => showAll(isSeveral ? `${root}: ${path}` : path)
+  for (const each of found.conflicts)
+    print(`${named(each)}: ${showAll(each.why)} (${each.choices.join(', ')})`)
+  for (const { choice, by, ...each } of found.settled)
+    print(`${named(each)}: ${showAll(each.why)} (settled: ${choice}, by ${showAll(by)})`)
+  for (const path of found.merged) print(`${showAll(path)}: merges`)
   if (found.conflicts.length + found.settled.length + found.merged.length === 0) print('no conflicts')
 }
 

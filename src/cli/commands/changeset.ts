@@ -1,22 +1,19 @@
 import type { Command } from 'commander'
-import type { ApplyResult, Verdict } from '../../shared/changeset.ts'
+import type { Verdict } from '../../shared/changeset.ts'
 import { diffScopes, verdicts } from '../../shared/changeset.ts'
-import { exitCodes, OrangeryError } from '../../shared/errors.ts'
+import { OrangeryError } from '../../shared/errors.ts'
 import { withClient } from '../connect.ts'
-import { printError } from '../failure.ts'
-import { ask } from '../terminal/ask.ts'
 import { print, printJson } from '../terminal/print.ts'
 import { printNotes } from './archive.ts'
 import { paintState } from '../terminal/style.ts'
 import { plural } from '../terminal/words.ts'
+import { registerLanding } from './changeset.landing.ts'
 import {
-  renderApplied,
   renderChangeset,
   renderChangesets,
   renderDiff,
   renderGlimpses,
-  renderPreview,
-  renderWaiting,
+  type ShownChangeset,
 } from './changeset.render.ts'
 import { bytesOf, registerExport, warnIfCut, warnIfLeftOut } from './changeset.export.ts'
 import { addPlace, placeOf, requiredPlace, type PlaceOptions } from './changeset.place.ts'
@@ -30,10 +27,10 @@ async function listChangesets(options: Json) {
   else print(renderChangesets(changesets))
 }
 
-async function showChangeset(id: string, options: Json) {
+async function showChangeset(id: string, options: Json & ShownChangeset) {
   const changeset = await withClient((client) => client.call('changeset.get', { id }))
   if (options.json) printJson(changeset)
-  else print(renderChangeset(changeset))
+  else print(renderChangeset(changeset, options))
 }
 
 async function peek(id: string, options: Json) {
@@ -72,12 +69,22 @@ async function showDiff(id: string, options: DiffOptions) {
   warnIfLeftOut(diff)
 }
 
-function parseVerdict(text: string): Verdict {
+function parseVerdict(text: string): Verdict | null {
+  if (text === 'none') return null
   const verdict = verdicts.find((known) => known === text)
   if (verdict !== undefined) return verdict
   throw new OrangeryError('usage.verdict', `${text}: not a verdict`, {
     kind: 'usage',
-    hint: 'Verdicts are approve, reject and rework.',
+    hint: 'Verdicts are approve, reject and rework; none takes one back.',
+  })
+}
+
+/** The agent would be sent back with nothing said. */
+function refuseEmpty(comment: string): void {
+  if (comment.trim() !== '') return
+  throw new OrangeryError('usage.comment', '--comment: it is empty', {
+    kind: 'usage',
+    hint: 'Say what is wrong with it: the agent is told.',
   })
 }
 
@@ -91,6 +98,7 @@ type DecideOptions = Json &
 async function decide(id: string, word: string, options: DecideOptions) {
   const verdict = parseVerdict(word)
   const { json, hunk, comment, revision } = options
+  if (comment !== undefined) refuseEmpty(comment)
   const input = {
     id,
     verdict,
@@ -104,110 +112,6 @@ async function decide(id: string, word: string, options: DecideOptions) {
   else print(renderChangeset(changeset))
 }
 
-function reportApplied(result: ApplyResult, verb: string, options: Json) {
-  if (options.json) return printJson(result)
-  print(renderApplied(result, verb))
-  for (const note of result.notes ?? []) printError(note, undefined)
-}
-
-type ApplyOptions = Json & {
-  readonly all?: boolean
-  readonly includeIgnored?: boolean
-  readonly revision?: string
-  readonly commit?: string
-  readonly message?: string
-  readonly own?: boolean
-  readonly hooks?: boolean
-  readonly sign?: boolean
-  readonly whenIdle?: boolean
-  readonly dryRun?: boolean
-}
-
-async function preview(id: string, { all = false, includeIgnored = false }: ApplyOptions) {
-  const selection = { id, all, include_ignored: includeIgnored }
-  return withClient((client) => client.call('changeset.conflicts', selection))
-}
-
-/** Where nothing is decided yet, whoever sits at the terminal is shown what would land and asked. */
-async function askForAll(id: string, options: ApplyOptions): Promise<ApplyOptions | null> {
-  const isSeen = process.stdin.isTTY === true && process.stdout.isTTY === true && options.json !== true
-  if (options.all === true || !isSeen) return options
-  const { files, state, revision } = await withClient((client) => client.call('changeset.get', { id }))
-  const isDecided = files.some((file) => [file, ...file.hunks].some(({ decision }) => decision !== null))
-  if (isDecided || state !== 'review') return options
-  const everything = { ...options, all: true, revision: options.revision ?? revision }
-  const planned = await preview(id, everything)
-  print(renderPreview(planned))
-  if (planned.lands.length === 0) return null
-  return (await ask(`Approve and apply ${plural(planned.lands.length, 'file')}?`)) ? everything : null
-}
-
-/** Who commits, where the shell says it otherwise than git's settings; the engine may be in another process. */
-function identityIn(env: NodeJS.ProcessEnv) {
-  return {
-    author_name: env['GIT_AUTHOR_NAME'],
-    author_email: env['GIT_AUTHOR_EMAIL'],
-    committer_name: env['GIT_COMMITTER_NAME'],
-    committer_email: env['GIT_COMMITTER_EMAIL'],
-  }
-}
-
-async function apply(id: string, given: ApplyOptions) {
-  if (given.dryRun === true) {
-    const planned = await preview(id, given)
-    return given.json ? printJson(planned) : print(renderPreview(planned))
-  }
-  const options = await askForAll(id, given)
-  if (options === null) {
-    process.exitCode = exitCodes.refused
-    return print('nothing was applied')
-  }
-  const { all = false, includeIgnored = false, revision, commit: branch, message, own, hooks, sign } = options
-  const commit =
-    branch === undefined
-      ? {}
-      : {
-          commit: {
-            branch,
-            own: own === true,
-            hooks: hooks === true,
-            sign: sign === true,
-            identity: identityIn(process.env),
-            ...(message === undefined ? {} : { message }),
-          },
-        }
-  const input = {
-    id,
-    all,
-    include_ignored: includeIgnored,
-    when: options.whenIdle === true ? ('idle' as const) : ('now' as const),
-    ...(revision === undefined ? {} : { revision }),
-    ...commit,
-  }
-  const result = await withClient((client) => client.call('changeset.apply', input))
-  reportApplied(result, 'applied', options)
-  // The files are there and the commit is not: a script must not go on as if it were.
-  const isMissing = branch !== undefined && result.commit === undefined && result.waits_for === undefined
-  if (isMissing) process.exitCode = exitCodes.cannot_create
-}
-
-async function waiting(options: Json & { readonly cancel?: string }) {
-  const { cancel } = options
-  if (cancel !== undefined) {
-    const { id } = await withClient((client) => client.call('landing.cancel', { id: cancel }))
-    return options.json ? printJson({ id }) : print(`${id} waits for you again`)
-  }
-  const landings = await withClient((client) => client.call('landing.list', {}))
-  if (options.json) printJson(landings)
-  else print(renderWaiting(landings))
-}
-
-async function undo(id: string, options: Json & { readonly whenIdle?: boolean }) {
-  const when = options.whenIdle === true ? 'idle' : 'now'
-  const result = await withClient((client) => client.call('changeset.undo', { id, when }))
-  reportApplied(result, 'taken back', options)
-}
-
 function reportState(result: { id: string; state: string }, options: Json) {
   if (options.json) printJson(result)
   else print(`${result.id} is ${paintState(result.state)}`)
@@ -215,6 +119,7 @@ function reportState(result: { id: string; state: string }, options: Json) {
 
 async function reject(id: string, options: Json & { comment: string }) {
   const { comment } = options
+  refuseEmpty(comment)
   reportState(await withClient((client) => client.call('changeset.reject', { id, comment })), options)
 }
 
@@ -252,7 +157,9 @@ export function registerChangeset(program: Command): void {
   changeset
     .command('show <id>')
     .summary('what changed, file by file')
-    .description('Shows what changed, file by file, with the decisions made.')
+    .description('Shows what changed, file by file, with the decisions and comments made.')
+    .option('--hunks', 'every hunk, with the id that `decide --hunk` takes and what wrote it')
+    .option('--ignored', 'every ignored file; otherwise they are counted by folder')
     .option('--json', 'print JSON, with hunks')
     .addHelpText('after', '\nExample:\n  orangery changeset show 20260128 --json | jq ".files[].path"')
     .action(showChangeset)
@@ -290,10 +197,10 @@ export function registerChangeset(program: Command): void {
     .command('decide <id> <verdict>')
     .summary('approve, reject or rework a file or a hunk')
     .description(
-      'Decides on a file or one hunk of it: approve, reject or rework. What you approve is what `changeset diff` or `export` has shown you: a file that has changed since is refused. Hunks of a renamed file land under its old name until all of it is approved.',
+      'Decides on a file or one hunk of it: approve, reject or rework; none takes the decision back. What you approve is what `changeset diff` or `export` has shown you: a file that has changed since is refused. Hunks of a renamed file land under its old name until all of it is approved.',
     )
   addPlace(deciding, 'the file, as `changeset show` names it')
-    .option('--hunk <id>', 'only this hunk, as `show --json` names it; its beginning will do')
+    .option('--hunk <id>', 'only this hunk, as `show --hunks` names it; its beginning will do')
     .option('--comment <text>', 'what the agent is told')
     .option(
       '--revision <id>',
@@ -309,46 +216,7 @@ Examples:
     )
     .action(decide)
 
-  changeset
-    .command('apply <id>')
-    .summary('let approved changes into your files')
-    .description(
-      'Writes what was approved into your files: exactly the reviewed bytes, all or nothing. Where nothing is decided yet, asks on a terminal whether to approve all of it.',
-    )
-    .option('--all', 'approve everything first that is neither protected nor ignored')
-    .option('--include-ignored', 'with --all: ignored files too')
-    .option('--revision <id>', 'refuse if the changeset is not at this revision any more')
-    .option('--commit <branch>', 'also make a commit of it on this branch')
-    .option('--message <text>', 'with --commit: the message')
-    .option('--own', "with --commit: the agent's own commits instead of a new one")
-    .option('--hooks', 'with --commit: run your hooks')
-    .option('--sign', 'with --commit: have your gpg, or what gpg.program names, sign it')
-    .option('--when-idle', 'where an agent runs on the same folders, land when it has ended')
-    .option('--dry-run', 'only say what would land, what would stay behind and why, and what is in the way')
-    .option('--json', 'print JSON')
-    .addHelpText(
-      'after',
-      '\nExamples:\n  orangery changeset apply 20260128 --all --dry-run\n  orangery changeset apply 20260128 --all',
-    )
-    .action(apply)
-
-  changeset
-    .command('waiting')
-    .summary('landings that wait for running agents')
-    .description('Lists landings that wait until no agent runs on their folders, or takes one of them back.')
-    .option('--cancel <id>', 'do not land this one')
-    .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  orangery changeset waiting')
-    .action(waiting)
-
-  changeset
-    .command('undo <id>')
-    .summary('take an applied changeset back')
-    .description('Restores your files to what they were before the changeset was applied.')
-    .option('--when-idle', 'where an agent runs on the same folders, do it when it has ended')
-    .option('--json', 'print JSON')
-    .addHelpText('after', '\nExample:\n  orangery changeset undo 20260128')
-    .action(undo)
+  registerLanding(changeset)
 
   changeset
     .command('reject <id>')

@@ -6,15 +6,7 @@ import { withClient } from '../connect.ts'
 import { print, printJson } from '../terminal/print.ts'
 import { paintState } from '../terminal/style.ts'
 import { renderFields, renderTable } from '../terminal/table.ts'
-import { plural } from '../terminal/words.ts'
-
-const units = ['B', 'KB', 'MB', 'GB', 'TB'] as const
-
-function size(bytes: number): string {
-  const power = bytes < 1024 ? 0 : Math.min(units.length - 1, Math.floor(Math.log2(bytes) / 10))
-  const value = bytes / 1024 ** power
-  return `${power === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[power]}`
-}
+import { plural, size } from '../terminal/words.ts'
 
 /** `500MB`, `2 GB` or `all`. Not without a unit: who forgets one would lose nearly every log. */
 function parseSize(text: string): number | null {

@@ -1,7 +1,9 @@
+import { changeInWords } from '../../shared/boundary.ts'
 import { compareSandbox, type ComparedField } from '../../shared/compare.ts'
 import { comparisonLines } from '../../shared/comparisonLines.ts'
 import type { DispatchDetail, DispatchRow } from '../../shared/dispatch.ts'
 import type { EventBody, LoggedEvent } from '../../shared/events.ts'
+import { showTarget } from '../../shared/hosts.ts'
 import { levelNames } from '../../shared/level.ts'
 import { shellLine } from '../../shared/shellLine.ts'
 import { asTree } from '../../shared/tree.ts'
@@ -91,10 +93,10 @@ const describers: { [T in EventBody['type']]?: (event: Extract<EventBody, { type
   BoundaryRequested: ({ to, by, why }) => `${by} asks for ${to}: ${why}`,
   BoundaryDenied: ({ by, why }) => `by ${by}: ${why}`,
   BoundaryEscalated: ({ from, to, by, why }) =>
-    `${from ?? '-'} → ${to} by ${by}${why === '' ? '' : `: ${why}`}`,
+    `${changeInWords(from, to)} by ${by}${why === '' ? '' : `: ${why}`}`,
   BoundaryKept: ({ level, wished, by, why }) => `stays ${level}, ${by} wished for ${wished}: ${why}`,
   EgressDecided: ({ host, port, allowed, why }) =>
-    `${port === null ? host : `${host}:${port}`} ${allowed ? 'allowed' : 'denied'}: ${why}`,
+    `${showTarget({ host, port })} ${allowed ? 'allowed' : 'denied'}: ${why}`,
   EgressCarried: ({ hosts }) =>
     hosts
       .map(

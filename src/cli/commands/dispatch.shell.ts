@@ -42,7 +42,8 @@ export async function attach(client: Client, reference: string): Promise<Dispatc
   }
   const onResize = () => {
     const { columns, rows } = process.stdout
-    tell(() => client.call('dispatch.resize', { id, columns, rows }))
+    // One that nobody gave a size (a serial line, `script` in a pipe) says 0.
+    if (columns > 0 && rows > 0) tell(() => client.call('dispatch.resize', { id, columns, rows }))
   }
   using _raw = await enterRawMode(stdin)
   stdin.on('data', onData)

@@ -27,10 +27,15 @@ async function runCommand(command: readonly string[], options: RunOptions): Prom
   await tellPresets(engine.client, input)
   const denials = new Denials()
   using questions = new Questions(engine.client)
-  const { id, exitCode, error } = await engine.runForeground(input, {
+  const summarise = async (detail: DispatchDetail) => {
+    if (options.summary === undefined) return
+    writeSummary(options.summary, detail.id, await detailJson(engine.client, detail))
+  }
+  const running = engine.runForeground(input, {
     terminal,
     onPrepared: warnOf,
-    ...(isQuiet ? {} : { onNotes: printNotes }),
+    // What carries the changeset in place of what was asked for is never silent.
+    onNotes: (notes, lesserWorkspace) => printNotes(isQuiet ? lesserWorkspace : notes),
     ...(isQuiet || terminal
       ? {}
       : {
@@ -38,15 +43,33 @@ async function runCommand(command: readonly string[], options: RunOptions): Prom
           onAsked: (of, asked) => questions.ask(of, asked),
         }),
   })
+  const { id, exitCode, error } = await running.catch(async (failure: unknown) => {
+    // The summary of an earlier run in that file would be read as this one's.
+    const failed = failedDispatch(failure)
+    if (failed !== null) await summarise(await engine.client.call('dispatch.get', { id: failed }))
+    throw failure
+  })
   process.exitCode = exitCode
   const detail = await engine.client.call('dispatch.get', { id })
-  if (options.summary !== undefined)
-    writeSummary(options.summary, id, await detailJson(engine.client, detail))
-  if (error !== null) printError(`run: ${error}`, `orangery dispatch status ${id}`)
+  await summarise(detail)
+  if (error !== null) printError(`run: ${error}`, hintFor(error, id))
   if (isQuiet) return
   denials.sumUp(detail)
   tellOfChangeset(detail)
 }
+
+/** The row that failed checks leave; null where there is none. */
+function failedDispatch(failure: unknown): string | null {
+  if (!(failure instanceof OrangeryError) || failure.kind !== 'preflight') return null
+  const { id } = (failure.details ?? {}) as { readonly id?: unknown }
+  return typeof id === 'string' ? id : null
+}
+
+/** What the sandbox lacks is granted by a card; whoever gives a command by hand has none of their own. */
+const hintFor = (error: string, id: string): string =>
+  error.includes(': no such command in the sandbox: ')
+    ? `A sandbox shows the system and your folder, not your home: write an agent card, agents/NAME.json beside your config.json, with this command and its folder in sandboxRequirements.read, and start it by --agent NAME; or name the folder by --dir as well. orangery dispatch status ${id}`
+    : `orangery dispatch status ${id}`
 
 /** Before anything runs: found out afterwards, it would cost a whole run. */
 function refuseUnwritable(file: string): void {
@@ -106,7 +129,10 @@ export function registerRun(program: Command): void {
     .passThroughOptions()
   addSpawnOptions(run)
     .option('--summary <file>', 'write what `dispatch status --json` prints into a file')
-    .option('-q, --quiet', 'say nothing about the changeset')
+    .option(
+      '-q, --quiet',
+      'say nothing about the changeset, refused hosts and notes, but for a lesser workspace',
+    )
     .addHelpText(
       'after',
       `

@@ -21,3 +21,11 @@ export function duration(fromIso: string, toIso: string): string {
   const seconds = Math.round(milliseconds / 1000)
   return `${Math.floor(seconds / 60)} min ${seconds % 60} s`
 }
+
+const byteUnits = ['B', 'KB', 'MB', 'GB', 'TB'] as const
+
+export function size(bytes: number): string {
+  const power = bytes < 1024 ? 0 : Math.min(byteUnits.length - 1, Math.floor(Math.log2(bytes) / 10))
+  const value = bytes / 1024 ** power
+  return `${power === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${byteUnits[power]}`
+}

@@ -64,7 +64,8 @@ export class Place implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    rmSync(this.home, { recursive: true, force: true })
+    // Who was killed may have left somebody who tidies up meanwhile.
+    rmSync(this.home, { recursive: true, force: true, maxRetries: 5 })
   }
 }
 

@@ -12,6 +12,17 @@ import { OrangeryError } from '../../shared/errors.ts'
 import { showError } from '../design/toasts.ts'
 import { useClient, useConnectionState } from './context.tsx'
 
+/**
+ * One that is to be fresh ends with the last who looks at it (as it does once its signal was read): still under way, it
+ * would be the answer to who looks next, and be from before.
+ */
+export const asking =
+  <T>(call: () => Promise<T>, fresh: boolean) =>
+  (context: { readonly signal: AbortSignal }): Promise<T> => {
+    if (fresh) context.signal.throwIfAborted()
+    return call()
+  }
+
 /** What the engine says; asked again whenever it says that something changed. */
 export function useAnswer<K extends ProcedureName>(
   name: K,
@@ -27,7 +38,7 @@ export function useAnswer<K extends ProcedureName>(
   const connected = useConnectionState().status === 'open'
   return useQuery<Output<K>, OrangeryError>({
     queryKey: [name, input],
-    queryFn: () => client.call(name, input),
+    queryFn: asking(() => client.call(name, input), options.fresh ?? false),
     enabled: connected && (options.enabled ?? true),
     ...(options.fresh ? { refetchOnMount: 'always' as const } : {}),
     ...(options.keep ? { placeholderData: (former: Output<K> | undefined) => former } : {}),
@@ -47,6 +58,7 @@ export function useAct<K extends ProcedureName>(
   const client = useClient()
   const queries = useQueryClient()
   return useMutation<Output<K>, OrangeryError, Input<K>>({
+    mutationKey: [name],
     mutationFn: (input) => client.call(name, input),
     onSuccess: (output, input) => options.onDone?.(output, input),
     onError: (error) => {

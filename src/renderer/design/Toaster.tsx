@@ -1,5 +1,6 @@
 import { CircleAlert, CircleCheck, X } from 'lucide-react'
 import { Toast as Radix } from 'radix-ui'
+import { useEffect, useRef } from 'react'
 import { Plain } from '../text/Plain.tsx'
 import { Button } from './Button.tsx'
 import { useToasts, type Toast } from './toasts.ts'
@@ -11,9 +12,24 @@ const readingMs = 70
 const durationOf = ({ tone, title, detail = '', action }: Toast) =>
   Math.max(action === undefined ? durations[tone] : 12_000, (title.length + detail.length) * readingMs)
 
+/** What must stay in sight has at least the rest of the window. */
+const mostOfWindow = 0.4
+
 export function Toaster() {
   const toasts = useToasts((state) => state.toasts)
   const dismiss = useToasts((state) => state.dismiss)
+  const measure = useToasts((state) => state.measure)
+  const list = useRef<HTMLOListElement>(null)
+  useEffect(() => {
+    const element = list.current
+    if (element === null) return undefined
+    const sizes = new ResizeObserver(() => {
+      const { top, height } = element.getBoundingClientRect()
+      measure(height === 0 ? 0 : Math.min(window.innerHeight - top, window.innerHeight * mostOfWindow))
+    })
+    sizes.observe(element)
+    return () => sizes.disconnect()
+  }, [measure])
   return (
     <Radix.Provider swipeDirection="right">
       {toasts.map((toast) => (
@@ -48,7 +64,10 @@ export function Toaster() {
           </Radix.Close>
         </Radix.Root>
       ))}
-      <Radix.Viewport className="fixed right-4 bottom-4 z-60 flex w-96 max-w-[calc(100vw-2rem)] flex-col gap-2 outline-none" />
+      <Radix.Viewport
+        ref={list}
+        className="fixed right-4 bottom-4 z-60 flex w-96 max-w-[calc(100vw-2rem)] flex-col gap-2 outline-none"
+      />
     </Radix.Provider>
   )
 }

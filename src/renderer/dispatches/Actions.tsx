@@ -19,7 +19,8 @@ import { showError, showToast } from '../design/toasts.ts'
 import { ApplyDialog } from '../review/ApplyDialog.tsx'
 import { AbandonDialog, SendBackDialog, StopDialog } from '../review/Endings.tsx'
 import { tallyOf } from '../review/model.ts'
-import { SettleDialog, stoppedAt, type Stopped } from '../review/SettleDialog.tsx'
+import { SettleDialog, type Stopped } from '../review/SettleDialog.tsx'
+import { useUndo } from '../review/useUndo.ts'
 import { useKeys } from '../shell/useKeys.ts'
 import { formOf } from '../spawn/again.ts'
 import { useSpawn } from '../spawn/SpawnContext.ts'
@@ -45,6 +46,8 @@ export function whyNotApply(row: DispatchRow, changeset: Changeset | undefined):
     return tally.protectedOpen === 1
       ? 'Nothing to apply yet: the file that is left is protected and needs a decision of its own.'
       : `Nothing to apply yet: the ${tally.protectedOpen} files that are left are protected. Decide on each of them.`
+  if (tally.askedAgain > 0)
+    return 'Nothing to apply yet: what is left was deleted after you rejected a change of it. Decide again.'
   if (tally.files === 0 && tally.ignored > 0) return null
   return 'Nothing to apply: nothing is approved.'
 }
@@ -68,26 +71,7 @@ export function Actions({ row, changeset, worktree, commits, inGit }: ActionsPro
   const id = row.changeset?.id ?? row.id
   const running = !isTerminal(row.status)
   const inReview = state === 'review'
-  const undo = useAct('changeset.undo', {
-    onFailed: (error) => {
-      const at = stoppedAt(error)
-      setStopped(at)
-      return at !== null
-    },
-    onDone: ({ applied, notes = [], waits_for: waits }) => {
-      if (waits !== undefined)
-        return showToast({
-          tone: 'plain',
-          title: 'It waits for its turn',
-          detail: 'It is undone when nobody works on the same folder any more.',
-        })
-      showToast({
-        tone: 'good',
-        title: `Undone. ${applied.length} ${applied.length === 1 ? 'file is' : 'files are'} as before.`,
-        ...(notes.length === 0 ? {} : { detail: notes.join(' ') }),
-      })
-    },
-  })
+  const undo = useUndo(setStopped)
   const restore = useAct('changeset.restore', {
     onDone: () => showToast({ tone: 'good', title: 'Back in review' }),
   })
@@ -176,7 +160,7 @@ export function Actions({ row, changeset, worktree, commits, inGit }: ActionsPro
           worktree={worktree}
           commits={commits}
           onClose={close}
-          onUndo={() => undo.mutate({ id, when: 'idle' })}
+          onUndo={() => undo.mutate({ id, when: 'idle', last: true })}
           onStopped={(at) => {
             close()
             setStopped(at)

@@ -49,8 +49,11 @@ export const levelWords: Readonly<Record<SandboxLevel, { label: string; detail: 
 }
 
 export const boundaryWords: Readonly<Record<BoundaryLevel, { label: string; detail: string }>> = {
-  readonly: { label: 'Read only', detail: 'May read its folders. Writes nothing, reaches no host.' },
-  readwrite: { label: 'Read, write', detail: 'Writes go to its changeset. Reaches no host.' },
+  readonly: {
+    label: 'Read only',
+    detail: 'May read its folders. Writes nothing; reaches only hosts of its agent and contract.',
+  },
+  readwrite: { label: 'Read, write', detail: 'Writes go to its changeset. Reaches only hosts of its agent.' },
   network: { label: 'Network', detail: 'Writes go to its changeset. Reaches the hosts it was allowed.' },
   full: { label: 'Full', detail: 'Everything its sandbox level permits.' },
 }

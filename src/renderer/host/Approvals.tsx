@@ -7,6 +7,7 @@ import { Badge } from '../design/Badge.tsx'
 import { Button } from '../design/Button.tsx'
 import { Reading, Rows, Section } from '../design/Section.tsx'
 import { showToast } from '../design/toasts.ts'
+import { useDispatches } from '../dispatches/useDispatches.ts'
 import { boundaryWords, titleOf } from '../dispatches/words.ts'
 import { go } from '../shell/route.ts'
 import { PathText, Plain } from '../text/Plain.tsx'
@@ -80,7 +81,7 @@ function SavedDetails({ approval }: { approval: EffectiveApproval }) {
 
 /** Every yes that holds without a question, where it is written, and the way to take it back. */
 export function Approvals() {
-  const list = useAnswer('dispatch.list', { limit: 500 })
+  const list = useDispatches()
   const rows = useMemo(() => list.data ?? [], [list.data])
   const roots = useMemo(() => [...new Set(rows.flatMap((row) => row.roots))].toSorted(), [rows])
   const approvals = useAnswer(

@@ -5,6 +5,7 @@ import { useAnswer } from '../client/queries.ts'
 import { Badge, type Tone } from '../design/Badge.tsx'
 import { Disclosure } from '../design/Disclosure.tsx'
 import { Reading, Rows, Section } from '../design/Section.tsx'
+import { useDispatches } from '../dispatches/useDispatches.ts'
 import { isWorktreePath } from '../dispatches/words.ts'
 import { TrustNotice } from '../spawn/TrustNotice.tsx'
 import { PathText, Plain } from '../text/Plain.tsx'
@@ -68,7 +69,7 @@ function Notice({ notice }: { notice: ConfigNotice }) {
 /** What holds for a folder, and for every value where it came from. */
 export function Settings() {
   const [folder, setFolder] = useState('')
-  const list = useAnswer('dispatch.list', { limit: 500 })
+  const list = useDispatches()
   const folders = useMemo(
     () =>
       [...new Set((list.data ?? []).flatMap((row) => row.roots))]
@@ -103,7 +104,7 @@ export function Settings() {
           ))}
         </select>
       </label>
-      {folder !== '' && <TrustNotice key={folder} root={folder} />}
+      {folder !== '' && config.error === null && <TrustNotice key={folder} root={folder} />}
       {config.error !== null && (
         <p role="alert" className="selectable [overflow-wrap:anywhere] text-bad">
           <Plain>{[config.error.message, config.error.hint].filter(Boolean).join('. ')}</Plain>

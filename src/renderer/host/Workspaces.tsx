@@ -8,6 +8,7 @@ import { Dialog, DialogActions } from '../design/Dialog.tsx'
 import { FixText } from '../design/FixText.tsx'
 import { Reading, Rows, Section } from '../design/Section.tsx'
 import { showToast } from '../design/toasts.ts'
+import { useDispatches } from '../dispatches/useDispatches.ts'
 import { PathText, Plain } from '../text/Plain.tsx'
 import { date } from '../text/time.ts'
 import { Sandboxes } from './Sandboxes.tsx'
@@ -193,7 +194,7 @@ function OrphanRow({ orphan }: { orphan: Orphan }) {
 export function Workspaces() {
   const [removing, setRemoving] = useState<WorktreeEntry | null>(null)
   const worktrees = useAnswer('worktree.list', { all: true }, { fresh: true })
-  const list = useAnswer('dispatch.list', { limit: 500 })
+  const list = useDispatches()
   const archive = useAnswer('archive.list', {}, { fresh: true })
   const orphans = useAnswer('workspace.orphans', {}, { fresh: true })
   const restore = useAct('archive.restore', {

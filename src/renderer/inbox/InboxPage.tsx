@@ -2,12 +2,13 @@ import { Inbox } from 'lucide-react'
 import { useState } from 'react'
 import type { DispatchRow } from '../../shared/dispatch.ts'
 import type { ApprovalScope, BoundaryRequest } from '../../shared/escalation.ts'
-import { useAct } from '../client/queries.ts'
 import { Keys } from '../design/Keys.tsx'
+import { useToasts } from '../design/toasts.ts'
 import { go } from '../shell/route.ts'
 import { useKeys } from '../shell/useKeys.ts'
-import { RequestCard, sayAllowed } from './RequestCard.tsx'
-import { useSeen } from './useSeen.ts'
+import { RequestCard } from './RequestCard.tsx'
+import { useAllow, useIsAnswered } from './useAnswers.ts'
+import { useSight } from './useSight.ts'
 import { countAlike, isAnswerable } from './words.ts'
 
 const hints = [
@@ -30,7 +31,8 @@ export function InboxPage({
   const [currentId, setCurrent] = useState<string | null>(null)
   const [lastAt, setLastAt] = useState(0)
   const [denying, setDenying] = useState<string | null>(null)
-  const approve = useAct('boundary.approve', { onDone: sayAllowed })
+  const approve = useAllow()
+  const isAnswered = useIsAnswered()
   const found = requests.findIndex((request) => request.id === currentId)
   // The one that stood here was answered: who goes down a list goes on with the next, not from the top.
   const at = found >= 0 ? found : Math.max(0, Math.min(lastAt, requests.length - 1))
@@ -38,12 +40,15 @@ export function InboxPage({
   const current = requests[at]
   const step = (by: number) =>
     setCurrent(requests[Math.max(0, Math.min(requests.length - 1, at + by))]?.id ?? null)
-  const isSeen = useSeen(current?.id ?? null, currentId)
-  const canAnswer = () => current !== undefined && isAnswerable(current) && isSeen()
-  const allow = (scope: ApprovalScope) => {
-    if (current !== undefined && canAnswer())
-      approve.mutate({ id: current.dispatch, request: current.id, scope })
+  const { pane, isSeen, bring } = useSight(current?.id ?? null, currentId)
+  const toastsHeight = useToasts((state) => state.height)
+  const answer = (give: (request: BoundaryRequest) => void) => {
+    if (current === undefined || !isAnswerable(current) || isAnswered(current.id)) return
+    if (isSeen()) give(current)
+    else bring()
   }
+  const allow = (scope: ApprovalScope) =>
+    answer(({ dispatch: id, id: request }) => approve.mutate({ id, request, scope }))
   useKeys({
     j: () => step(1),
     k: () => step(-1),
@@ -51,7 +56,7 @@ export function InboxPage({
     t: () => allow('task'),
     s: () => allow('project'),
     u: () => allow('user'),
-    x: () => canAnswer() && setDenying(current?.id ?? null),
+    x: () => answer(({ id }) => setDenying(id)),
     Enter: () => current !== undefined && go({ page: 'dispatch', id: current.dispatch, tab: null }),
   })
   if (requests.length === 0) {
@@ -66,7 +71,11 @@ export function InboxPage({
   }
   const isAsked = requests.some(isAnswerable)
   return (
-    <div className="h-full overflow-y-auto">
+    <div
+      ref={pane}
+      style={{ paddingBottom: toastsHeight, scrollPaddingBottom: toastsHeight }}
+      className="h-full overflow-y-auto"
+    >
       <div className="mx-auto max-w-2xl space-y-5 px-6 py-8 tight:px-4 tight:py-5">
         <header>
           <h1 className="text-display font-semibold tracking-tight">

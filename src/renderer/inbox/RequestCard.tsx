@@ -2,19 +2,18 @@ import { ArrowRight, CalendarClock, Check, ChevronDown, FolderCog, Repeat2, User
 import { useState } from 'react'
 import { boundaryRank } from '../../shared/boundary.ts'
 import type { DispatchRow } from '../../shared/dispatch.ts'
-import type { ApprovalScope, BoundaryRequest } from '../../shared/escalation.ts'
+import type { BoundaryRequest } from '../../shared/escalation.ts'
 import { opens } from '../../shared/opens.ts'
-import { useAct } from '../client/queries.ts'
 import { Badge } from '../design/Badge.tsx'
 import { Button } from '../design/Button.tsx'
 import { Menu, MenuItem } from '../design/Menu.tsx'
-import { showToast } from '../design/toasts.ts'
 import { boundaryWords, folderOf, titleOf } from '../dispatches/words.ts'
 import { go } from '../shell/route.ts'
 import { Plain } from '../text/Plain.tsx'
 import { duration } from '../text/time.ts'
 import { useNow } from '../text/useNow.ts'
 import { SaveDialog } from './SaveDialog.tsx'
+import { useAnswers } from './useAnswers.ts'
 import { isAnswerable, sourceWords } from './words.ts'
 
 type RequestCardProps = {
@@ -27,36 +26,6 @@ type RequestCardProps = {
   alike?: number
   denying: boolean
   onDenying(denying: boolean): void
-}
-
-const scopeWords: Readonly<Record<ApprovalScope, string>> = {
-  once: 'Allowed once',
-  task: 'Allowed for this task',
-  project: 'Allowed, and saved to the project',
-  user: 'Allowed, and saved for you',
-}
-
-/** Said alike whether a button or a key was pressed. */
-export const sayAllowed = (_: unknown, { scope = 'once' }: { scope?: ApprovalScope | undefined }) =>
-  showToast({ tone: 'good', title: scopeWords[scope] })
-
-export function useAnswers(request: BoundaryRequest) {
-  const approve = useAct('boundary.approve', { onDone: sayAllowed })
-  const deny = useAct('boundary.deny', {
-    onDone: () => showToast({ tone: 'plain', title: 'Denied. The agent is told.' }),
-  })
-  const place = { id: request.dispatch, request: request.id }
-  return {
-    busy: approve.isPending || deny.isPending,
-    allow: (scope: ApprovalScope, expires: string | null = null, roots: string[] | null = null) =>
-      approve.mutate({
-        ...place,
-        scope,
-        ...(expires === null ? {} : { expires }),
-        ...(roots === null ? {} : { roots }),
-      }),
-    deny: (message: string) => deny.mutate({ ...place, message }),
-  }
 }
 
 function Deadline({ at }: { at: string }) {
@@ -90,7 +59,7 @@ export function RequestCard({
     <article
       data-request={request.id}
       aria-current={current}
-      className={`rounded-lg bg-raised p-4 ${current ? 'shadow-[0_0_0_1.5px_var(--accent)]' : 'shadow-[0_0_0_1px_var(--line-strong)]'}`}
+      className={`scroll-my-4 rounded-lg bg-raised p-4 ${current ? 'shadow-[0_0_0_1.5px_var(--accent)]' : 'shadow-[0_0_0_1px_var(--line-strong)]'}`}
     >
       <div className="flex items-center gap-2">
         {from !== null && from !== to && (

@@ -1,4 +1,5 @@
 import { useState } from 'react'
+import { isReadingPhase } from '../../shared/boundary.ts'
 import type { DispatchRow } from '../../shared/dispatch.ts'
 import type { BoundaryRequest } from '../../shared/escalation.ts'
 import { Button } from '../design/Button.tsx'
@@ -37,6 +38,7 @@ export function SaveDialog({ request, row, busy, onSave, onClose }: SaveDialogPr
     ['Agent', row?.agent ?? 'this one'],
     ['Boundary', boundaryWords[request.to].label],
     ...(request.hosts.length === 0 ? [] : [['Hosts', request.hosts.join(', ')] as const]),
+    ...(isReadingPhase(row?.phase ?? null) ? [['Phase', `${row?.phase} only`] as const] : []),
     ['Folders', roots?.join(', ') ?? (scope === 'user' ? 'every one' : 'those of the project')],
     ['Until', expires === null ? 'you revoke it' : dateTime(expires)],
   ]

@@ -25,6 +25,7 @@ const wayWords: Readonly<Record<BoundaryGrant['way'], string>> = {
   policy: 'by the policy',
   config: 'by the config',
   narrowed: 'narrowed',
+  closed: 'narrowed',
   undone: 'it did not take',
 }
 

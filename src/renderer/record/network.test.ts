@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import type { LoggedEvent } from '../../shared/events.ts'
+import { parseHostPattern } from '../../shared/hosts.ts'
 import { canBeAllowed, canBeTaken, networkOf } from './network.ts'
 
 const decided = (host: string, allowed: boolean, port: number | null = 443): LoggedEvent => ({
@@ -61,6 +62,20 @@ test('while it runs the last count says how much went over', () => {
     ['a.test:443', 90],
     ['b.test:443', null],
   ])
+})
+
+test('an IPv6 host stands in the list as a rule names it, so that taking it back or allowing it means that host', () => {
+  const six = '2a00:5::5'
+  const carried: LoggedEvent = {
+    ...decided(six, true),
+    event: { type: 'EgressCarried', hosts: [{ host: six, connections: 1, bytes: 9 }] },
+  }
+  const [reached, ...others] = networkOf([decided(six, true, 80), carried], null)
+  expect(others).toEqual([])
+  expect(reached).toMatchObject({ host: '[2a00:5::5]:80', bytes: 9 })
+  expect(parseHostPattern(reached?.host ?? '')).toEqual({ host: '[2a00:5::5]', port: 80 })
+  const ended = { network: { allowed: [{ host: six, connections: 1, bytes: 9 }], denied: [] } }
+  expect(networkOf([decided(six, true, 80)], ended)).toMatchObject([{ host: '[2a00:5::5]', bytes: 9 }])
 })
 
 test('attempts that were told together count one by one', () => {

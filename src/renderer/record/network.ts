@@ -1,6 +1,6 @@
 import { sandboxEffectiveSchema } from '../../shared/effective.ts'
 import type { LoggedEvent } from '../../shared/events.ts'
-import { parseHostPattern, someHostCovers } from '../../shared/hosts.ts'
+import { parseHostPattern, showTarget, someHostCovers } from '../../shared/hosts.ts'
 
 export type Reached = {
   /** `host:port`, or the host alone where it asked only for its address. */
@@ -39,13 +39,15 @@ export function networkOf(events: readonly LoggedEvent[], effective: unknown): r
     hosts.set(host, known)
     return known
   }
+  const named = (host: string) => showTarget({ host, port: null })
   const carried = new Map<string, number>()
   for (const { event } of events) {
-    if (event.type === 'EgressCarried') for (const { host, bytes } of event.hosts) carried.set(host, bytes)
+    if (event.type === 'EgressCarried')
+      for (const { host, bytes } of event.hosts) carried.set(named(host), bytes)
     if (event.type === 'BoundaryEscalated')
       for (const [host, known] of hosts) if (someHostCovers(event.hosts ?? [], host)) known.isOpen = true
     if (event.type !== 'EgressDecided') continue
-    const known = at(event.port === null ? event.host : `${event.host}:${event.port}`)
+    const known = at(showTarget(event))
     const count = event.count ?? 1
     known.isOpen = event.allowed
     if (event.allowed) known.allowed += count
@@ -64,10 +66,14 @@ export function networkOf(events: readonly LoggedEvent[], effective: unknown): r
   )
   // The end sums up by host, whatever the port was: it takes the place of what the log told.
   for (const { host } of [...(ended.data?.allowed ?? []), ...(ended.data?.denied ?? [])])
-    for (const known of hosts.keys()) if (known.startsWith(`${host}:`)) hosts.delete(known)
+    for (const known of hosts.keys()) if (known.startsWith(`${named(host)}:`)) hosts.delete(known)
   for (const { host, connections, bytes, unreachable = 0 } of ended.data?.allowed ?? [])
-    Object.assign(at(host), { allowed: connections, bytes, ...(unreachable > 0 ? { unreachable } : {}) })
+    Object.assign(at(named(host)), {
+      allowed: connections,
+      bytes,
+      ...(unreachable > 0 ? { unreachable } : {}),
+    })
   for (const { host, connections, why } of ended.data?.denied ?? [])
-    Object.assign(at(host), { denied: connections, why })
+    Object.assign(at(named(host)), { denied: connections, why })
   return [...hosts].map(([host, use]) => ({ host, ...use })).toSorted((a, b) => b.denied - a.denied)
 }

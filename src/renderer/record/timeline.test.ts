@@ -16,12 +16,14 @@ test('output marks are left out, everything a person decides on is told', () => 
     { type: 'Output', bytes: 4096 },
     { type: 'EgressDecided', host: 'registry.test', port: 443, allowed: false, why: 'outputs none' },
     { type: 'BoundaryEscalated', from: 'readwrite', to: 'network', by: 'ada', why: 'needs packages' },
+    { type: 'BoundaryEscalated', from: 'network', to: 'network', by: 'ada', why: 'needs another' },
     { type: 'DispatchEnded', status: 'failed', error: 'exit 2' },
   ]
   expect(timelineOf(events.map(logged)).map(({ title, tone }) => [title, tone])).toEqual([
     ['Dispatch at level 1, OS sandbox', 'neutral'],
     ['Refused registry.test:443', 'bad'],
     ['Boundary readwrite → network', 'accent'],
+    ['Boundary network, other hosts', 'accent'],
     ['Failed', 'bad'],
   ])
 })

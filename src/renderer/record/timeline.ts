@@ -1,3 +1,5 @@
+import { changeInWords } from '../../shared/boundary.ts'
+import { showTarget } from '../../shared/hosts.ts'
 import { shellLine } from '../../shared/shellLine.ts'
 import type { LoggedEvent } from '../../shared/events.ts'
 import { levelWords, statusWords } from '../dispatches/words.ts'
@@ -65,7 +67,7 @@ function tell({ event }: LoggedEvent): Told | null {
       return { title: `Denied by ${event.by}`, detail: event.why, tone: 'bad' }
     case 'BoundaryEscalated':
       return {
-        title: `Boundary ${event.from ?? 'set'} → ${event.to}`,
+        title: `Boundary ${changeInWords(event.from, event.to, 'set')}`,
         detail: event.why === '' ? event.by : `${event.by}: ${event.why}`,
         tone: 'accent',
       }
@@ -77,7 +79,7 @@ function tell({ event }: LoggedEvent): Told | null {
       }
     case 'EgressDecided':
       return {
-        title: `${event.allowed ? 'Reached' : 'Refused'} ${event.port === null ? event.host : `${event.host}:${event.port}`}`,
+        title: `${event.allowed ? 'Reached' : 'Refused'} ${showTarget(event)}`,
         detail: event.why,
         tone: event.allowed ? 'neutral' : 'bad',
       }

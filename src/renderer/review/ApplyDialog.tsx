@@ -1,13 +1,14 @@
-import { Hourglass, Lock } from 'lucide-react'
+import { Hourglass, Lock, RotateCcw } from 'lucide-react'
 import { useState } from 'react'
 import type { Changeset } from '../../shared/changeset.ts'
 import type { OrangeryError } from '../../shared/errors.ts'
-import { useAct, useAnswer } from '../client/queries.ts'
+import { useAct } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Choice, OneOf } from '../design/Choice.tsx'
 import { Dialog, DialogActions } from '../design/Dialog.tsx'
 import { Reading } from '../design/Section.tsx'
-import { showToast } from '../design/toasts.ts'
+import { landedToast, showToast } from '../design/toasts.ts'
+import { useDispatches } from '../dispatches/useDispatches.ts'
 import type { WorktreePlace } from '../dispatches/useWorktree.ts'
 import { Plain } from '../text/Plain.tsx'
 import { CommitFields, commitOf, type CommitDraft } from './CommitFields.tsx'
@@ -111,7 +112,7 @@ export function ApplyDialog({
   const [commit, setCommit] = useState<CommitDraft | null>(null)
   const [way, setWay] = useState<Way>('merge')
   const conflicts = useConflicts(changeset.id)
-  const list = useAnswer('dispatch.list', { limit: 500 })
+  const list = useDispatches()
   const others = inTheWay(list.data ?? [], changeset.roots)
   const unsettled = conflicts.answer?.conflicts.length ?? 0
   const apply = useAct('changeset.apply', {
@@ -128,6 +129,7 @@ export function ApplyDialog({
         tone: 'good',
         title: `Applied ${countFiles(applied.length)}`,
         detail: said.length === 0 ? undefined : said.join(' '),
+        about: landedToast(changeset.id),
         action: { label: 'Undo', run: onUndo },
       })
     },
@@ -266,6 +268,14 @@ export function ApplyDialog({
             {tally.protectedOpen === 1
               ? '1 file can run code or change how your tools behave. It stays behind until you decide on it.'
               : `${tally.protectedOpen} files can run code or change how your tools behave. They stay behind until you decide on each.`}
+          </p>
+        )}
+        {tally.askedAgain > 0 && (
+          <p className="flex gap-2 rounded-lg bg-warn-wash px-3 py-2 text-small text-warn">
+            <RotateCcw size={14} className="mt-0.5 shrink-0" />
+            {countFiles(tally.askedAgain)} of which you rejected a change{' '}
+            {tally.askedAgain === 1 ? 'was' : 'were'} deleted since.{' '}
+            {tally.askedAgain === 1 ? 'It stays' : 'They stay'} until you decide again.
           </p>
         )}
         <NeverLanding changeset={changeset} />

@@ -304,7 +304,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
               <summary>{changeset.dropped.length} left behind</summary>
               <ul className="selectable mt-1 max-h-32 space-y-1 overflow-y-auto">
                 {changeset.dropped.map((entry) => (
-                  <li key={`${entry.root}/${entry.path}`} className="[overflow-wrap:anywhere]">
+                  <li key={`${entry.root}/${entry.path}: ${entry.why}`} className="[overflow-wrap:anywhere]">
                     <span className="font-mono text-micro text-ink-soft">
                       <Plain>{entry.path}</Plain>
                     </span>{' '}

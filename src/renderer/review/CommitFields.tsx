@@ -5,21 +5,24 @@ export type CommitDraft = {
   readonly message: string
   readonly own: boolean
   readonly hooks: boolean
+  readonly sign: boolean
 }
 
-const fresh: CommitDraft = { branch: 'orangery/review', message: '', own: false, hooks: false }
+const fresh: CommitDraft = { branch: 'orangery/review', message: '', own: false, hooks: false, sign: false }
 
 /** The draft as the contract wants it: an empty message is none. */
-export function commitOf({ branch, message, own, hooks }: CommitDraft) {
+export function commitOf({ branch, message, own, hooks, sign }: CommitDraft) {
   return {
     branch: branch.trim(),
     ...(own || message.trim() === '' ? {} : { message: message.trim() }),
     own,
     hooks,
+    // Commits that the agent made are taken over as they are.
+    ...(sign && !own ? { sign } : {}),
   }
 }
 
-/** Landing as a commit: on which branch, in whose words, and with whose hooks. */
+/** Landing as a commit: on which branch, in whose words, and which programs of the user run for it. */
 export function CommitFields({
   value,
   commits,
@@ -63,6 +66,11 @@ export function CommitFields({
           <Choice checked={value.hooks} onChange={(hooks) => onChange({ ...value, hooks })}>
             Run my git hooks
           </Choice>
+          {!value.own && (
+            <Choice checked={value.sign} onChange={(sign) => onChange({ ...value, sign })}>
+              Sign it with my key
+            </Choice>
+          )}
         </div>
       )}
     </div>

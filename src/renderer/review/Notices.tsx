@@ -1,11 +1,22 @@
-import { Flag, Layers2, TriangleAlert } from 'lucide-react'
+import {
+  ChevronDown,
+  Flag,
+  FolderCheck,
+  GitCommitHorizontal,
+  Layers2,
+  TriangleAlert,
+  Undo2,
+} from 'lucide-react'
 import { useState } from 'react'
-import type { Changeset } from '../../shared/changeset.ts'
+import { isUnimported, type Changeset } from '../../shared/changeset.ts'
+import { namesOf } from '../../shared/namesOf.ts'
 import { useAct } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
+import { Menu, MenuItem } from '../design/Menu.tsx'
 import { go } from '../shell/route.ts'
 import { Plain } from '../text/Plain.tsx'
 import { SettleDialog, type Stopped } from './SettleDialog.tsx'
+import { useUndo } from './useUndo.ts'
 
 /** An apply that a crash cut off waits here for a person, before anybody tries to apply again. */
 function StoppedNotice({ id, stopped }: { id: string; stopped: Stopped }) {
@@ -45,9 +56,55 @@ function FlagNotice({ id, why }: { id: string; why: string }) {
   )
 }
 
-/** What a reviewer should know before reading: someone asked for a person, or another agent works on the same files. */
+/** What is listed is what is left: part of it is in the user's files already, and this is the way back. */
+function LandedNotice({ id, applies }: { id: string; applies: number }) {
+  const [stopped, setStopped] = useState<Stopped | null>(null)
+  const undo = useUndo(setStopped)
+  const takeBack = (last: boolean) => undo.mutate({ id, when: 'idle', last })
+  const label = undo.isPending ? 'Undoing…' : 'Undo what landed'
+  const look = { size: 'small', icon: <Undo2 size={12} />, disabled: undo.isPending } as const
+  return (
+    <div
+      role="status"
+      className="flex shrink-0 items-center gap-2 border-b border-line bg-good-wash px-4 py-1.5 text-small text-good"
+    >
+      <FolderCheck size={13} className="shrink-0" />
+      <span className="min-w-0 flex-1 [overflow-wrap:anywhere]">
+        Part of it has landed in your files{applies === 1 ? '' : `, in ${applies} applies`}. What is left is
+        listed here.
+      </span>
+      {applies === 1 ? (
+        <Button {...look} onClick={() => takeBack(false)}>
+          {label}
+        </Button>
+      ) : (
+        <Menu
+          trigger={
+            <Button {...look}>
+              {label}
+              <ChevronDown size={12} />
+            </Button>
+          }
+        >
+          <MenuItem icon={<Undo2 size={14} />} onSelect={() => takeBack(true)}>
+            Undo the last apply
+          </MenuItem>
+          <MenuItem icon={<Undo2 size={14} />} onSelect={() => takeBack(false)}>
+            Undo all {applies} applies
+          </MenuItem>
+        </Menu>
+      )}
+      {stopped !== null && (
+        <SettleDialog id={id} stopped={stopped} onNext={setStopped} onClose={() => setStopped(null)} />
+      )}
+    </div>
+  )
+}
+
+/** What a reviewer should know before reading: someone asked for a person, commits are missing, or another agent works on the same files. */
 export function Notices({ changeset }: { changeset: Changeset }) {
-  const { id, escalated, stopped, overlaps = [] } = changeset
+  const { id, state, escalated, stopped, dropped, landed = [], overlaps = [] } = changeset
+  const isPartly = (state === 'review' || state === 'rejected') && landed.length > 0
   return (
     <>
       {stopped != null ? (
@@ -55,19 +112,26 @@ export function Notices({ changeset }: { changeset: Changeset }) {
       ) : (
         escalated != null && <FlagNotice id={id} why={escalated} />
       )}
-      {overlaps.map(({ id: other, paths }) => (
+      {isPartly && <LandedNotice id={id} applies={landed.length} />}
+      {dropped.filter(isUnimported).map(({ root, path, why }) => (
+        <p
+          key={`${root}/${path}: ${why}`}
+          className="flex shrink-0 items-center gap-2 border-b border-line bg-warn-wash px-4 py-1.5 text-small text-warn"
+        >
+          <GitCommitHorizontal size={13} className="shrink-0" />
+          <span className="selectable min-w-0 flex-1 [overflow-wrap:anywhere]">
+            Commits of the agent are missing here: <Plain>{`${path}: ${why}`}</Plain>
+          </span>
+        </p>
+      ))}
+      {overlaps.map(({ id: other, paths, more }) => (
         <p
           key={other}
           className="flex shrink-0 items-center gap-2 border-b border-line bg-warn-wash px-4 py-1.5 text-small text-warn"
         >
           <Layers2 size={13} className="shrink-0" />
           <span className="min-w-0 flex-1 truncate">
-            Another open changeset touches{' '}
-            <Plain>
-              {paths.length > 2
-                ? `${paths.slice(0, 2).join(', ')} and ${paths.length - 2} more`
-                : paths.join(', ')}
-            </Plain>
+            Another open changeset touches <Plain>{namesOf(paths, 2, more)}</Plain>
           </span>
           <button
             type="button"

@@ -2,6 +2,7 @@ import { Hourglass, TriangleAlert } from 'lucide-react'
 import type { DispatchRow } from '../../shared/dispatch.ts'
 import { useAct, useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
+import { useDispatches } from '../dispatches/useDispatches.ts'
 import { titleOf } from '../dispatches/words.ts'
 import { go } from '../shell/route.ts'
 import { Plain } from '../text/Plain.tsx'
@@ -25,7 +26,7 @@ export function Named({ rows }: { rows: readonly DispatchRow[] }) {
 /** A changeset that was let in and waits for its turn, or could not have it. */
 export function WaitingLanding({ id }: { id: string }) {
   const landings = useAnswer('landing.list', {})
-  const list = useAnswer('dispatch.list', { limit: 500 })
+  const list = useDispatches()
   const cancel = useAct('landing.cancel')
   const landing = landings.data?.find((each) => each.id === id)
   if (landing === undefined) return null

@@ -102,6 +102,11 @@ test('the tally leaves out what is ignored or cannot land', () => {
   })
 })
 
+test('a file that was deleted after a change of it was rejected is not among what "approve all" takes in', () => {
+  const tally = tallyOf({ files: [file('a', [null], { asked_again: true }), file('b')] })
+  expect(tally).toMatchObject({ files: 2, openFiles: 1, askedAgain: 1 })
+})
+
 test('the caret walks hunks over file borders and stops at either end', () => {
   const files = [file('a', [null, null]), file('b', []), file('c', [null])]
   const walked: string[] = []

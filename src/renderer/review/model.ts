@@ -110,6 +110,8 @@ export type Tally = {
   readonly refused: number
   /** Files that "approve all" would take in. */
   readonly openFiles: number
+  /** Files that were deleted after a change of them was rejected: each is decided on by itself. */
+  readonly askedAgain: number
 }
 
 /** How far the review is. Ignored files and those that cannot land are not part of it. */
@@ -141,8 +143,10 @@ export function tallyOf(changeset: Pick<Changeset, 'files'>): Tally {
     ignored: changeset.files.filter((file) => file.ignored && file.refused === null).length,
     refused: changeset.files.filter((file) => file.refused !== null).length,
     openFiles: states.filter(
-      ({ file, state }) => !file.protected && (state === 'open' || state === 'partial'),
+      ({ file, state }) =>
+        !file.protected && file.asked_again !== true && (state === 'open' || state === 'partial'),
     ).length,
+    askedAgain: counted.filter((file) => !file.protected && file.asked_again === true).length,
   }
 }
 

@@ -54,7 +54,8 @@ export function useDiffs(id: string, changeset: Changeset): Diffs {
       (answer) =>
         setSingle((former) => {
           const patches = new Map(former.revision === answer.revision ? former.patches : [])
-          patches.set(keyOf(file), splitPatch(answer.text)[0]?.text ?? '')
+          // A link that gave way, or what had another type, goes before what comes in its stead.
+          patches.set(keyOf(file), splitPatch(answer.text).at(-1)?.text ?? '')
           return { revision: answer.revision, patches }
         }),
       (error: unknown) => {

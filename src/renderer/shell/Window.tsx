@@ -1,10 +1,11 @@
 import { ArrowLeft, Inbox } from 'lucide-react'
 import { Tooltip } from 'radix-ui'
 import { useCallback, useEffect, useRef, useState } from 'react'
-import { useAnswer, useChanges } from '../client/queries.ts'
+import { useChanges } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Toaster } from '../design/Toaster.tsx'
 import { DispatchPage } from '../dispatches/DispatchPage.tsx'
+import { useDispatches } from '../dispatches/useDispatches.ts'
 import { groupOf, isWorktreePath, newestTurns } from '../dispatches/words.ts'
 import { HostPage } from '../host/HostPage.tsx'
 import { InboxPage } from '../inbox/InboxPage.tsx'
@@ -43,7 +44,7 @@ function BackBar({ asking }: { asking: number }) {
 export function Window() {
   useChanges()
   const route = useRoute()
-  const list = useAnswer('dispatch.list', { limit: 500 })
+  const list = useDispatches()
   const requests = useInbox()
   const [spawning, setSpawning] = useState<SpawnForm | null>(null)
   const unfinished = useRef<SpawnForm | null>(null)

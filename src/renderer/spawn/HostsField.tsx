@@ -1,3 +1,4 @@
+import type { SpawnInput } from '../../shared/api.ts'
 import { presetNames, presetOf } from '../../shared/hosts.ts'
 import { useAnswer } from '../client/queries.ts'
 import { Plain } from '../text/Plain.tsx'
@@ -5,9 +6,17 @@ import { useId } from 'react'
 import { FieldMessage, inputLook, markedBy, type FieldTrouble } from './Field.tsx'
 import { hostsOf } from './form.ts'
 
+type Where = {
+  agent: string
+  roots: readonly string[]
+  /** What it runs in, if not in the folders themselves. */
+  place?: Pick<SpawnInput, 'worktree' | 'invocation'>
+}
+
 /** Each asked for on its own: one that means nothing here must not hide what the others mean. */
-function Meaning({ rule, agent, roots }: { rule: string; agent: string; roots: readonly string[] }) {
-  const expanded = useAnswer('outputs.expand', { rules: [rule], agent, roots: [...roots] }, { keep: true })
+function Meaning({ rule, agent, roots, place }: Where & { rule: string }) {
+  const asked = { rules: [rule], agent, roots: [...roots], ...place }
+  const expanded = useAnswer('outputs.expand', asked, { keep: true })
   if (expanded.error !== null)
     return (
       <li className="text-bad">
@@ -30,10 +39,8 @@ function Meaning({ rule, agent, roots }: { rule: string; agent: string; roots: r
   )
 }
 
-type HostsFieldProps = {
+type HostsFieldProps = Where & {
   value: string
-  agent: string
-  roots: readonly string[]
   trouble?: FieldTrouble | undefined
   /** A dialog begins here. */
   first?: boolean
@@ -41,7 +48,7 @@ type HostsFieldProps = {
 }
 
 /** Hosts by name, or presets for what the user's own tools are set to, each shown as what it means here. */
-export function HostsField({ value, agent, roots, trouble, first = false, onChange }: HostsFieldProps) {
+export function HostsField({ value, trouble, first = false, onChange, ...where }: HostsFieldProps) {
   const messageId = useId()
   const hosts = hostsOf(value)
   const presets = hosts.filter((host) => presetOf(host) !== null)
@@ -76,7 +83,7 @@ export function HostsField({ value, agent, roots, trouble, first = false, onChan
       {presets.length > 0 && (
         <ul aria-label="What the presets mean" className="selectable space-y-0.5 text-small text-ink-soft">
           {presets.map((rule) => (
-            <Meaning key={rule} rule={rule} agent={agent} roots={roots} />
+            <Meaning key={rule} rule={rule} {...where} />
           ))}
         </ul>
       )}

@@ -4,7 +4,7 @@ import { workspaceStrategies } from '../../shared/spec.ts'
 import { Segments } from '../design/Segments.tsx'
 import { boundaryWords } from '../dispatches/words.ts'
 import { Field, FieldMessage, inputLook, markedBy } from './Field.tsx'
-import { boundaryOf, hostsOf, rootsOf, type SpawnForm, type Troubles } from './form.ts'
+import { boundaryOf, hostsOf, placeOf, rootsOf, type SpawnForm, type Troubles } from './form.ts'
 import { HostsField } from './HostsField.tsx'
 import { WorktreeField } from './WorktreeField.tsx'
 
@@ -83,6 +83,7 @@ export function MoreFields({ form, troubles, onChange }: MoreFieldsProps) {
           value={form.hosts}
           agent={form.agent}
           roots={rootsOf(form)}
+          place={placeOf(form)}
           trouble={trouble('hosts')}
           onChange={(hosts) => onChange({ hosts })}
         />

@@ -20,6 +20,12 @@ export function TrustNotice({ root }: { root: string }) {
     },
   })
   const asked = question.data
+  if (question.error !== null)
+    return (
+      <p role="alert" className="selectable text-small [overflow-wrap:anywhere] text-bad">
+        Whether you trust this project's config cannot be told: <Plain>{question.error.message}</Plain>
+      </p>
+    )
   if (asked === undefined || (asked.trust !== 'untrusted' && asked.trust !== 'changed')) return null
   const lines = lineDifference(asked.before, asked.now)
   const colours = {

@@ -55,6 +55,16 @@ const given = (text: string) => (text.trim() === '' ? undefined : text.trim())
 const plainRoot = (root: string): string => root.trim().replace(/(?<=.)\/+$/, '')
 export const rootsOf = (form: Pick<SpawnForm, 'roots'>): string[] => form.roots.map(plainRoot).filter(Boolean)
 
+/** Where it runs, if not in the folders themselves. */
+export function placeOf({
+  changeset,
+  worktree,
+  invocation,
+}: SpawnForm): Pick<SpawnInput, 'worktree' | 'invocation'> {
+  if (invocation !== '') return { invocation }
+  return changeset === 'worktree' && worktree !== '' ? { worktree } : {}
+}
+
 /** What to show of a folder's mode: nothing where it is the only one, for which there is the boundary. */
 export const modeAt = ({ roots, rootModes }: SpawnForm, at: number): RootMode | undefined => {
   const mode = rootModes[at] ?? 'rw'
@@ -189,11 +199,7 @@ export function fill(form: SpawnForm): Filled {
           ? {}
           : { prompt: form.prompt.trim() }),
         ...(given(form.name) === undefined ? {} : { name: form.name.trim() }),
-        ...(form.invocation === ''
-          ? form.changeset === 'worktree'
-            ? { worktree: form.worktree }
-            : {}
-          : { invocation: form.invocation }),
+        ...placeOf(form),
         ...(spec === null ? {} : { sandbox_spec: JSON.stringify(spec) }),
       },
     }
