@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import Database from 'better-sqlite3'
 import { expect, test } from './house.ts'
 
 const execute = promisify(execFile)
@@ -48,6 +49,35 @@ test('a running agent is widened and narrowed from the window, without a restart
 
   await page.getByRole('tab', { name: 'Record' }).click()
   await expect(page.getByText('Boundary readonly → readwrite')).toBeVisible()
+  await page.getByRole('button', { name: 'Stop' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Stop' }).click()
+  await expect(page.getByText('Stopped').first()).toBeVisible()
+})
+
+test('one that runs and asks is in the list, and named on its card, behind any number of newer dispatches', async ({
+  house,
+}) => {
+  const { page, project } = house
+  await house.dispatch('touch made; sleep 300', async (dialog) => {
+    await dialog.getByRole('button', { name: /^More/ }).click()
+    await dialog.getByRole('radio', { name: 'Read only' }).click()
+  })
+  await page.getByRole('button', { name: /Asking for more/ }).click()
+  const card = page.getByRole('article')
+  await expect(card).toContainText('touch made; sleep 300')
+  const database = new Database(join(project, '../data/orangery.db'))
+  const ended = database.prepare(
+    `INSERT INTO dispatches (id, agent, status, created_at, command) VALUES (?, 'command', 'completed', ?, '["true"]')`,
+  )
+  database.transaction(() => {
+    for (let at = 0; at < 520; at++)
+      ended.run(`20990101000000-${at.toString(16).padStart(4, '0')}`, '2099-01-01T00:00:00.000Z')
+  })()
+  database.close()
+  const headings = page.getByRole('navigation', { name: 'Dispatches' }).getByRole('heading')
+  await expect(headings).toHaveText(['Waiting for you1', 'Earlier500'])
+  await expect(card).toContainText(/Read only.*Read, write.*touch made; sleep 300.* · command · shop/s)
+  await card.getByRole('button', { name: /touch made/ }).click()
   await page.getByRole('button', { name: 'Stop' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Stop' }).click()
   await expect(page.getByText('Stopped').first()).toBeVisible()
@@ -160,4 +190,10 @@ test("a project's config is trusted by its text, and a changed one is asked abou
   await expect(trust.getByText('second.test')).toBeVisible()
   await trust.getByRole('button', { name: 'Not now' }).click()
   await expect(form).toContainText('has changed since you trusted it')
+  await form.getByRole('button', { name: 'Cancel' }).click()
+
+  // One that cannot be read is no trusted one.
+  await house.write({ '.orangery.json': '{ "sandboxBoundaries": { "plan": "everything" } }\n' })
+  await fillIn()
+  await expect(form.getByText(/cannot be told: .*\.orangery\.json:1/)).toBeVisible()
 })

@@ -20,7 +20,7 @@ export const test = base.extend<{ demo: DemoHouse }>({
     const serving = await serve({ engine: demo })
     await page.goto(serving.url)
     await expect(page.getByRole('button', { name: 'New dispatch' }).first()).toBeVisible()
-    const rows = await demo.handlers['dispatch.list']({ limit: 100 }, { by: 'test' })
+    const rows = await demo.handlers['dispatch.list']({ limit: 100, waiting: false }, { by: 'test' })
     const idOf = async (name: string) => rows.find((row) => row.name?.startsWith(name))?.id ?? ''
     const go = async (place: string) => {
       await page.goto(`${new URL(page.url()).origin}/${place}`)

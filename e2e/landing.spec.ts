@@ -135,3 +135,74 @@ test('where only protected files are left the window says so, and each takes its
   await expect(page.getByText('Applied 1 file').first()).toBeVisible()
   expect(await readFile(join(project, '.envrc'), 'utf8')).toBe('use flake\n')
 })
+
+test('what has landed in part is taken back from the review: the last apply alone, or all of it', async ({
+  house,
+}) => {
+  const { page, project } = house
+  const text = async (name: string) => await readFile(join(project, name), 'utf8')
+  await house.write({ 'a.txt': 'a\n', 'b.txt': 'b\n', 'c.txt': 'c\n' })
+  await house.dispatch('for f in a b c; do echo more >> $f.txt; done')
+  await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
+  await page.getByRole('tab', { name: /Changes/ }).click()
+  const landed = page.getByRole('status').filter({ hasText: 'Part of it has landed' })
+  await expect(page.getByRole('option')).toHaveCount(3)
+  await expect(landed).toBeHidden()
+
+  const land = async (left: number) => {
+    await expect(page.getByText(/^1\/\d decided/)).toBeVisible()
+    await page.getByRole('button', { name: 'Apply…' }).click()
+    await page.getByRole('button', { name: 'Apply 1 file' }).click()
+    await expect(page.getByRole('option')).toHaveCount(left)
+  }
+  const approveNext = () => page.getByRole('button', { name: 'Approve hunk 1' }).first().click()
+  await approveNext()
+  await land(2)
+  await expect(landed.getByRole('button', { name: 'Undo what landed' })).toBeVisible()
+  await approveNext()
+  await land(1)
+  await expect(landed).toContainText('in 2 applies')
+  expect([await text('a.txt'), await text('b.txt')]).toEqual(['a\nmore\n', 'b\nmore\n'])
+
+  await landed.getByRole('button', { name: 'Undo what landed' }).click()
+  await page.getByRole('menuitem', { name: 'Undo the last apply' }).click()
+  await expect(page.getByRole('option')).toHaveCount(2)
+  expect([await text('a.txt'), await text('b.txt')]).toEqual(['a\nmore\n', 'b\n'])
+
+  // It is as approved as it was before the apply that is taken back.
+  await land(1)
+  await landed.getByRole('button', { name: 'Undo what landed' }).click()
+  await page.getByRole('menuitem', { name: 'Undo all 2 applies' }).click()
+  await expect(page.getByRole('option')).toHaveCount(3)
+  await expect(landed).toBeHidden()
+  expect([await text('a.txt'), await text('b.txt')]).toEqual(['a\n', 'b\n'])
+})
+
+test('a deletion that comes after a rejection of the same file is asked for by itself', async ({ house }) => {
+  const { page, project } = house
+  await house.write({ 'a.txt': 'mine\n' })
+  await house.dispatch(
+    'if [ -z "$ORANGERY_TURN" ]; then seq 200 230 > a.txt; else mv a.txt b.txt; echo c > c.txt; fi',
+  )
+  await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
+  await page.getByRole('tab', { name: /Changes/ }).click()
+  await page.getByRole('button', { name: 'Reject hunk 1' }).click()
+  await expect(page.getByText('1/1 decided')).toBeVisible()
+  await page.getByRole('button', { name: 'More actions' }).click()
+  await page.getByRole('menuitem', { name: /Send back/ }).click()
+  await page.getByRole('dialog').getByRole('textbox', { name: 'Comment' }).fill('leave it')
+  await page.getByRole('dialog').getByRole('button', { name: 'Send back' }).click()
+  await expect(page.getByText('Turn 2 has started').first()).toBeVisible()
+  await expect(page.getByRole('main').getByText('Completed')).toBeVisible()
+  await expect(page.getByRole('main').getByText('Needs review')).toBeVisible()
+
+  await page.getByRole('button', { name: 'Apply…' }).click()
+  const dialog = page.getByRole('dialog', { name: 'Apply to your files' })
+  await expect(dialog).toContainText('1 file of which you rejected a change was deleted since')
+  await dialog.getByRole('button', { name: 'Apply 1 file' }).click()
+  await expect(page.getByText('Applied 1 file').first()).toBeVisible()
+  expect(existsSync(join(project, 'c.txt'))).toBe(true)
+  expect(existsSync(join(project, 'b.txt'))).toBe(false)
+  expect(await readFile(join(project, 'a.txt'), 'utf8')).toBe('mine\n')
+  await expect(page.getByRole('note')).toContainText('Decide again')
+})

@@ -227,9 +227,12 @@ async function memoryOf(pid: number): Promise<number> {
   return held.reduce((sum, each) => sum + each, own)
 }
 
-/** `whole`: the process with every git it starts, beyond what it held before it began. */
+/**
+ * Limited is what the capture adds: the process with every git it starts, beyond what it held before it began. All it
+ * holds is told beside it and not limited: Node with our code loaded is most of that, whatever is captured.
+ */
 const memory: Row = {
-  name: 'memory of capturing a binary of 1 GB',
+  name: 'memory that capturing a binary of 1 GB adds',
   unit: 'MB',
   samples: 1,
   warmups: 0,

@@ -11,8 +11,8 @@ const forStart = [
   { program: 'ip', package: 'iproute2' },
   { program: 'git', package: 'git' },
 ]
-// Compilers of other languages are not among them, nor anything that would start a service: tests that want
-// those say so when they are skipped.
+// Every client that must reach an allowed host is among them. Nothing is that would start a service: of an ssh server only
+// the program, and no container engine; tests that want one say so when they are skipped.
 const forTests = [
   ...forStart,
   { program: 'chromium', package: 'chromium', instead: ['chromium-browser', 'google-chrome'] },
@@ -24,6 +24,14 @@ const forTests = [
   { program: 'gcc', package: 'gcc' },
   { program: 'openssl', package: 'openssl' },
   { program: 'ssh', package: 'openssh-client' },
+  { program: '/usr/sbin/dropbear', package: 'dropbear-bin', instead: ['dropbear'] },
+  { program: 'pip3', package: 'python3-pip' },
+  { program: 'cargo', package: 'cargo' },
+  { program: 'go', package: 'golang-go' },
+  { program: 'javac', package: 'default-jdk-headless' },
+  { program: 'gdb', package: 'gdb' },
+  { program: 'zsh', package: 'zsh' },
+  { program: 'fish', package: 'fish' },
   { program: 'ps', package: 'procps' },
   // Not on everybody's PATH.
   { program: '/usr/sbin/mkfs.xfs', package: 'xfsprogs' },

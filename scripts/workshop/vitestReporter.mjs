@@ -1,12 +1,15 @@
 // Writes one JSON line per test to $ORANGERY_TEST_RECORDS, so that the count survives a crash of the runner.
 import { appendFileSync } from 'node:fs'
 import { relative } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
 import { root } from './places.mjs'
 
 const file = process.env.ORANGERY_TEST_RECORDS
 const record = (entry) => appendFileSync(file, `${JSON.stringify(entry)}\n`)
-const text = (errors) =>
-  (errors ?? []).map((error) => error.stack ?? error.message ?? String(error)).join('\n')
+// With what differed: a failure that comes once in a hundred runs is understood from its record or not at all.
+const textOf = (error) =>
+  stripVTControlCharacters([error.stack ?? error.message ?? String(error), error.diff ?? ''].join('\n'))
+const text = (errors) => (errors ?? []).map(textOf).join('\n')
 const outcomes = { passed: 'passed', failed: 'failed', skipped: 'skipped', pending: 'failed' }
 
 export default class RecordReporter {

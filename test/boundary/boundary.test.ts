@@ -1,6 +1,8 @@
-import { readFile } from 'node:fs/promises'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { git } from '../../src/engine/base/git.ts'
 import { waitUntil } from '../dispatch/harness.ts'
 import {
   base,
@@ -10,6 +12,7 @@ import {
   gated,
   openRequest,
   output,
+  port,
   project,
   requests,
   says,
@@ -37,7 +40,7 @@ test('a running agent that may only read can write once a person has approved, a
     access_mode: 'workspace-write',
     boundary_history: [
       { to: 'readonly' },
-      { from: 'readonly', to: 'readwrite', by: 'you', why: 'it must write' },
+      { from: 'readonly', to: 'readwrite', by: userInfo().username, why: 'it must write' },
     ],
   })
   const types = (await events(id)).map(({ type }) => type)
@@ -68,7 +71,10 @@ test('a build that needs a host fails, a person approves and saves to the projec
   await says(id, 'failed')
   expect(requests).toEqual([])
   await call().call('boundary.approve', { id, scope: 'project' })
-  expect((await ended(id)).status).toBe('completed')
+  const { status, sandbox_effective: effective } = await ended(id)
+  expect(status).toBe('completed')
+  // What we wrote ourselves meanwhile is no sign of an escape.
+  expect(effective).toMatchObject({ violations: [] })
   expect(await output(id)).toContain('built')
   expect(requests).toEqual(['/package'])
   expect(await readFile(join(project, '.orangery.json'), 'utf8')).toContain('registry.test:8080')
@@ -83,6 +89,51 @@ test('a build that needs a host fails, a person approves and saves to the projec
   expect(dispatch.sandbox_effective).toMatchObject({
     boundary_history: [{ to: 'readwrite' }, { to: 'network', by: expect.stringContaining('(project)') }],
   })
+})
+
+test('a saved approval that names a port is the answer to a program that knows no proxy as well', async () => {
+  const approved = { agent: 'command', level: 'network' as const, hosts: ['registry.test:8080'] }
+  await user({ sandboxApprovedEscalations: [approved] })
+  const get =
+    'exec 3<>/dev/tcp/registry.test/8080 && printf "GET /direct HTTP/1.0\\r\\n\\r\\n" >&3 && cat <&3'
+  const id = await spawn(`bash -c '${get}'`, gated())
+  await ended(id)
+  expect(await output(id)).toContain('from outside')
+  expect(requests).toEqual(['/direct'])
+  expect(await call().call('boundary.show', { id })).toMatchObject({
+    hosts: ['registry.test:8080'],
+    requests: [{ status: 'approved', hosts: ['registry.test:8080'], answer: { way: 'saved' } }],
+  })
+})
+
+test('with one port of a host approved, a program that knows no proxy is heard at another that the contract names', async () => {
+  const approved = { agent: 'command', level: 'network' as const, hosts: ['registry.test:8080'] }
+  await user({ sandboxApprovedEscalations: [approved] })
+  const outside = `127.0.0.1:${port}`
+  const pins = { 'registry.test:8080': outside, 'registry.test:9092': outside }
+  const get =
+    'exec 3<>/dev/tcp/registry.test/9092 && printf "GET /other HTTP/1.0\\r\\n\\r\\n" >&3 && grep outside <&3'
+  const id = await spawn(`until bash -c '${get}'; do sleep 0.2; done`, {
+    boundary: 'readwrite',
+    outputs: { mode: 'restricted', pins },
+  })
+  const request = await openRequest(id)
+  expect(request).toMatchObject({ hosts: ['registry.test:9092'], source: 'broker' })
+  await call().call('boundary.approve', { id, scope: 'once' })
+  expect((await ended(id)).status).toBe('completed')
+  expect(requests).toEqual(['/other'])
+  const { requests: known } = await call().call('boundary.show', { id })
+  expect(known[0]).toMatchObject({
+    hosts: ['registry.test:8080'],
+    answer: { message: expect.stringContaining('Another port') },
+  })
+  expect(await events(id)).toContainEqual(
+    expect.objectContaining({
+      type: 'EgressDecided',
+      allowed: false,
+      why: 'the boundary is network, and this host waits for a yes of its own',
+    }),
+  )
 })
 
 test('with time to answer, a denied connection is held until the person has said yes', async () => {
@@ -145,7 +196,11 @@ test('a write that the driver denied asks the person, or is answered by a saved 
     status: 'completed',
     sandbox_effective: {
       violations: [
-        { kind: 'write_denied', detail: expect.stringContaining('made (only') as string, certain: false },
+        {
+          kind: 'write_denied',
+          detail: expect.stringContaining('made (its boundary is readonly now') as string,
+          certain: false,
+        },
       ],
     },
   })
@@ -202,6 +257,47 @@ test('an agent that gives no sign of life is stopped, one that does is not', asy
   expect(stopped).toMatchObject({ status: 'timeout', error: expect.stringContaining('no sign of life') })
   expect(stopped.sandbox_effective).toMatchObject({ violations: [{ kind: 'inactivity', certain: true }] })
   expect((await ended(lively)).status).toBe('completed')
+})
+
+test.each([0, 1])(
+  'a time for signs of life that is set while an agent runs holds for it, at level %i',
+  async (level) => {
+    const isolation = level === 0 ? 'none' : 'os'
+    const id = await spawn('echo begun; sleep 60', { isolation })
+    await says(id, 'begun')
+    await user({ agentInactivityTimeout: 2 })
+    expect((await ended(id)).status).toBe('timeout')
+  },
+)
+
+test('an agent that was refused a host at once and then falls silent is stopped; one that waits for an answer is not', async () => {
+  await user({ agentInactivityTimeout: 2 })
+  const refused = await spawn('curl -s -m 3 http://tele.test/ >/dev/null; sleep 60')
+  const waiting = await spawn('$ORANGERY_ASK network --host a.test --reason r --wait 5; echo waited')
+  expect((await ended(refused)).status).toBe('timeout')
+  expect(await ended(waiting)).toMatchObject({ status: 'completed' })
+  expect(await output(waiting)).toContain('waited')
+})
+
+test('a child in a repository that lies in its parent’s root is denied what the parent’s project denies', async () => {
+  const nested = join(project, 'nested')
+  await mkdir(nested)
+  for (const folder of [project, nested]) await git(['init', '-q', folder])
+  const at = `vault.test:${port}`
+  const get = `curl -s -m 10 -o /dev/null -w 'code %{http_code}\\n' http://${at}/x`
+  const parent = await spawn(`${get}; sleep 60`, {
+    boundary: 'network',
+    outputs: { mode: 'restricted', pins: { [at]: `127.0.0.1:${port}` } },
+  })
+  await says(parent, 'code 200')
+  const child = () =>
+    spawn(get, { outputs: { mode: 'restricted', allow: [at] } }, { parent, roots: [nested] })
+  await says(await child(), 'code 200')
+  const deny = { sandboxLevels: { readonly: { deniedHosts: ['vault.test'] } } }
+  await writeFile(join(project, '.orangery.json'), JSON.stringify(deny))
+  await says(await child(), 'code 403')
+  expect(requests).toHaveLength(2)
+  await call().call('dispatch.kill', { id: parent })
 })
 
 test.each(['none', 'clone', 'overlay'])(

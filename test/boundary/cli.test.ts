@@ -241,6 +241,20 @@ test('commands that a boundary denies are refused at the start, inside by name, 
   expect(await output(id)).toMatch(/approved: [^]*1\r\n2\r\n3\r\n6: 2 3\r\n$/)
 })
 
+test('a command that the config denies while an agent runs is refused from then on, and goes through when it is lifted', async () => {
+  await configure({})
+  // A new shell each time: one remembers where it once found a program.
+  const script =
+    'seq 1; until ! sh -c "factor 6"; do sleep 0.2; done; until sh -c "factor 9"; do sleep 0.2; done'
+  const id = await ok('dispatch', 'spawn', '--', 'sh', '-c', script)
+  await expect.poll(() => output(id), { timeout: 60_000 }).toContain('6: 2 3')
+  await configure({ sandboxLevels: { readwrite: { commands: { deny: ['factor'] } } } })
+  await expect.poll(() => output(id), { timeout: 60_000 }).toContain('factor: not allowed at this boundary')
+  await configure({})
+  expect((await place.orangery('dispatch', 'wait', id)).code).toBe(0)
+  expect(await output(id)).toMatch(/9: 3 3\r\n$/)
+})
+
 test('an agent that waits for a person is not taken for one that gives no sign of life', async () => {
   await configure({ agentInactivityTimeout: 5 })
   const script = 'orangery-ask readwrite --wait 300 >answer 2>&1 || true; echo "told"; sleep 600'

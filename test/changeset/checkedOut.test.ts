@@ -103,6 +103,19 @@ test('a move that was killed once the branch had moved is finished by the next s
   expect(existsSync(canary)).toBe(true)
 })
 
+test('a git that was killed while it wrote the next index keeps no move from its end, and nothing of it stays', async () => {
+  await using bench = await Bench.make()
+  await killedMove(bench)
+  const ours = async () =>
+    (await readdir(join(bench.root, '.git'))).filter((name) => name.includes('orangery-'))
+  const [next = ''] = await ours()
+  await writeFile(join(bench.root, '.git', `${next}.lock`), 'half an ind')
+  await nextStart(bench)
+  expect(await gitIn(bench.root, 'diff', '--cached', '--name-only')).toBe('s')
+  expect(await ours()).toEqual([])
+  expect(existsSync(join(bench.root, '.git/index.lock'))).toBe(false)
+})
+
 test('a note of a move that holds nothing is set aside, told in the log, and no landing waits for it', async () => {
   await using bench = await Bench.make()
   await bench.user(`${setUp}; git commit -qm one`)
@@ -212,20 +225,23 @@ const crashes = [
   ['before', 'rmdir', /orangery-apply/],
   ['after', 'rename', /\.done\.json/],
 ] as const
+/** Changesets of a process that does nothing more from that operation on. */
+function dyingAt({ layout, store }: Bench, at: string, name: RegExp) {
+  let isDead = false
+  const disk = watchedDisk((operation, _, args) => {
+    if (operation === at && args.some((arg) => name.test(String(arg)))) isDead = true
+    if (isDead) throw Object.assign(new Error('EIO: injected'), { code: 'EIO' })
+  })
+  return createChangesets({ layout, records: store.changesets, disk })
+}
+
 test.each(crashes)(
   'a commit that was asked for is there after a crash %s it, and only once',
   async (when, at, name) => {
     await using bench = await Bench.make()
     await bench.user(`${setUp}; git commit -qm one`)
     const { id } = await bench.dispatch(work)
-    const { layout, store } = bench
-    let isDead = false
-    const disk = watchedDisk((operation, _, args) => {
-      if (operation === at && args.some((arg) => name.test(String(arg)))) isDead = true
-      if (isDead) throw Object.assign(new Error('EIO: injected'), { code: 'EIO' })
-    })
-    const dying = createChangesets({ layout, records: store.changesets, disk })
-    await expect(dying.apply(id, to('main'), 'anna')).rejects.toMatchObject({
+    await expect(dyingAt(bench, at, name).apply(id, to('main'), 'anna')).rejects.toMatchObject({
       code: 'changeset.record_behind',
     })
     const subjects = when === 'before' ? 'one' : `Apply changeset ${id}\none`
@@ -252,3 +268,60 @@ test('a commit is as the caller says who he is, and says so where it is not sign
   expect(notes?.join()).toContain('not signed')
   expect(await gitIn(bench.root, 'log', '-1', '--format=%an %ae %cn %ce')).toBe('E e@x F f@x')
 })
+
+const asAgent = 'git config user.name A; git config user.email a@x'
+const ownWork = `${asAgent}; sed -i s/^3$/three/ a; git commit -qam c1; echo n > n; git add n; git commit -qm c2`
+const own = (branch: string) => to(branch, { own: true })
+
+test("the agent's own commits land on the branch that is checked out, with its index and beside what is staged", async () => {
+  await using bench = await Bench.make()
+  await bench.user(`${setUp}; echo s > s; git add s; git commit -qm one`)
+  const { id } = await bench.dispatch(ownWork)
+  await bench.user('echo staged >> s; git add s; sed -i s/^20$/mine/ a; touch .git/index.lock')
+  const held = bench.changesets.apply(id, own('main'), 'anna')
+  await expect(held).rejects.toMatchObject({ code: 'git.index_locked', kind: 'busy' })
+  await bench.user('rm .git/index.lock')
+  const { commit, notes } = await bench.changesets.apply(id, own('main'), 'anna')
+  expect(notes).toBeUndefined()
+  expect(commit?.oid).toBe(await gitIn(bench.root, 'rev-parse', 'main'))
+  expect(await gitIn(bench.root, 'log', '--format=%s %an')).toBe('c2 A\nc1 A\none U')
+  expect(await status(bench)).toBe('M a\nM  s')
+  expect(await gitIn(bench.root, 'diff', '-U0', '--', 'a')).toMatch(/-20\n\+mine$/)
+})
+
+test("several commits of the agent's land on a branch that had none, and the index has all of them", async () => {
+  await using bench = await Bench.make()
+  await bench.user('git init -q -b main')
+  const { id } = await bench.dispatch(
+    `${asAgent}; echo 1 > a; git add a; git commit -qm c1; echo 2 > b; git add b; git commit -qm c2`,
+  )
+  await bench.changesets.apply(id, own('main'), 'anna')
+  expect(await gitIn(bench.root, 'log', '--format=%s')).toBe('c2\nc1')
+  expect(await status(bench)).toBe('')
+})
+
+test("the agent's commits are not put on a branch that moved on meanwhile, checked out or not", async () => {
+  await using bench = await Bench.make()
+  await bench.user(`${setUp}; git commit -qm one`)
+  const { id } = await bench.dispatch(ownWork)
+  await bench.user('git commit -q --allow-empty -m mine')
+  const landing = bench.changesets.apply(id, own('main'), 'anna')
+  await expect(landing).rejects.toMatchObject({ code: 'changeset.not_forward', kind: 'input' })
+  expect(await status(bench)).toBe('')
+})
+
+test.each(crashes)(
+  "the agent's own commits are on the checked out branch after a crash %s they got there",
+  async (_when, at, name) => {
+    await using bench = await Bench.make()
+    await bench.user(`${setUp}; git commit -qm one`)
+    const { id } = await bench.dispatch(ownWork)
+    await expect(dyingAt(bench, at, name).apply(id, own('main'), 'anna')).rejects.toMatchObject({
+      code: 'changeset.record_behind',
+    })
+    await bench.changesets.recover()
+    expect(await gitIn(bench.root, 'log', '--format=%s')).toBe('c2\nc1\none')
+    expect(await status(bench)).toBe('')
+    expect((await bench.changesets.get(id)).escalated).toBeNull()
+  },
+)

@@ -48,6 +48,25 @@ test("the agent's own commits become a branch only if nothing is in them that wa
   expect(await gitIn(bench.root, 'log', '--format=%s', 'own')).toBe('three\ntwo\none\nfirst')
 })
 
+test("the agent's own commits are refused where the user's uncommitted work is in them, and one commit is made without it", async () => {
+  await using bench = await Bench.make()
+  await bench.user(`${setUp}; git config core.autocrlf input; seq 9 > a; printf '1\\r\\n' > w; seq 30 > r; git add .
+    git commit -qm first; echo dirty >> a; echo mine > u; sed -i s/^9$/nine/ r`)
+  const { id } = await bench.dispatch(`${asAgent}
+    sed -i s/^1$/one/ a; echo more >> u; git mv r moved; printf '2\\r\\n' >> w; git add -A; git commit -qm one`)
+  const landing = bench.changesets.apply(id, to('own', { own: true }), 'anna')
+  await expect(landing).rejects.toMatchObject({
+    code: 'changeset.commits_yours',
+    kind: 'refused',
+    details: { paths: ['a', 'r', 'u'] },
+  })
+  expect(await gitIn(bench.root, 'branch', '--list', 'own')).toBe('')
+  expect(await gitIn(bench.root, 'status', '--porcelain')).toBe('M a\n M r\n?? u')
+  const clean = await bench.dispatch(`${asAgent}; printf '2\\r\\n' >> w; git commit -qm one w`)
+  await bench.changesets.apply(clean.id, to('own', { own: true }), 'anna')
+  expect(await gitIn(bench.root, 'diff', '--name-only', 'main', 'own')).toBe('w')
+})
+
 test("a commit holds the reviewed change alone, woven into the branch's own lines", async () => {
   await using bench = await Bench.make()
   await bench.user(
@@ -68,12 +87,17 @@ test("a commit holds the reviewed change alone, woven into the branch's own line
   expect(await gitIn(root, 'cat-file', 'blob', 'side:w')).toBe('1\n2\n3')
   const short = commit!.oid.slice(0, 12)
   expect((await bench.changesets.undo(id, 'anna')).notes).toEqual([
-    expect.stringMatching(`the commit ${short} stays on side: .* revert ${short}`),
+    expect.stringContaining(`the commit ${short} stays on side: keep it, revert it there or drop it`),
   ])
   await bench.changesets.apply(id, to('main', { hooks: true }), 'anna')
   expect(await gitIn(root, 'diff', '-U0', 'main~1', 'main', '--', 'a')).toMatch(/@@\n-2\n\+two$/)
   expect(await gitIn(root, 'status', '--porcelain')).toBe('M a\nA  r')
 })
+
+const inTheWay = {
+  message: expect.stringMatching(/^git does not take the branch main\/below: 'refs\/heads\/main' exists/),
+  hint: expect.stringContaining('Nothing was changed'),
+}
 
 test('what cannot be committed is refused before anything lands', async () => {
   await using bench = await Bench.make(['project', 'plain'])
@@ -86,7 +110,9 @@ test('what cannot be committed is refused before anything lands', async () => {
     [to('side'), { kind: 'busy', details: { paths: ['a'] } }],
     [to('bad..name'), { kind: 'usage' }],
     [to('-x'), { kind: 'usage' }],
-    [to('main/below'), { code: 'changeset.commit_failed', kind: 'input' }],
+    [to('@'), { kind: 'usage' }],
+    [to('refs/heads/q'), { kind: 'usage', hint: 'Nothing was changed. Say q.' }],
+    [to('main/below'), { code: 'changeset.commit_failed', kind: 'input', ...inTheWay }],
     [to('new', { own: true }), { code: 'changeset.no_commits', kind: 'input' }],
     [to('side', { hooks: true }), { code: 'changeset.hooks_elsewhere', kind: 'input' }],
   ] as const
@@ -104,6 +130,74 @@ test('what cannot be committed is refused before anything lands', async () => {
   const { notes, commit } = await bench.changesets.apply(both.id, to('new'), 'anna')
   expect(notes).toEqual([expect.stringContaining(`${bench.roots[1]} is in no git repository`)])
   expect(commit?.oid).toBe(await gitIn(bench.root, 'rev-parse', 'new'))
+})
+
+test('a commit asked for once all has landed is told how it landed and how to have one, a bad name as such', async () => {
+  await using bench = await Bench.make()
+  await bench.user(`${setUp}; echo a > a; git add .; git commit -qm first`)
+  const { id } = await bench.dispatch('echo b > a')
+  const asked = async () => (await bench.changesets.apply(id, to('later'), 'anna')).notes
+  await bench.changesets.apply(id, all, 'anna')
+  const way = `commit it with git, or \`orangery changeset undo ${id}\` and apply it with --commit`
+  expect(await asked()).toEqual([`no commit was made: it has landed before, without a commit; ${way}`])
+  for (const name of ['-x', '@', 'HEAD'])
+    await expect(bench.changesets.apply(id, to(name), 'anna')).rejects.toMatchObject({ kind: 'usage' })
+  await bench.changesets.undo(id, 'anna')
+  const { commit } = await bench.changesets.apply(id, to('side'), 'anna')
+  const made = `${commit?.oid.slice(0, 12)} on side`
+  expect(await asked()).toEqual([
+    `no commit was made: it has landed before, with the commit ${made}; bring that to later with git`,
+  ])
+  expect(await gitIn(bench.root, 'branch', '--list', 'later')).toBe('')
+})
+
+test('a commit asked for where the rest was rejected since is told how the other part landed', async () => {
+  await using bench = await Bench.make()
+  await bench.user(`${setUp}; echo a > a; echo b > b; git add .; git commit -qm first`)
+  const { id } = await bench.dispatch('echo 1 > a; echo 1 > b')
+  const approved = { all: false, include_ignored: false }
+  await bench.changesets.decide(id, { path: 'a', verdict: 'approve' }, 'anna')
+  await bench.changesets.apply(id, approved, 'anna')
+  await bench.changesets.decide(id, { path: 'b', verdict: 'reject' }, 'anna')
+  const asked = (branch: string) =>
+    bench.changesets.apply(id, { ...approved, commit: to(branch).commit }, 'anna')
+  await expect(asked('@')).rejects.toMatchObject({ kind: 'usage' })
+  expect((await bench.changesets.get(id)).state).toBe('review')
+  const { state, notes } = await asked('later')
+  expect(state).toBe('applied')
+  expect(notes).toEqual([
+    expect.stringMatching(/^no commit was made: it has landed before, without a commit/),
+  ])
+})
+
+test('a hook that refuses without a word is named, with the way to the commit', async () => {
+  await using bench = await Bench.make()
+  await bench.user(`${setUp}; echo a > a; git add .; git commit -qm first
+    printf '#!/bin/sh\\nexit 1\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit`)
+  const { id } = await bench.dispatch('echo b > a')
+  const { notes, commit } = await bench.changesets.apply(id, to('main', { hooks: true }), 'anna')
+  expect(commit).toBeUndefined()
+  expect(notes).toEqual([
+    'no commit was made: git commit: ended with 1 and without a word, as it does where a hook refuses',
+    `the files have landed; \`orangery changeset apply ${id} --commit main\` makes the commit alone`,
+  ])
+  expect((await bench.changesets.apply(id, to('main'), 'anna')).commit).toBeDefined()
+})
+
+test('a commit of nothing but what belongs to a submodule is refused before it lands', async () => {
+  await using bench = await Bench.make()
+  await bench.user(`git init -q -b main ../library; cd ../library; git config user.name U; git config user.email u@x
+    echo s > s; git add s; git commit -qm s; cd ../project; ${setUp}
+    git -c protocol.file.allow=always submodule --quiet add ../library sub; git commit -qm first`)
+  const { id } = await bench.dispatch('echo more >> sub/s')
+  const before = await filesIn(bench)
+  await expect(bench.changesets.apply(id, to('main'), 'anna')).rejects.toMatchObject({
+    code: 'changeset.nothing_to_commit',
+    kind: 'input',
+    message: expect.stringContaining('sub/s belongs to a submodule'),
+  })
+  expect(await filesIn(bench)).toBe(before)
+  expect((await bench.changesets.apply(id, all, 'anna')).applied).toMatchObject([{ path: 'sub/s' }])
 })
 
 test('in a repository named by SHA-256 deletions are committed, and commits that stay behind are told', async () => {

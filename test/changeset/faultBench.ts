@@ -6,10 +6,11 @@ import { createChangesets } from '../../src/engine/changeset/changesets.ts'
 import { realDisk, watchedDisk, type Disk } from '../../src/engine/changeset/disk.ts'
 import { Bench } from '../../src/engine/changeset/testing.ts'
 import { openStore } from '../../src/engine/store/index.ts'
-import { copyTree, pictureOf } from './trees.ts'
+import type { watchCalls } from './everyCall.ts'
+import { copyTree, pictureOf, signOf } from './trees.ts'
 
-/** `look`: a capture while the agent runs; `commit`: an apply that also makes a commit. */
-export type Act = 'look' | 'capture' | 'apply' | 'commit' | 'undo'
+/** `look`: a capture while the agent runs; `commit`: an apply that also makes a commit; `hooks`: with the user's hooks; `own`: with the agent's commits. */
+export type Act = 'look' | 'capture' | 'apply' | 'commit' | 'hooks' | 'own' | 'undo'
 type Work = {
   readonly setUp: string
   readonly script: string
@@ -22,7 +23,7 @@ const everything: Work = {
   setUp: `seq 30 > edit; echo gone > gone; mkdir -p sub/deep swap keep/inner; echo s > sub/deep/s; echo w > swap/w
   echo link > target; ln -s target link; seq 9 > mode; chmod 644 mode; echo f > becomes; echo k > keep/inner/k
   seq 30 > woven; seq 40 > named; seq 5 > ../second/other`,
-  script: `sed -i s/^7$/seven/ edit; rm gone; rm -r sub; mkdir -p new/er; echo n > new/er/n; rm -r swap; echo now > swap
+  script: `sed -i 's/^7$/seven/;s/^23$/x/' edit; rm gone; rm -r sub; mkdir -p new/er; echo n > new/er/n; rm -r swap; echo now > swap
   ln -sfn edit link; chmod 755 mode; rm becomes; mkdir becomes; echo in > becomes/in; mkdir -m 711 empty; echo K > keep/inner/k
   sed -i s/^3$/three/ woven; mv named renamed; sed -i s/^3$/three/ renamed; echo six >> ../second/other; echo n > ../second/new`,
   meanwhile: 'sed -i s/^27$/mine/ woven named',
@@ -43,9 +44,18 @@ export const nested: Work = {
   echo n > keep/new/n; ln -s k keep/inner/l; echo x >> edit`,
 }
 
+/** The hook leaves its mark in the commit: what a commit is made of is known only once it was made. */
 export const committed: Work = {
   ...few,
-  setUp: `git init -q -b main .; git config user.name u; git config user.email u@u; ${few.setUp}; git add .; git commit -qm one`,
+  setUp: `git init -q -b main .; git config user.name u; git config user.email u@u; ${few.setUp}; git add .; git commit -qm one
+  printf '#!/bin/sh\necho hooked >> "$1"\n' > .git/hooks/commit-msg; chmod +x .git/hooks/commit-msg`,
+}
+
+const commitAll = 'git add -A; git -c core.hooksPath=/dev/null commit -qm'
+/** The agent commits all of it itself, in two. */
+export const committedByAgent: Work = {
+  ...committed,
+  script: `echo first >> edit; ${commitAll} first; ${few.script}; ${commitAll} second`,
 }
 
 /** After these the disk is as it was. */
@@ -68,6 +78,8 @@ const unexpected = () => {
 
 /** What the agent wrote is only read: it stays in place, with its extended attributes. */
 const sandboxes = new Set(['sandboxes'])
+
+const patience = { maxRetries: 20, retryDelay: 20 }
 
 /** A project with one changeset, put back to the same point as often as asked. */
 export class FaultBench implements AsyncDisposable {
@@ -95,6 +107,7 @@ export class FaultBench implements AsyncDisposable {
     it.#save('master')
     ;[it.old, it.new] = [before, before]
     if (isCapture(act)) return it
+    if (act === 'undo') await it.#applyHalf()
     await bench.changesets.apply(workspace.id, { all: true, include_ignored: false }, 'test')
     const after = it.picture()
     if (act !== 'undo') it.new = after
@@ -103,6 +116,19 @@ export class FaultBench implements AsyncDisposable {
       it.#save('master')
     }
     return it
+  }
+
+  /** What is undone has landed in two applies: every other file, and one hunk of those that have more. */
+  async #applyHalf(): Promise<void> {
+    const { changesets } = this.bench
+    const { id } = this.workspace
+    const { files, revision } = await changesets.get(id)
+    for (const { root, path, hunks } of files.filter((file, at) => at % 2 === 0 || file.hunks.length > 1)) {
+      const hunk = hunks.length > 1 ? hunks[0]?.id : undefined
+      await changesets.decide(id, { root, path, hunk, verdict: 'approve', revision }, 'test')
+    }
+    const { applied, state } = await changesets.apply(id, { all: false, include_ignored: false }, 'test')
+    if (applied.length === 0 || state !== 'review') throw new Error('it did not land in part')
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -132,10 +158,11 @@ export class FaultBench implements AsyncDisposable {
       changesets,
       act: async (act: Act): Promise<void> => {
         const all = { all: true, include_ignored: false }
-        const commit = { branch: 'main', own: false, hooks: false }
+        const commit = { branch: 'main', own: act === 'own', hooks: act === 'hooks' }
         if (isCapture(act)) await changesets.capture(this.workspace, { final: act === 'capture' })
         if (act === 'apply') await changesets.apply(id, all, 'test')
-        if (act === 'commit') await changesets.apply(id, { ...all, commit }, 'test')
+        if (act === 'commit' || act === 'hooks' || act === 'own')
+          await changesets.apply(id, { ...all, commit }, 'test')
         if (act === 'undo') await changesets.undo(id, 'test')
       },
       state: async () => (await changesets.get(id)).state,
@@ -155,29 +182,37 @@ export class FaultBench implements AsyncDisposable {
   /**
    * What a crash ahead of each operation leaves on the disk: one run, and an image of files and records ahead of
    * every operation. An image that is the one before again (nothing was written in between) is not kept twice.
-   * `failAt`: that operation fails, and only the crashes on the way back from it count.
+   * `watchAlso`: what else is an operation. `failAt`: that operation fails, and only the crashes on the way back from it count.
    */
-  async crashes(act: Act, failAt = 0): Promise<{ operations: number; images: readonly string[] }> {
+  async crashes(
+    act: Act,
+    failAt = 0,
+    watchAlso?: typeof watchCalls,
+  ): Promise<{ operations: number; images: readonly string[] }> {
     const images: string[] = []
     let operations = 0
     let hasChanged = true
     let changes = 0
+    let last = ''
     this.reset()
     let totalChanges = () => 0
-    await using it = await this.open(
-      watched((operation, count) => {
-        operations = count
-        const now = totalChanges()
-        if (count === failAt) throw Object.assign(new Error('EACCES: injected'), { code: 'EACCES' })
-        if (count > failAt && (hasChanged || now !== changes)) {
-          images.push(`${act} ahead of ${operation} (${count})`)
-          this.#save(`image-${images.length}`)
-        }
-        hasChanged = !isReading(operation)
-        changes = now
-      }),
-    )
+    const note = (operation: string, changesNothing: boolean) => {
+      operations += 1
+      const now = totalChanges()
+      if (operations === failAt) throw Object.assign(new Error('EACCES: injected'), { code: 'EACCES' })
+      // What is written in a scratch folder changes nothing that outlives a crash.
+      const sign = operations > failAt && (hasChanged || now !== changes) ? this.#sign() : last
+      if (sign !== last) {
+        last = sign
+        images.push(`${act} ahead of ${operation} (${operations})`)
+        this.#save(`image-${images.length}`)
+      }
+      hasChanged = !changesNothing
+      changes = now
+    }
+    await using it = await this.open(watched((operation) => note(operation, isReading(operation))))
     totalChanges = () => it.store.database.sqlite.prepare('SELECT total_changes()').pluck().get() as number
+    using _calls = watchAlso?.(note)
     const ended = it.act(act)
     await (failAt === 0 ? ended : ended.then(unexpected, () => {}))
     return { operations, images }
@@ -189,6 +224,11 @@ export class FaultBench implements AsyncDisposable {
     for (const name of this.#names) renameSync(this.#at(`image-${image + 1}`, name), this.#at(name))
     copyTree(this.#at(`image-${image + 1}`, 'data'), this.#at('data'))
     rmSync(this.#at(`image-${image + 1}`), { recursive: true })
+  }
+
+  #sign(): string {
+    const places = [...this.#names, 'data'].map((name) => this.#at(name))
+    return places.map((place) => signOf(place, sandboxes)).join('')
   }
 
   #save(name: string): void {
@@ -205,7 +245,8 @@ export class FaultBench implements AsyncDisposable {
     for (const name of readdirSync(this.#at('data')))
       if (name !== 'repos') rmSync(this.#at('data', name), { recursive: true })
     for (const name of existsSync(repo) ? readdirSync(repo) : [])
-      if (!sandboxes.has(name)) rmSync(join(repo, name), { recursive: true })
+      // A git that was left behind by the fault may still be writing there, and may take its folder away itself.
+      if (!sandboxes.has(name)) rmSync(join(repo, name), { recursive: true, force: true, ...patience })
   }
 
   get #names(): string[] {

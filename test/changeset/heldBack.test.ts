@@ -62,6 +62,70 @@ test('what cannot land because a part of it was skipped is skipped too, and the 
   expect(await bench.snapshot()).toBe(before)
 })
 
+test('a folder that cannot go yet, because what was in it is held back, goes with it at the next apply', async () => {
+  await using bench = await Bench.make()
+  await bench.user('mkdir -p c/e d; seq 30 > c/e/f; echo 1 > d/x')
+  const before = await bench.snapshot()
+  const { id } = await bench.dispatch('rm -r d; mv c/e/f d; rm -r c; echo new > other')
+  for (const path of ['d', 'other']) await bench.changesets.decide(id, { path, verdict: 'approve' }, 'test')
+  const { applied, skipped } = await bench.changesets.apply(id, { ...all, all: false }, 'test')
+  expect(applied.map(({ path }) => path)).toEqual(['other'])
+  expect(skipped).toMatchObject([{ path: 'd/x' }, { path: 'd', why: 'd/x stays in it' }])
+  expect((await applyAll(bench, id)).applied).toEqual(['d', 'd/x'])
+  expect(await isThere(join(bench.root, 'c'))).toBe(false)
+  await bench.changesets.undo(id, 'test')
+  expect(await bench.snapshot()).toBe(before)
+})
+
+// With most of its text anew nobody can be sure that it is the same file; that it goes and does not come is wrong either way.
+for (const [what, text] of Object.entries({ moved: 'cat', 'moved and rewrote': 'sed s/^2./two/' }))
+  test(`a file that the agent ${what} stays where it is while its new place cannot land, and its folder with it`, async () => {
+    await using bench = await Bench.make()
+    await bench.user('mkdir c; seq 30 > c/f; echo 1 > d')
+    const before = await bench.snapshot()
+    const { id } = await bench.dispatch(`rm d; mkdir d; ${text} c/f > d/new; rm -r c; echo new > other`)
+    expect((await bench.changesets.get(id)).files).toContainEqual(
+      expect.objectContaining({ path: 'd/new', change: 'renamed' }),
+    )
+    await bench.changesets.decide(id, { path: 'd', verdict: 'reject' }, 'test')
+    expect(await applyAll(bench, id)).toEqual({ applied: ['other'], skipped: ['d', 'd/new'] })
+    await bench.user('rm other')
+    expect(await bench.snapshot()).toBe(before)
+    await bench.user('echo new > other')
+    await bench.changesets.decide(id, { path: 'd', verdict: 'approve' }, 'test')
+    expect((await applyAll(bench, id)).applied).toEqual(['d', 'd/new'])
+    expect(await isThere(join(bench.root, 'c'))).toBe(false)
+    await bench.changesets.undo(id, 'test')
+    expect(await bench.snapshot()).toBe(before)
+  })
+
+test('an ignore file of which only a part lands, or that is woven with yours, does not show our marker either', async () => {
+  await using bench = await Bench.make()
+  const list = join(bench.root, '.gitignore')
+  await bench.user(
+    'mkdir .agency; touch .agency/INTEGRATION_MARKER; seq 40 > .gitignore; echo ".agency/*_MARKER" >> .gitignore',
+  )
+  const before = await readFile(list, 'utf8')
+  const { id } = await bench.dispatch(
+    'sed -i "1i !.agency/*" .gitignore; echo ".agency/*MARKER" >> .gitignore; echo n > n',
+  )
+  await bench.user("sed -i '/_MARKER/d' .gitignore")
+  const { files } = await bench.changesets.get(id)
+  const hunks = files.find(({ path }) => path === '.gitignore')?.hunks ?? []
+  const decide = (hunk: string, verdict: 'approve' | 'reject') =>
+    bench.changesets.decide(id, { path: '.gitignore', hunk, verdict }, 'test')
+  expect(hunks).toHaveLength(2)
+  await decide(hunks[0]!.id, 'approve')
+  await decide(hunks[1]!.id, 'reject')
+  const { applied, skipped } = await bench.changesets.apply(id, all, 'test')
+  expect(applied.map(({ path }) => path)).toEqual(['n'])
+  expect(skipped).toContainEqual({
+    path: '.gitignore',
+    why: expect.stringContaining('would show .agency/INTEGRATION_MARKER to git') as string,
+  })
+  expect(await readFile(list, 'utf8')).toBe(before.replace('.agency/*_MARKER\n', ''))
+})
+
 test('a conflict whose one way out is "mine" is settled by it, and what depends on it stays out', async () => {
   await using bench = await Bench.make()
   await bench.user(

@@ -56,6 +56,69 @@ test.each([
   ])
 })
 
+test.each([
+  ['has only read there', 'd', 'cat d/f > /dev/null', true],
+  ['has written there, deep down', 'a/b/c/e/d', 'echo n > a/b/c/e/d/n', true],
+  ['has not been there', 'd', 'true', false],
+])(
+  'a folder that the user swaps for another, with names that come and go in it, is noticed when the agent %s before',
+  async (_, folder, first, knowsIt) => {
+    await using bench = await Bench.make()
+    await bench.user(`mkdir -p ${folder} other; seq 5 > ${folder}/f; echo "my other work" > other/f`)
+    const workspace = await bench.workspace()
+    const meet = (name: string) => `while ! test -e ${bench.folder}/${name}; do sleep 0.02; done`
+    const running = bench.agent(
+      workspace,
+      `${first}; touch ${bench.folder}/ready; ${meet('go')}; echo agent >> ${folder}/f`,
+    )
+    await bench.user(meet('ready'))
+    await bench.changesets.capture(workspace, { final: false })
+    await bench.user(`mv ${folder} gone; mv other ${folder}; echo m > ${folder}/m; rm ${folder}/m`)
+    await bench.user(`touch ${bench.folder}/go`)
+    await running
+    await bench.changesets.capture(workspace, { final: true })
+    // The control: the kernel keeps showing an agent the folder that it knew.
+    const { text } = await bench.changesets.diff(workspace.id, { path: `${folder}/f` })
+    expect(text.includes('-my other work')).toBe(knowsIt)
+    const { conflicts } = await bench.changesets.conflicts(workspace.id)
+    expect(conflicts).toMatchObject([{ path: `${folder}/f`, why: mayHaveChanged }])
+  },
+)
+
+test('applies, and what the user does in folders of his own, do not make a folder another one', async () => {
+  await using bench = await Bench.make()
+  await bench.user('mkdir -p d/e x; seq 5 > d/e/f; seq 6 > d/e/g; echo x > x/x')
+  const workspace = await bench.workspace()
+  await bench.changesets.capture(workspace, { final: false })
+  await bench.agent(workspace, 'echo agent >> d/e/f; rm -r x; mkdir n; echo n > n/n')
+  const { id } = workspace
+  await bench.changesets.capture(workspace, { final: true })
+  const all = { all: true, include_ignored: false }
+  await bench.changesets.apply(id, all, 'test')
+  await bench.user('echo mine > d/mine; echo mine > d/e/mine; rm d/mine; mkdir d/new')
+  await bench.changesets.undo(id, 'test')
+  await bench.changesets.apply(id, all, 'test')
+  await bench.agent(workspace, 'echo agent >> d/e/g; echo m > n/m; mkdir x; echo y > x/y')
+  await bench.changesets.capture(workspace, { final: true })
+  expect((await bench.changesets.conflicts(id)).conflicts).toEqual([])
+  await bench.changesets.apply(id, all, 'test')
+})
+
+test('what the user deletes after the next turn has renamed a file of the last one onto it is a conflict', async () => {
+  await using bench = await Bench.make()
+  await bench.user('seq 60 > f; echo g > g')
+  const { id, workspace } = await bench.dispatch('echo agent >> f')
+  await bench.changesets.reject(id, 'go on', 'test')
+  const { id: next } = await bench.workspace()
+  await bench.changesets.reopen(id, next, 'test')
+  await bench.agent(workspace, 'mv f g')
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  await bench.user('rm g')
+  await bench.changesets.capture(workspace, { final: true })
+  const { conflicts } = await bench.changesets.conflicts(id)
+  expect(conflicts).toMatchObject([{ path: 'g', why: mayHaveChanged }])
+})
+
 test('what an agent in a copy takes away goes also where the user has touched it or its folder meanwhile', async () => {
   await using bench = await Bench.make()
   await bench.user(

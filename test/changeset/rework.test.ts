@@ -150,3 +150,25 @@ test('a turn that is killed leaves its changeset in review with what it had writ
   expect(after).toMatchObject({ id, state: 'review', turn: 2 })
   expect(after.files.map((file) => file.path)).toEqual(['more', 'one'])
 })
+
+test('a turn whose record is torn while it runs is not discarded before it has ended', async () => {
+  await using bench = await Bench.create()
+  const { client } = bench
+  const script = 'test -n "$ORANGERY_TURN" && echo more > more && exec sleep 600; echo one > one'
+  const id = await firstTurn(bench, script)
+  const { dispatch } = await client.call('changeset.rework', { id, comment: 'more' })
+  await waitUntil(
+    'the second turn is seen',
+    async () => (await client.call('changeset.get', { id })).files.length === 2,
+    30_000,
+  )
+  const { repo_id } = await client.call('agent.get', { id: dispatch })
+  const record = join(bench.dataDir, 'repos', repo_id, 'invocations', dispatch, 'meta.json')
+  const whole = readFileSync(record)
+  writeFileSync(record, whole.subarray(0, 40))
+  const discard = () => client.call('agent.discard', { id: dispatch })
+  await expect(discard()).rejects.toMatchObject({ code: 'workspace.in_use', kind: 'busy' })
+  await client.call('dispatch.kill', { id: dispatch })
+  expect(await discard()).toMatchObject({ id: dispatch })
+  expect((await client.call('changeset.get', { id })).files.map((file) => file.path)).toEqual(['more', 'one'])
+})

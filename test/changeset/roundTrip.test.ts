@@ -115,6 +115,33 @@ test('the unified diff is one that git apply accepts', async () => {
   expect(await bench.snapshot(twin)).toBe(await bench.snapshot())
 })
 
+test.each([
+  ['something else in it', 'mv l m; mkdir l; echo 1 > l/1'],
+  ['the link itself in it', 'mv l m; mkdir l; mv m l/m'],
+  ['another renamed file in it', 'mv l m; mkdir l; mv f l/f'],
+])('a renamed link whose place becomes a folder with %s is told so that git takes it', async (_, script) => {
+  await using bench = await Bench.make()
+  await bench.user(
+    'git init -q .; git config user.name U; git config user.email u@x; seq 30 > f; ln -s f l; git add .; git commit -qm first',
+  )
+  const { id } = await bench.dispatch(script)
+  const { text } = await bench.changesets.diff(id, {})
+  const mail = await bench.exported(id, 'patch')
+  const taken = async (args: string[], input: Buffer | string) => {
+    const cwd = join(bench.folder, args[0] ?? '')
+    await run('git', ['clone', '-q', bench.root, cwd])
+    await run('git', ['config', 'user.name', 'U'], { cwd })
+    await run('git', ['config', 'user.email', 'u@x'], { cwd })
+    expect((await run('git', args, { cwd, input })).stderr.toString()).toBe('')
+    await run('rm', ['-rf', '.git'], { cwd })
+    return await bench.snapshot(cwd)
+  }
+  const [applied, mailed] = [await taken(['apply', '-'], text), await taken(['am', '-q'], mail)]
+  await bench.changesets.apply(id, all, 'test')
+  await bench.user('rm -rf .git')
+  expect([applied, mailed]).toEqual(Array(2).fill(await bench.snapshot()))
+})
+
 test('several roots make one changeset, each path under its root', async () => {
   await using bench = await Bench.make(['one', 'two'])
   await bench.user('echo a > f; echo b > ../two/f')
@@ -209,6 +236,21 @@ test('a copied workspace is compared with its original, without taking the userâ
     ['g/h', 'renamed'],
     ['n', 'added'],
   ])
+})
+
+test('what is gone from a folder that the agent made anew lands also where the path is longer than the kernel takes', async () => {
+  await using bench = await Bench.make()
+  const down = `n=$(printf %0240d 0); i=0; while [ $i -lt 20 ]; do mkdir -p $n; cd -P $n; i=$((i+1)); done`
+  await bench.user(`${down}; mkdir -p cut/inner; echo a > cut/a; echo i > cut/inner/i; echo k > kept`)
+  const { id } = await bench.dispatch(`${down}; rm -r cut; mkdir cut; echo b > cut/b`)
+  const { files } = await bench.changesets.get(id)
+  expect(files.map(({ path, change }) => `${change} ${path.slice(path.indexOf('/cut/'))}`)).toEqual([
+    'deleted /cut/a',
+    'added /cut/b',
+    'deleted /cut/inner/i',
+  ])
+  await bench.changesets.apply(id, { all: true, include_ignored: false }, 'test')
+  await bench.user(`${down}; test "$(find . | sort | tr '\\n' ' ')" = '. ./cut ./cut/b ./kept '`)
 })
 
 test('a very deep tree, paths beyond what the kernel takes, and a sparse terabyte do not stop a capture', async () => {

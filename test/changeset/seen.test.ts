@@ -84,3 +84,35 @@ test('a hunk that was seen in another version of its file does not approve the m
   expect(await bench.snapshot()).toMatch(/^f f 644 /m)
   expect(await readFile(join(bench.root, 'f'), 'utf8')).toContain('good')
 })
+
+test('approving all speaks for what its speaker has read, if he has read anything, and not for what the next turn made of it', async () => {
+  await using bench = await Bench.make()
+  await bench.user('seq 9 > f; seq 9 > g')
+  const { changesets } = bench
+  const everything = { all: true, include_ignored: false }
+  const { id, workspace } = await bench.dispatch('echo one >> f; echo one >> g')
+  await changesets.diff(id, { read: true }, 'reader')
+  await changesets.reject(id, 'more', 'reader')
+  await changesets.reopen(id, workspace.id, 'reader')
+  await bench.agent(workspace, 'echo two >> g; echo new > h')
+  await changesets.capture(workspace, { final: true })
+  const before = await bench.snapshot()
+  await expect(changesets.apply(id, everything, 'reader')).rejects.toMatchObject(moved)
+  await changesets.diff(id, { read: true, path: 'g' }, 'reader')
+  // Nor for what was not there when he read everything.
+  await expect(changesets.apply(id, everything, 'reader')).rejects.toMatchObject(moved)
+  expect(await bench.snapshot()).toBe(before)
+  expect((await changesets.get(id)).files.map(({ decision }) => decision)).toEqual([null, null, null])
+  // One that was approved in a version that he names needs nothing more.
+  const { revision } = await changesets.get(id)
+  await changesets.decide(id, { path: 'h', verdict: 'approve', revision }, 'reader')
+  await changesets.apply(id, everything, 'reader')
+  // What was taken back is still what he has read.
+  await changesets.undo(id, 'reader')
+  await changesets.diff(id, { read: true, path: 'h' }, 'reader')
+  await changesets.apply(id, everything, 'reader')
+  await changesets.undo(id, 'reader')
+  // Who has read nothing of it takes it as it is.
+  await changesets.apply(id, everything, 'another')
+  expect(await readFile(join(bench.root, 'h'), 'utf8')).toBe('new\n')
+})

@@ -136,6 +136,18 @@ test('a person can join a running dispatch, leave it running and come back', asy
   expect(await leftovers(place.home)).toEqual([])
 })
 
+test('a terminal that has no size joins a running dispatch, which keeps its own', async () => {
+  using place = new Place('launcher')
+  const spawned = await place.orangery('dispatch', 'spawn', '--', 'bash', '--norc')
+  const sizeless = { options: { through: ['sh', '-c', 'stty cols 0 rows 0; exec "$@"', 'sh'], env: {} } }
+  const person = new Person(place, sizeless, 'dispatch', 'shell', spawned.stdout.trim())
+  await person.sees(/\$ /)
+  person.type('echo size-$(stty size | tr " " -)\r')
+  await person.sees(/size-[1-9]\d*-[1-9]\d*\r/)
+  person.type('exit 6\r')
+  expect(await person.left).toBe(6)
+})
+
 test('names that would drive a terminal are shown as what they are', async () => {
   using place = new Place('launcher')
   await place.orangery(

@@ -22,6 +22,18 @@ const mistakes: readonly (readonly [number, string, readonly string[]])[] = [
   ],
   [64, 'a verdict that does not exist', ['changeset', 'decide', '2026', '--path', 'a', 'maybe']],
   [64, 'a rejection without a comment', ['changeset', 'reject', '2026']],
+  [64, 'a rejection with an empty comment', ['changeset', 'reject', '2026', '--comment', ' ']],
+  [64, 'an empty comment', ['changeset', 'decide', '2026', '--path', 'a', 'reject', '--comment', '']],
+  [64, 'a message without a commit', ['changeset', 'apply', '2026', '--all', '--message', 'x']],
+  [64, 'own commits without a branch', ['changeset', 'apply', '2026', '--own']],
+  [
+    64,
+    'a message for own commits',
+    ['changeset', 'apply', '2026', '--commit', 'main', '--own', '--message', 'x'],
+  ],
+  [64, 'hooks without a commit', ['changeset', 'apply', '2026', '--hooks', '--dry-run']],
+  [64, 'a signature without a commit', ['changeset', 'apply', '2026', '--sign']],
+  [64, 'ignored files without all', ['changeset', 'apply', '2026', '--include-ignored']],
   [64, 'a port that is none', ['serve', '--port', 'http']],
   [64, 'a shell without completion', ['completion', 'tcsh']],
   [64, 'an empty legacy mode', ['run', '--sandbox=', '--', 'true']],
@@ -62,4 +74,17 @@ test('without a command the help goes to stderr and the code is 64', async () =>
   expect(ran).toMatchObject({ code: 64, stdout: '' })
   expect(ran.stderr).toContain('Usage: orangery')
   expect(ran.stderr).toMatch(/\norangery: command line: no command is given\n {2}hint: [^\n]+\n$/)
+})
+
+test('the plan of a sandbox is printed one fact a line, the same for the same and different for another', async () => {
+  using place = new Place('launcher')
+  const plan = async (...options: string[]) => {
+    const { code, stdout } = await place.orangery('preflight', '--plan', ...options, '--', 'true')
+    expect(code).toBe(0)
+    return stdout.slice(stdout.indexOf('\n\n')).trim().split('\n')
+  }
+  const [first, again, narrower] = [await plan(), await plan(), await plan('--boundary', 'readonly')]
+  expect(first.length).toBeGreaterThan(10)
+  expect(again).toEqual(first)
+  expect(narrower).not.toEqual(first)
 })

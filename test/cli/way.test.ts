@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { Place, type Ran } from '../../src/cli/testing/orangery.ts'
@@ -167,4 +167,29 @@ test('a reader that has seen enough ends a command silently', async () => {
   )
   expect(ran).toMatchObject({ code: 0, stderr: '' })
   expect(ran.stdout.split('\n')).toHaveLength(2)
+})
+
+test('what tools leave in the home is there for the next run of the agent whose card keeps it, for no other, and is never landed', async () => {
+  using place = new Place('launcher')
+  const cards = join(place.home, 'config', 'orangery', 'agents')
+  mkdirSync(cards, { recursive: true })
+  for (const [id, home] of [
+    ['keeping', 'keep'],
+    ['other', 'keep'],
+    ['forgetting', 'fresh'],
+  ]) {
+    const card = { id, name: id, command: ['sh', '-c', '{prompt}'], sandboxRequirements: { home } }
+    writeFileSync(join(cards, `${id}.json`), JSON.stringify(card))
+  }
+  const before = Object.keys(snapshot(place.folder))
+  const leave = 'ls -A ~; mkdir -p ~/.npm ~/.uv; echo left >~/.npm/cached'
+  const runs = ['keeping', 'keeping', 'forgetting', 'forgetting', 'other']
+  const seen: string[] = []
+  for (const agent of runs) {
+    const ran = await place.orangery('run', '--agent', agent, '--prompt', leave)
+    expect(ran).toMatchObject({ code: 0, stderr: '' })
+    seen.push(ran.stdout)
+  }
+  expect(Object.keys(snapshot(place.folder))).toEqual(before)
+  expect(seen).toEqual(['', '.npm\n.uv\n', '', '', ''])
 })

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { DispatchDetail } from '../../src/shared/dispatch.ts'
 import { isTerminal } from '../../src/shared/dispatch.ts'
+import { startTicks } from '../../src/engine/dispatch/processes.ts'
 import { createEngine, type Engine } from '../../src/engine/index.ts'
 import { removeTree } from './removeTree.ts'
 
@@ -112,9 +113,14 @@ export async function processesWith(text: string): Promise<string[]> {
 /** As a power cut does it: nobody is left who could tidy up, so that the next start has to. */
 export async function killSupervisor(dataDir: string): Promise<void> {
   const found = await processesWith(dataDir)
-  for (const name of ['orangery-caretaker', 'main/supervisor.js']) {
-    for (const line of found) if (line.includes(name)) process.kill(Number(line.split(' ')[0]), 'SIGKILL')
-  }
+  const pids = ['orangery-caretaker', 'main/supervisor.js'].flatMap((name) =>
+    found.filter((line) => line.includes(name)).map((line) => Number(line.split(' ')[0])),
+  )
+  for (const pid of pids) process.kill(pid, 'SIGKILL')
+  // Its agent dies with its first thread: a start right after that would still find it alive.
+  await waitUntil('they are dead', async () =>
+    (await Promise.all(pids.map(startTicks))).every((at) => at === 0),
+  )
 }
 
 export async function waitUntil(

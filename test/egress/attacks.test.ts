@@ -240,6 +240,20 @@ print("done")`
     expect(denied!.connections).toBeGreaterThan(many * 0.3)
   })
 
+  test('whoever comes when mute connections hold every place is told so, and is on record', async () => {
+    const oracle = await listen('127.0.0.1', serve)
+    const caps = { connections: 20, handshakeMs: 60_000 }
+    await using cell = await makeCell({ pins: { 'a.example': `127.0.0.1:${oracle.port}` } }, { ipc, caps })
+    const script = `import socket, subprocess
+kept = [socket.create_connection(("127.0.0.1", ${proxyPort}), 5) for n in range(${caps.connections * 2})]
+print(subprocess.run(["curl", "-sS", "--max-time", "5", "-x", "127.0.0.1:${proxyPort}", "http://a.example/"], capture_output=True, text=True).stdout)`
+    const { stdout } = await python(cell, script)
+    expect(stdout).toContain('Orangery')
+    expect(stdout).toContain(`more than ${caps.connections * 2} connections at one time`)
+    expect(cell.broker.usage().denied).toMatchObject([{ why: expect.stringContaining('more than') }])
+    expect(oracle.connections).toBe(0)
+  })
+
   test('a reader that does not read stops the server, not the broker', async () => {
     let accepted = 0
     const oracle = await listen('127.0.0.1', (socket) => {

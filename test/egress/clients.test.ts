@@ -1,12 +1,11 @@
-import { execFile, spawn } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { once } from 'node:events'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { makeCell, type Cell } from './harness.ts'
-import { findProgram, has, makeSite, pack, rustHomes, sha, type Site } from './servers.ts'
+import { has, makeSite, pack, rustHomes, sha, type Site } from './servers.ts'
+import { startSshServer } from './sshServer.ts'
 
 const execute = promisify(execFile)
 const names = [
@@ -259,42 +258,21 @@ for name in ["other.example", "denied.example", "sub.web.example"]:
 })
 
 test('git over ssh reaches an allowed host', async ({ skip }) => {
-  const sshd = ['/usr/sbin/sshd', await findProgram('sshd')].find((path) => path !== null)
-  if (sshd === undefined || (await execute('test', ['-x', sshd!]).catch(() => null)) === null)
-    return skip('no sshd on this machine')
   const dir = join(site.dir, 'ssh')
-  await mkdir(dir, { mode: 0o700 })
-  const keygen = (name: string) =>
-    execute('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(dir, name)])
-  await keygen('host')
-  await keygen('user')
-  await execute('cp', [join(dir, 'user.pub'), join(dir, 'authorized')])
+  await using server = await startSshServer(dir)
+  if (server === null) return skip('no dropbear or sshd on this machine')
   const repository = join(dir, 'repo.git')
   await execute('git', ['init', '-q', '--bare', repository])
-  const port = await freePort()
-  await writeFile(
-    join(dir, 'config'),
-    `Port ${port}\nListenAddress 127.0.0.1\nHostKey ${join(dir, 'host')}\nAuthorizedKeysFile ${join(dir, 'authorized')}\nStrictModes no\nUsePAM no\nPidFile none\n`,
-  )
-  await mkdir('/run/sshd', { recursive: true }).catch(() => {})
-  const server = spawn(sshd!, ['-D', '-e', '-f', join(dir, 'config')], {
-    stdio: ['ignore', 'ignore', 'pipe'],
+  await execute('git', ['-C', repository, 'update-ref', 'refs/heads/main', await emptyCommit(repository)])
+  await using own = await makeCell({ pins: { 'git.example:22': `127.0.0.1:${server.port}` } })
+  const ran = await own.run(['git', 'ls-remote', `${server.user}@git.example:${repository}`], {
+    env: { GIT_SSH_COMMAND: server.client },
   })
-  await once(server.stderr, 'data')
-  try {
-    await using own = await makeCell({ pins: { 'git.example:22': `127.0.0.1:${port}` } })
-    const ssh = `ssh -i ${join(dir, 'user')} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o IdentitiesOnly=yes -F /dev/null`
-    const user = process.env['USER'] ?? 'root'
-    const ran = await own.run(['git', 'ls-remote', `${user}@git.example:${repository}`], {
-      env: { GIT_SSH_COMMAND: ssh },
-    })
-    expect(ran, ran.stderr).toMatchObject({ code: 0 })
-    expect(own.decisions).toEqual([
-      expect.objectContaining({ host: 'git.example', port: 22, allowed: true, via: 'alias' }),
-    ])
-  } finally {
-    server.kill()
-  }
+  expect(ran, ran.stderr + server.said()).toMatchObject({ code: 0 })
+  expect(ran.stdout).toContain('refs/heads/main')
+  expect(own.decisions).toEqual([
+    expect.objectContaining({ host: 'git.example', port: 22, allowed: true, via: 'alias' }),
+  ])
 })
 
 test('a secret reaches its own host over TLS, and never the sandbox', async () => {
@@ -316,10 +294,9 @@ test('a secret reaches its own host over TLS, and never the sandbox', async () =
   expect(site.secrets).toHaveLength(3)
 })
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  return port
+async function emptyCommit(repository: string): Promise<string> {
+  const git = (...args: string[]) =>
+    execute('git', ['-C', repository, '-c', 'user.name=t', '-c', 'user.email=t@t', ...args])
+  const tree = (await git('hash-object', '-w', '-t', 'tree', '/dev/null')).stdout.trim()
+  return (await git('commit-tree', '-m', 'first', tree)).stdout.trim()
 }

@@ -68,6 +68,16 @@ test('curl, with the proxy and without, and another host is not opened', async (
   expect(site.secrets.at(-1)).toBeUndefined()
 })
 
+test('a server that resets in the middle breaks the opened TLS off at once', async () => {
+  for (const proxied of [true, false]) {
+    const command = ['curl', '-sS', '--max-time', '20', 'https://api.example/breaks']
+    const broken = await cell.run(command, { env, proxied })
+    expect(broken.stdout).toBe('partial')
+    // Of curl: 56 is a reset, 28 a wait in vain.
+    expect(broken.code, broken.stderr).toBe(56)
+  }
+})
+
 test('git', async () => {
   const repository = join(site.dir, 'opened')
   const git = (...args: string[]) =>

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { access, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer as createHttp, type RequestListener } from 'node:http'
 import { createServer as createHttps } from 'node:https'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -41,17 +41,23 @@ export type Site = AsyncDisposable & {
   folder(path: string, dir: string): void
 }
 
-/** A web server on loopback, plain and TLS, with certificates of its own making. */
+/** A web server on loopback, plain and TLS, with certificates of its own making; `/breaks` is reset in the middle. */
 export async function makeSite(names: readonly string[]): Promise<Site> {
   const dir = await mkdtemp(join(tmpdir(), 'egress-site-'))
   const requests: string[] = []
   const secrets: (string | undefined)[] = []
   const bodies = new Map<string, { body: string | Buffer; type: string }>()
   const folders = new Map<string, string>()
+  const sockets = new Set<Socket>()
   const serve: RequestListener = (request, response) => {
     const url = (request.url ?? '/').split('?')[0] ?? '/'
     secrets.push(request.headers.authorization)
     requests.push(`${request.headers.host ?? ''} ${url}`)
+    if (url === '/breaks') {
+      response.writeHead(200, { 'Content-Length': 1000 }).write('partial')
+      const broken = [...sockets].find(({ remotePort }) => remotePort === request.socket.remotePort)
+      return void setTimeout(() => broken?.resetAndDestroy(), 300)
+    }
     const found = bodies.get(decodeURIComponent(url))
     if (found !== undefined) {
       response.writeHead(200, { 'Content-Type': found.type })
@@ -68,6 +74,11 @@ export async function makeSite(names: readonly string[]): Promise<Site> {
   const [key, cert] = await Promise.all([readFile(join(dir, 'site.key')), readFile(join(dir, 'site.crt'))])
   const http = createHttp(serve).listen(0, '127.0.0.1')
   const https = createHttps({ key, cert }, serve).listen(0, '127.0.0.1')
+  for (const server of [http, https])
+    server.on('connection', (socket: Socket) => {
+      sockets.add(socket)
+      socket.once('close', () => sockets.delete(socket))
+    })
   await Promise.all([once(http, 'listening'), once(https, 'listening')])
   return {
     http: (http.address() as AddressInfo).port,

@@ -44,12 +44,18 @@ function scriptOf(stage: Stage, pause: number): string {
   return `${works}\npause=${pause}\n${settled}\n${stage.probe}\n${stage.live ? wait : ':'}\ntouch ~/ran\n`
 }
 
+type Attempted = {
+  readonly ended: Promise<unknown>
+  kill(): Promise<void> | void
+  clear?: () => void
+}
+
 /** Runs it, asks the oracle at the right moment, and says whether the probe ran to its end. */
 async function attempt(
   world: World,
   stage: Stage,
   guarded: boolean,
-  start: () => Promise<{ readonly ended: Promise<unknown>; kill(): Promise<void> | void }>,
+  start: () => Promise<Attempted>,
 ): Promise<{ readonly escaped: boolean; readonly ran: boolean }> {
   let tried = true
   const { home } = world.ground
@@ -71,6 +77,7 @@ async function attempt(
     escaped = await stage.escaped()
     tried = (await stage.tried?.()) ?? true
   }
+  running.clear?.()
   return { escaped, ran: tried && (await exists(join(home, 'ran'))) }
 }
 
@@ -82,7 +89,15 @@ function startOnHost(world: World, stage: Stage, pause: number) {
     detached: true,
   })
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
-  return Promise.resolve({ ended, kill: () => void process.kill(-(child.pid ?? 0), 'SIGKILL') })
+  const kill = () => {
+    try {
+      process.kill(-(child.pid ?? 0), 'SIGKILL')
+    } catch {
+      // Nobody of it is left.
+    }
+  }
+  // What the control let loose or stopped on the host has no sandbox to end with.
+  return Promise.resolve({ ended, kill, clear: kill })
 }
 
 async function startInSandbox(

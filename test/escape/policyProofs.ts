@@ -33,6 +33,12 @@ export const policy = [
     'no child gets through a saved approval what its parent would have to ask for',
   ),
   proof(
+    'open-below-narrowing',
+    'goes on reaching, once narrowed, what its contract opens over read-only files',
+    'src/engine/policy',
+    'who narrows a run takes back what it reached over read-only files',
+  ),
+  proof(
     'taken-host-by-child',
     'reaches a host that was taken from it through a child started later',
     'src/engine/policy',
@@ -75,6 +81,12 @@ export const policy = [
     'a notification with buttons names the level and every host',
   ),
   proof(
+    'answered-unseen',
+    'asks so often that the card a key answers is one that nobody sees',
+    'e2e',
+    'a key answers nothing that is out of sight',
+  ),
+  proof(
     'approval-collision',
     'asks for a host whose digest begins like that of a wider approval in its own repository',
     'src/engine/policy/config',
@@ -103,6 +115,12 @@ export const policy = [
     'takes away, empties or shadows the file that narrows it, on the real files',
     'src/engine/policy/config',
     'what narrowed an agent on the real files at its start holds on',
+  ),
+  proof(
+    'lifted-by-lowering',
+    'has a repository of its own lower the boundary, to lift what the user hid or denied further up',
+    'src/engine/policy/config',
+    'an untrusted file that lowers a boundary lifts nothing that the user hid or denied above it',
   ),
   proof(
     'trust-after-write',

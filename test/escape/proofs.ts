@@ -81,16 +81,34 @@ const sandbox = [
     'a kept home that an agent closed is open to the next one',
   ),
   proof(
+    'shared-kept-home',
+    'reaches another run of its card by a socket in the home that is kept',
+    'test/sandbox',
+    'two runs of a card that keeps its home do not share it',
+  ),
+  proof(
     'readonly-direct-root',
     'writes the real files although it may only read',
     'test/boundary',
     'an agent that may only read writes nothing with changeset %s',
   ),
   proof(
+    'shared-git-direct',
+    'reaches the hooks and refs of other checkouts from a linked worktree that it may write directly',
+    'test/workspace',
+    'with the real files of a linked worktree changes no byte of the repository',
+  ),
+  proof(
     'grant-data-dir grant-host-processes',
     "has its card grant Orangery's own folders, the whole home, or processes and the kernel of the host",
     'src/engine/sandbox',
     'shows our folders or the whole home',
+  ),
+  proof(
+    'grant-above-keys',
+    'has its card grant a folder of the home in which another has keys and tokens',
+    'src/engine/sandbox',
+    'a grant of a folder above keys and tokens fails preflight, unless they are granted by name',
   ),
   proof(
     'etc-replaced',
@@ -103,6 +121,12 @@ const sandbox = [
     'reads a file of /etc, /opt or /usr/local that was closed to others while its sandbox stood ready',
     'src/engine/sandbox',
     'where a file was closed to others while somebody waited for a dispatch',
+  ),
+  proof(
+    'mounted-secret',
+    'reads a file that other users may not, on a mount inside /etc, /opt or /usr/local',
+    'test/sandbox',
+    'an agent of root reads nothing that other users may not, and all else',
   ),
   proof(
     'relay-preload',
@@ -169,6 +193,12 @@ const changesets = [
     'a link that leaves the root because a swap on its way does not land stays out',
   ),
   proof(
+    'link-against-the-review',
+    'leaves a link that nobody can follow, so that nothing of the run could be reviewed',
+    'src/engine/changeset',
+    'and the rest is captured and lands',
+  ),
+  proof(
     'protected-name-behind-a-link',
     'changes a protected file by the name that a link leads to',
     'src/engine/changeset',
@@ -197,6 +227,12 @@ const changesets = [
     'comes as a checkout that borrows objects of another repository of the user',
     'test/workspace',
     'of objects that a repository borrows, a sandbox gets what its own refs reach',
+  ),
+  proof(
+    'git-after-the-end',
+    'names a program in the configuration of its repository, for the git that takes its commits out after its end',
+    'test/workspace',
+    'does not run once the agent has ended, and its commits come all the same',
   ),
   proof(
     'linked-repository',
@@ -236,6 +272,18 @@ const egress = [
     'opens connections to a name that is slow to resolve, more than may be open at one time',
     'src/engine/egress',
     'connections that still wait for their name count too',
+  ),
+  proof(
+    'slow-hello',
+    'says hello in so many small records that the broker is busy with them and nobody can narrow it',
+    'src/engine/egress',
+    'a hello in more records than anybody needs is refused',
+  ),
+  proof(
+    'hidden-host',
+    'reaches and tries so many hosts that the one it sends something to has no place in the record',
+    'src/engine/egress',
+    'a host that data went to is on record by name',
   ),
   proof(
     'domain-fronting',

@@ -7,7 +7,7 @@ import { Bench, killSupervisor, processesWith, waitUntil } from '../dispatch/har
 
 /** Kills the supervisor of an agent that has written a file, lets somebody at its log, and starts anew. */
 async function recovered(bench: Bench, tamper: (log: string) => Promise<void>) {
-  const id = await bench.spawn('echo kept > kept.txt; sleep 8691')
+  const id = await bench.spawn('echo kept > kept.txt; sleep 8671')
   await waitUntil(
     'its work is seen while it runs',
     async () => (await bench.client.call('dispatch.get', { id })).changeset?.state === 'active',
@@ -15,7 +15,7 @@ async function recovered(bench: Bench, tamper: (log: string) => Promise<void>) {
   )
   await bench.engine.close()
   await killSupervisor(bench.dataDir)
-  await waitUntil('all is gone', async () => (await processesWith('sleep\x008691')).length === 0)
+  await waitUntil('all is gone', async () => (await processesWith('sleep\x008671')).length === 0)
   const [repo] = await readdir(join(bench.dataDir, 'repos'))
   const log = join(bench.dataDir, 'repos', repo!, 'invocations', id, 'events.ndjson')
   await tamper(log)

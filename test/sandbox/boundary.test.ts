@@ -1,6 +1,7 @@
 import { access, cp, link, mkdir, readFile, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { run } from '../../src/engine/base/process.ts'
 import { makeGround, runIn, startOn, type Ground } from '../../src/engine/sandbox/fixture.ts'
 import { detectHost, type HostFacts } from '../../src/engine/sandbox/host.ts'
 
@@ -85,6 +86,21 @@ test('a writer that goes on in ever new processes is ended and named when files 
   expect(note).toMatch(/^ended (perl \(\d+\) with \S+held(, )?)+, which did not let go$/)
   expect(performance.now() - start).toBeLessThan(8000)
   expect((await finish()).stdout).toBe('refused\nspared\n')
+})
+
+test('writers that timers let go on while all is stopped, in ever new processes, keep nothing writable', async ({
+  skip,
+}) => {
+  await using ground = await makeGround()
+  const evader = join(import.meta.dirname, 'evader.c')
+  const built = await run('gcc', ['-O2', '-w', '-o', join(ground.home, 'evader'), evader]).catch(() => null)
+  if (built?.code !== 0) skip('no C compiler')
+  const script =
+    'for each in 1 2 3 4 5 6; do ~/evader; done; while [ ! -e ~/narrow ]; do sleep 0.01; done; ' +
+    'touch late 2>/dev/null || echo refused'
+  const { note, finish } = await narrowed(ground, script)
+  expect(note).toMatch(/^ended evader \(\d+\).*, which did not let go$/)
+  expect((await finish()).stdout).toBe('refused\n')
 })
 
 test('files become read-only in time where thousands of processes stand by', async () => {
@@ -202,6 +218,25 @@ child.kill()
     await ground.writeHome('wide')
     const { stdout } = await finish()
     expect(stdout).toBe('Read-only file system\nkept None True\nwritten\nTrue\n')
+  })
+
+  // Nobody writes: however many there are, what takes long is only to find out for the record who has the file.
+  test('is read-only long before it is found out who of hundreds has it', async () => {
+    await using ground = await makeGround()
+    const script =
+      'i=0; while [ $i -lt 400 ]; do sleep 100 & i=$((i + 1)); done; ' +
+      'echo kept >gone; exec 3<gone; rm gone; touch ~/open; while [ ! -e ~/narrow ]; do sleep 0.01; done; ' +
+      'touch late 2>/dev/null || echo refused'
+    const { sandbox, finish } = await startOn(ground, ground.request(['sh', '-c', script]), host)
+    await using _ = sandbox
+    sandbox.release()
+    await ground.waitForHome('open')
+    const start = performance.now()
+    const { note, tookMs } = await sandbox.setFiles('ro')
+    expect(note).toMatch(/sh \(\d+\) with \S+\/gone, deleted but still open/)
+    expect(tookMs).toBeLessThan((performance.now() - start) / 2)
+    await ground.writeHome('narrow')
+    expect((await finish()).stdout).toBe('refused\n')
   })
 
   test('does not cost its readers their lives, and a writer beside them is ended alone', async () => {

@@ -1,6 +1,6 @@
 import { chmod, copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { CheckResult, DoctorReport } from '../../src/shared/doctor.ts'
 import { run } from '../../src/engine/base/process.ts'
@@ -142,6 +142,14 @@ describe('the doctor names the cause and the one command that helps where', () =
       },
     ])
   })
+
+  test('nothing holds memory: neither a systemd of the user nor a control group', async () => {
+    const report = await doctorOn('unset XDG_RUNTIME_DIR; mount -t tmpfs tmpfs /sys/fs/cgroup')
+    expect(levelOne(report)?.available).toBe(true)
+    expect(report.limits.memory).toMatch(
+      /neither a systemd user session nor .* fails preflight\. Run it where/,
+    )
+  })
 })
 
 describe('a refusal of user namespaces is explained', () => {
@@ -196,4 +204,24 @@ test.each([
     why: `fuse-overlayfs does not work here (${said})`,
     fix,
   })
+})
+
+test('a sandbox starts where the nodes of /dev are on a mount with nosuid and noexec, as systemd makes it', async ({
+  skip,
+}) => {
+  skip(process.getuid?.() !== 0, 'only root can mount /dev so, and only for root its nodes are sealed')
+  const start = `
+const { makeGround, runIn } = await import(process.argv[1] + '/fixture.ts')
+const { detectHost } = await import(process.argv[1] + '/host.ts')
+await using ground = await makeGround()
+const end = await runIn(ground, await detectHost(ground.dataDir), 'echo inside; echo lost >/dev/null')
+console.log(end.stdout)`
+  const script =
+    'mount -o remount,bind,nosuid,noexec /dev; grep " /dev " /proc/self/mountinfo; exec "$1" --disable-warning=ExperimentalWarning --input-type=module -e "$2" "$3"'
+  const args = ['-m', 'sh', '-ec', script, 'sh', process.execPath, start, dirname(door)]
+  const result = await run('unshare', args, { cwd: folder })
+  // As control: that it is mounted so.
+  expect(result.stdout.toString()).toMatch(/ \/dev rw,nosuid,noexec/)
+  expect(result.stderr.toString()).toBe('')
+  expect(result.stdout.toString()).toContain('inside')
 })

@@ -45,6 +45,16 @@ describe('a limit that is run into', () => {
     expect(outcome.limits).toEqual(['disk'])
   })
 
+  test('says of files without a name, and of many empty ones, how much they were', async () => {
+    const [nameless, empty] = await Promise.all([
+      runLimited('exec 5>u; rm u; head -c 64M /dev/zero >&5; sleep 20', { disk_mb: 8 }),
+      runLimited('i=0; while :; do i=$((i+1)); : >e$i; done', { disk_mb: 2 }),
+    ])
+    expect([nameless.limits, empty.limits]).toEqual([['disk'], ['disk']])
+    expect(nameless.resources.disk_mb).toBeGreaterThan(8)
+    expect(empty.resources.disk_mb).toBeGreaterThan(2)
+  })
+
   test('is not the disk limit where a kept home was that large before', async () => {
     await using ground = await makeGround()
     await writeFile(join(ground.home, 'kept'), Buffer.alloc(16 * 1024 * 1024, 1))

@@ -85,7 +85,7 @@ test('a level that names a folder starts with it, and with nothing else', async 
 
 test('who writes in a folder that stays writable is left alone, and who writes elsewhere is not', async () => {
   await using ground = await prepared()
-  const hold = (path: string) => `sh -c "exec 3>${path}; while :; do sleep 0.01; done" &`
+  const hold = (path: string) => `sh -c "exec 3>${path}; while :; do sleep 0.01 3>&-; done" &`
   const script =
     `${hold('src/kept')} kept=$!; ${hold('docs/ended')} ended=$!; while [ ! -e docs/ended ]; do sleep 0.01; done; touch ~/open; ` +
     'wait $ended; echo $?; while [ ! -e ~/go ]; do sleep 0.01; done; kill -0 $kept && echo kept; kill $kept'

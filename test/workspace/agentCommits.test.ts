@@ -3,7 +3,7 @@ import { mkdir, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { DispatchId } from '../../src/shared/ids.ts'
-import { git } from '../../src/engine/base/git.ts'
+import { git, tryGit } from '../../src/engine/base/git.ts'
 import type { InvocationMeta } from '../../src/engine/base/invocation.ts'
 import { run } from '../../src/engine/base/process.ts'
 import { gitText, makeFeature, type Feature } from '../../src/engine/workspace/fixture.ts'
@@ -40,14 +40,13 @@ async function agentWork(meta: InvocationMeta) {
     await git(['-C', inside, 'commit', '-q', '-m', `Change ${path}`])
     return gitText(inside, 'rev-parse', 'HEAD')
   }
-  const runner: InsideRunner = ([file, ...args], options) => run(file, args, options)
+  const runner: InsideRunner = (args, options) => tryGit(args, { ...options, gitDir: join(inside, '.git') })
   const collect = () =>
     collectCommits({
       layout: ground.layout,
       repoId: repoId(),
       id: meta.invocation_id,
       commonDir: worktree.common_dir,
-      checkout: inside,
       inside: runner,
     })
   return { inside, commit, collect }
@@ -130,12 +129,10 @@ describe('commits of the agent', () => {
       [first, 'Change a.txt'],
       [second, 'Change new.txt'],
     ])
-    expect(await showCommit(ground.layout, repoId(), meta.invocation_id, first)).toContain('+first')
-    const short = second.slice(0, 12)
-    expect(await showCommit(ground.layout, repoId(), meta.invocation_id, short)).toContain('+second')
-    await expect(
-      showCommit(ground.layout, repoId(), meta.invocation_id, '0'.repeat(40)),
-    ).rejects.toMatchObject({ code: 'workspace.no_commit' })
+    const shown = (commit: string) => showCommit(ground.layout, repoId(), meta.invocation_id, commit)
+    expect((await shown(first)).text).toContain('+first')
+    expect((await shown(second.slice(0, 12))).text).toContain('+second')
+    await expect(shown('0'.repeat(40))).rejects.toMatchObject({ code: 'workspace.no_commit' })
     expect(await gitText(repo, 'count-objects', '-v')).toBe(before)
     expect(await gitText(repo, 'for-each-ref')).toBe(refs)
   })
@@ -151,7 +148,7 @@ describe('commits of the agent', () => {
     const merge = await gitText(work.inside, 'commit-tree', tree, ...parents, '-m', 'Merge')
     await git(['-C', work.inside, 'update-ref', 'HEAD', merge])
     await work.collect()
-    const text = await showCommit(ground.layout, repoId(), meta.invocation_id, merge.slice(0, 12))
+    const { text } = await showCommit(ground.layout, repoId(), meta.invocation_id, merge.slice(0, 12))
     expect(text).toContain('+only in the merge')
   })
 

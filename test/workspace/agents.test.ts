@@ -362,6 +362,19 @@ describe('orphans', () => {
     expect(await gitText(repo, 'for-each-ref')).toBe(before)
   })
 
+  test("a branch of the user's own is none, however much its name is like one of ours", async () => {
+    const own = ['agency/x-2024', 'agency/feature-beef', 'agency/sandbox-20260128120500-aaaa']
+    for (const branch of own) expect((await run('git', ['-C', repo, 'branch', branch])).code).toBe(0)
+    // The control: one that Orangery made, and left.
+    const left = ['agency/left-2025', 'agency/sandbox-20260128120500-bbbb']
+    for (const branch of left) await git(['-C', repo, 'branch', branch])
+    // Of one whose way nobody kept a whole id in its name still tells.
+    const unkept = 'agency/sandbox-20260128120500-cccc'
+    await git(['-C', repo, '-c', 'core.logAllRefUpdates=false', 'branch', unkept])
+    const places = (await findOrphans(ground.layout)).map(({ place }) => place)
+    expect(places).toEqual([...left, unkept].map((branch) => expect.stringContaining(` ${branch}`) as string))
+  })
+
   test('an integration worktree whose folder and record are lost is one, and then the branch that it leaves', async () => {
     const { layout } = ground
     const lost = await createWorktree({ layout, repo, name: 'lost' })

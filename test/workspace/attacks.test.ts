@@ -1,8 +1,9 @@
 import { access, mkdir, readFile, readlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { sandboxEffectiveSchema } from '../../src/shared/effective.ts'
 import type { InvocationMeta } from '../../src/shared/invocation.ts'
-import { Bench, execute, fingerprint } from '../dispatch/harness.ts'
+import { Bench, execute, fingerprint, processesWith } from '../dispatch/harness.ts'
 
 /**
  * An agent in a worktree sandbox has the whole repository before it and may write all of it: hooks,
@@ -79,6 +80,52 @@ describe.each(Object.entries(attacks))('an attack on %s', (_name, script) => {
     await bench.client.call('agent.discard', { id })
     await expect(access(canary())).rejects.toMatchObject({ code: 'ENOENT' })
   })
+})
+
+test('an agent with the real files of a linked worktree changes no byte of the repository that it shares, and is told so', async () => {
+  await using own = await Bench.create({ 'a.txt': 'one\n' })
+  await makeRepository(own.project)
+  const [shared, linked] = [join(own.project, '.git'), join(own.base, 'linked')]
+  await execute('git', ['-C', own.project, 'worktree', 'add', '-q', linked])
+  const before = await fingerprint(shared)
+  const direct = (more: object = {}) => ({
+    roots: [linked],
+    sandbox_spec: JSON.stringify({ changeset: 'none', ...more }),
+  })
+  const { checks } = await own.client.call('dispatch.preflight', {
+    agent: 'shell',
+    prompt: 'true',
+    ...direct(),
+  })
+  const told = expect.stringContaining(`${shared} is read-only inside`)
+  expect(checks).toContainEqual(expect.objectContaining({ ok: true, detail: told }))
+
+  const looks = 'git status --porcelain; git --no-pager log --format=%s; git commit -qam x || echo REFUSED'
+  const tried = Object.values(attacks).map((attack) => `(${attack})`)
+  const id = await own.spawn(
+    `${prelude()}GIT=${shared}; echo mine > a.txt; ${looks}; ${tried.join('; ')}; echo done`,
+    direct(),
+  )
+  const effective = sandboxEffectiveSchema.parse((await own.ended(id)).sandbox_effective)
+  expect(await own.output(id)).toMatch(/ M a\.txt\s+first\s[^]*Read-only file system\s+REFUSED[^]*done/)
+  expect(await fingerprint(shared)).toBe(before)
+  expect(await readFile(join(linked, 'a.txt'), 'utf8')).toBe('mine\n')
+  const { ok, checks: probed } = effective.declared_equals_actual ?? {}
+  expect(ok).toBe(true)
+  expect(probed?.find(({ name }) => name === `write ${shared}`)).toMatchObject({ declared: 'no', ok: true })
+})
+
+test('at level 0, where nothing is held, an agent with the real files of a linked worktree starts all the same', async () => {
+  await using own = await Bench.create({ 'a.txt': 'one\n' })
+  await makeRepository(own.project)
+  const linked = join(own.base, 'linked')
+  await execute('git', ['-C', own.project, 'worktree', 'add', '-q', linked])
+  const sandbox_spec = JSON.stringify({ changeset: 'none', isolation: 'none' })
+  const id = await own.spawn(`${prelude()}git commit -q --allow-empty -m bare`, {
+    roots: [linked],
+    sandbox_spec,
+  })
+  expect(await own.ended(id)).toMatchObject({ status: 'completed', exit_code: 0 })
 })
 
 test('the control: the same attacks do change a repository that the agent may write directly', async () => {
@@ -187,4 +234,52 @@ test('a hostile checkout cannot make another repository of the user visible', as
   await other.ended(id)
   expect(await other.output(id)).toContain('hidden')
   expect(await other.output(id)).not.toContain('confidential')
+})
+
+describe('a program that the agent names in the configuration of its repository', () => {
+  /** Git asks a remote for an object that is not there, by the program it is told to reach it with. */
+  const plant = [
+    `cat > .git/evil.sh <<'X'\ncd "$(dirname "$0")/.."; cat .env >&2; sleep "1.$(cat tag)"; exit 1\nX`,
+    'git config core.repositoryformatversion 1',
+    'git config extensions.partialClone origin',
+    'git config remote.origin.url ssh://x/y',
+    'git config remote.origin.promisor true',
+    'git config remote.origin.partialclonefilter blob:none',
+    'git config ssh.variant simple',
+    'git config core.sshCommand "sh $PWD/.git/evil.sh"',
+    'echo two > a.txt',
+    'git commit -qam "Honest work"',
+    `echo ${'12'.repeat(20)} > .git/refs/heads/bad`,
+  ].join('\n')
+  const ask = 'git for-each-ref --format="%(objecttype)" || true'
+
+  async function runAndWatch(script: string) {
+    const tag = String(process.hrtime.bigint())
+    await using own = await Bench.create({ 'a.txt': 'one\n', tag, '.gitignore': '.env\n' })
+    await makeRepository(own.project)
+    await writeFile(join(own.project, '.env'), 'SECRET=hunter2\n')
+    const spec = JSON.stringify({ hide: ['.env'], limits: { timeout_s: 20 } })
+    const id = await own.spawn(`${prelude()}${script}`, { sandbox_spec: spec })
+    let isSeen = false
+    const ended = own.ended(id).then(() => true)
+    const moment = () => new Promise<false>((resolve) => setTimeout(() => resolve(false), 50))
+    while (!(await Promise.race([ended, moment()]))) isSeen ||= (await processesWith(`1.${tag}`)).length > 0
+    const notes: string[] = []
+    for await (const { event } of own.client.open('dispatch.events', { id, follow: false }))
+      if (event.type === 'Note') notes.push(event.text)
+    const { commits } = await own.client.call('changeset.get', { id })
+    return { isSeen, notes: notes.join('\n'), refs: commits?.map(({ ref }) => ref) }
+  }
+
+  test('does not run once the agent has ended, and its commits come all the same', async () => {
+    const { isSeen, notes, refs } = await runAndWatch(plant)
+    expect(isSeen).toBe(false)
+    expect(notes).not.toContain('SECRET')
+    expect(notes).toMatch(/commits of the agent are kept: .*heads\/main/)
+    expect(refs).toEqual(['refs/heads/main'])
+  })
+
+  test('the control: is seen from outside where git is asked while the agent runs', async () => {
+    expect((await runAndWatch(`${plant}\n${ask}`)).isSeen).toBe(true)
+  })
 })

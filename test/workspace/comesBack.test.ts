@@ -225,3 +225,15 @@ test('of objects that a repository borrows, a sandbox gets what its own refs rea
   expect(await borrowedNotes(await identifyProject([far, clone, repo]))).toEqual([])
   expect(await checkBorrowed(await identifyProject([worktree.tree_path]), 1)).toMatchObject({ ok: true })
 })
+
+test('a checkout whose repository does not know it is told to have no git inside, and what to do', async () => {
+  const [apart, checkout] = [ground.path('apart.git'), ground.path('checkout')]
+  await git(['init', '-q', `--separate-git-dir=${apart}`, checkout])
+  const notes = async (...paths: string[]) => borrowedNotes(await identifyProject(paths))
+  expect(await notes(checkout)).toEqual([expect.stringContaining(`worktree create --repo ${apart}`)])
+  // The controls: it is shown as a root too, or the repository names the checkout.
+  expect(await notes(checkout, apart)).toEqual([])
+  const linked = ground.path('linked')
+  await git(['-C', repo, 'worktree', 'add', '-q', linked])
+  expect(await notes(linked)).toEqual([])
+})

@@ -101,3 +101,36 @@ test('no program that checks signatures runs in our git', async () => {
   await run('git', ['-C', tree, 'log', '-1', '--format=%h'])
   expect(await ran()).toBe(true)
 })
+
+test('no filter that a submodule is configured with runs in our git, and what was changed and committed there is named', async () => {
+  const { layout } = ground
+  const sub = await ground.repo('sub', { 'a.txt': 'one\n', '.gitattributes': '*.txt filter=x\n' })
+  const add = ['-C', repo, '-c', 'protocol.file.allow=always', 'submodule', '--quiet', 'add', sub, 'deep/sub']
+  expect((await run('git', add)).code).toBe(0)
+  await git(['-C', repo, 'commit', '-qm', 'With a submodule'])
+  const worktree = await createWorktree({ layout, repo, name: 'feature' })
+  const inside = join(worktree.tree_path, 'deep/sub')
+  expect(await stakesOf(worktree)).toMatchObject({ uncommitted: [], unmerged: [] })
+  for (const kind of ['clean', 'smudge', 'process'])
+    await git(['-C', inside, 'config', `filter.x.${kind}`, `touch ${canary}; cat`])
+  await git(['-C', inside, '-c', 'filter.x.process=', 'commit', '-q', '--allow-empty', '-m', 'Only here'])
+  // Of the same size, so that git has to look into it.
+  await writeFile(join(inside, 'a.txt'), 'two\n')
+  await rm(canary, { force: true })
+  const named = {
+    uncommitted: ['deep/sub'],
+    unmerged: [expect.stringMatching(/^deep\/sub: [0-9a-f]{7,} Only here$/)],
+  }
+  expect(await stakesOf(worktree)).toMatchObject(named)
+  const refused = removeIntegration(layout, 'feature')
+  await expect(refused).rejects.toMatchObject({
+    kind: 'refused',
+    message: expect.stringContaining('Only here'),
+  })
+  expect((await removeIntegration(layout, 'feature', { force: true })).stakes).toMatchObject(named)
+  await restoreArchived(layout, worktree.worktree_id)
+  expect(await ran()).toBe(false)
+  // The control: the user's own git does run it there.
+  await run('git', ['-C', worktree.tree_path, 'status'])
+  expect(await ran()).toBe(true)
+})

@@ -92,3 +92,17 @@ test('where case does not count and modes are not kept, what was written under a
   )
   expect(said).toBe('one\nlanded new readme two\nback keep readme one\n')
 })
+
+test('a sandbox for which there is no room is told as that, with a way out, and leaves nothing behind', async (context) => {
+  if (process.getuid?.() !== 0) context.skip('only root may mount an image')
+  const script = `
+    export ORANGERY_DATA_DIR="$PWD/mounted/data"
+    git init -q -b main repo; head -c 5000000 /dev/urandom > repo/large
+    git -C repo add large; git -C repo -c user.name=u -c user.email=u@v commit -qm large
+    $ORANGERY worktree create --repo repo --name first >&2
+    git -C repo for-each-ref > before
+    $ORANGERY agent start --worktree first 2>&1 || echo "code $?"
+    git -C repo for-each-ref | cmp - before && echo same`
+  const told = await within(context, 'mount -t tmpfs -o size=9m none mounted', script)
+  expect(told).toMatch(/^orangery: .*no space is left.*\n\s*hint: Free some space[^]*\ncode 73\nsame\n$/i)
+})

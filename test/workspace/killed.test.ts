@@ -9,12 +9,15 @@ import {
   discardAgent,
   findOrphans,
   listAgents,
+  listWorktrees,
+  removeIntegration,
   restoreArchived,
   startAgent,
 } from '../../src/engine/workspace/index.ts'
 import { restoreSteps } from '../../src/engine/workspace/reattach.ts'
 import { creationSteps } from '../../src/engine/workspace/startAgent.ts'
-import type { DispatchId } from '../../src/shared/ids.ts'
+import { worktreeSteps } from '../../src/engine/workspace/worktree.ts'
+import type { DispatchId, RepoId } from '../../src/shared/ids.ts'
 
 let ground: Ground
 let repo: string
@@ -65,6 +68,87 @@ test.each(creationSteps)(
     expect(await gitText(repo, 'worktree', 'list')).not.toContain(left!.id)
   },
 )
+
+test.each(worktreeSteps)(
+  "kill -9 of worktree create after %s leaves a tree that is shown, endable by its id, restorable and in nobody's way",
+  async (step) => {
+    const { layout } = ground
+    await dieDuring(
+      `await workspace.createWorktree({ layout, repo: ${JSON.stringify(repo)}, name: 'second', afterStep: (done) => done === '${step}' ? die() : undefined })`,
+    )
+    const left = (await listWorktrees(layout, { all: true })).find(({ meta }) => meta?.name !== 'feature')
+    if (step === 'meta') {
+      // Past the commit point: it is a worktree like any other.
+      expect(left).toMatchObject({ broken: false })
+      return
+    }
+    expect(left).toMatchObject({ broken: true, meta: null })
+    const id = left!.id as DispatchId
+    expect(await findOrphans(layout)).toMatchObject([
+      { kind: 'worktree_without_record', id, hint: `orangery worktree rm ${id} --force` },
+    ])
+    expect((await createWorktree({ layout, repo, name: 'second' })).name).toBe('second')
+    const branches = () => gitText(repo, 'branch', '--list', `agency/second-${id.slice(-4)}`)
+    const wasBranch = await branches()
+    // Whatever somebody did there meanwhile is not lost with it.
+    const work = join(layout.worktreeTree(left!.repo_id as RepoId, id), 'work.txt')
+    if (step !== 'folder') {
+      await writeFile(work, 'work')
+      const refused = removeIntegration(layout, id)
+      await expect(refused).rejects.toMatchObject({
+        kind: 'refused',
+        message: expect.stringContaining('work.txt'),
+      })
+    }
+    for (let round = 0; round < 2; round += 1) {
+      await removeIntegration(layout, id, { force: true })
+      expect(await branches()).toBe('')
+      expect(await gitText(repo, 'worktree', 'list')).not.toContain(id)
+      expect(await listWorktrees(layout, { all: true })).not.toContainEqual(expect.objectContaining({ id }))
+      expect(await findOrphans(layout)).toEqual([])
+      await restoreArchived(layout, id)
+      expect((await branches()).slice(2)).toBe(wasBranch.slice(2))
+      expect((await listWorktrees(layout, { all: true })).find((each) => each.id === id)).toEqual(left)
+      if (step !== 'folder') expect(await readFile(work, 'utf8')).toBe('work')
+    }
+  },
+)
+
+test('kill -9 of the end of a broken worktree or sandbox is finished by the next attempt', async () => {
+  const { layout } = ground
+  const agent = await startAgent({ layout, worktree: 'feature' })
+  const made = await createWorktree({ layout, repo, name: 'second' })
+  await writeFile(layout.worktreeMeta(made.repo_id as RepoId, made.worktree_id), 'torn')
+  await writeFile(layout.invocationMeta(made.repo_id as RepoId, agent.invocation_id), 'torn')
+  const ends = [
+    [agent.invocation_id, `workspace.discardAgent(layout, '${agent.invocation_id}')`],
+    [made.worktree_id, `workspace.removeIntegration(layout, '${made.worktree_id}', { force: true })`],
+  ] as const
+  for (const [id, end] of ends) {
+    await dieDuring(`
+      import { watch, mkdirSync } from 'node:fs'
+      mkdirSync(layout.archive + '/${id}', { recursive: true, mode: 0o700 })
+      watch(layout.archive + '/${id}', (_, name) => name === 'content' && process.kill(process.pid, 'SIGKILL'))
+      await ${end}
+      await die()
+    `)
+  }
+  const stands = async (id: string) =>
+    [...(await listAgents(layout, { all: true })), ...(await listWorktrees(layout, { all: true }))].some(
+      (each) => each.id === id,
+    )
+  if (await stands(agent.invocation_id)) await discardAgent(layout, agent.invocation_id)
+  if (await stands(made.worktree_id)) await removeIntegration(layout, made.worktree_id, { force: true })
+  expect(await gitText(repo, 'branch', '--list', 'agency/s*')).toBe('')
+  expect((await gitText(repo, 'worktree', 'list')).split('\n')).toHaveLength(2)
+  for (const { id, branch } of [
+    { id: agent.invocation_id, branch: agent.sandbox_branch },
+    { id: made.worktree_id, branch: made.branch },
+  ]) {
+    await restoreArchived(layout, id)
+    expect(await gitText(repo, 'branch', '--list', branch!)).toContain(branch)
+  }
+})
 
 test('kill -9 in the middle of a discard loses nothing, and the next attempt finishes it', async () => {
   const meta = await startAgent({ layout: ground.layout, worktree: 'feature' })

@@ -40,6 +40,17 @@ test('a filesystem mounted inside a root is found before anything is made, and n
   expect(await readdir(join(place.dataDir, 'repos')).catch(() => [])).toEqual([])
   expect(await readdir(place.folder)).toEqual(['a.txt', 'deep'])
 
+  for (const [strategy, why] of [
+    ['none', 'which no boundary would hold'],
+    ['clone', 'which a copy does not go into'],
+  ] as const) {
+    const asked = ['run', '--changeset', strategy, '--', 'true']
+    const refused = await place.orangeryWith({ through: within(mount) }, ...asked)
+    expect(refused).toMatchObject({ code: 69, stderr: expect.stringContaining(why) as string })
+  }
+  const bare = ['run', '--level', '0', '--changeset', 'none', '--', 'true']
+  expect((await place.orangeryWith({ through: within(mount) }, ...bare)).code).toBe(0)
+
   // A narrower root, beside the mount, is what the hint says.
   await mkdir(join(place.folder, 'beside'))
   const beside = await place.orangeryWith(

@@ -1,5 +1,5 @@
-import { chown, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { chmod, chown, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { run } from '../../src/engine/base/process.ts'
 
@@ -75,6 +75,39 @@ test('a worktree with files that nobody can open is removed into the archive wit
   expect(kept.stdout).toBe('x\ny')
 })
 
+test('a tree whose folders are closed to writing goes to the archive, comes back so, and goes when its time is over', async () => {
+  const made = await orangery('worktree', 'create', '--repo', '.', '--name', 'shut', '--json')
+  const { worktree_id: id, tree_path: tree } = JSON.parse(made.stdout) as {
+    worktree_id: string
+    tree_path: string
+  }
+  const { stdout: agent } = await orangery('agent', 'start', '--worktree', 'shut')
+  const sandbox = join(dirname(tree), '..', '..', 'sandboxes', agent, 'tree')
+  const shut = 'mkdir -p d/e; echo x > d/e/x; chmod 555 d/e d .'
+  for (const each of [tree, sandbox]) expect((await as('sh', ['-c', shut], each)).code).toBe(0)
+  const ends = [
+    ['agent', 'discard', agent],
+    ['agent', 'restore', agent],
+    ['agent', 'discard', agent],
+    ['worktree', 'rm', 'shut', '--force'],
+    ['worktree', 'restore', id],
+  ]
+  for (const words of ends) expect(await orangery(...words), words.join(' ')).toMatchObject({ code: 0 })
+  for (const each of [tree, join(tree, 'd/e')]) expect((await stat(each)).mode & 0o777).toBe(0o555)
+  expect(await orangery('worktree', 'rm', 'shut', '--force')).toMatchObject({ code: 0 })
+  for (const each of [agent, id]) {
+    const record = join(base, 'data/archive', each, 'record.json')
+    const over = (await readFile(record, 'utf8')).replace(
+      /("expires_at": ")\d+/,
+      (_all, key: string) => `${key}2000`,
+    )
+    await writeFile(record, over)
+  }
+  const left = JSON.parse((await orangery('agent', 'archive', '--json')).stdout) as { id: string }[]
+  expect(left.map((each) => each.id)).not.toEqual(expect.arrayContaining([agent]))
+  expect(left.map((each) => each.id)).not.toEqual(expect.arrayContaining([id]))
+})
+
 test('the command line answers with the exit codes of the contract', async () => {
   expect((await orangery('agent', 'start', '--worktree', 'nobody')).code).toBe(66)
   expect((await orangery('agent', 'start', '--worktree', join(base, 'repo'))).code).toBe(65)
@@ -83,4 +116,27 @@ test('the command line answers with the exit codes of the contract', async () =>
   expect((await orangery('worktree', 'create', '--repo', '.', '--name', 'feature')).code).toBe(73)
   expect((await orangery('worktree', 'create', '--repo', '.', '--name', '../x')).code).toBe(65)
   expect((await orangery('worktree', 'create', '--repo', '/nowhere', '--name', 'x')).code).toBe(65)
+})
+
+test('what cannot be made for want of a permission is told as that, with a way out, and leaves nothing behind', async () => {
+  const repo = join(base, 'closed')
+  const identity = ['-c', 'user.name=u', '-c', 'user.email=u@v']
+  await as('git', ['init', '-q', '-b', 'main', repo])
+  await as('git', ['-C', repo, ...identity, 'commit', '-q', '--allow-empty', '-m', 'first'])
+  const made = await orangery('worktree', 'create', '--repo', repo, '--name', 'closed', '--json')
+  const { tree_path: tree, worktree_id: id } = JSON.parse(made.stdout) as Record<string, string>
+  expect(await orangery('agent', 'start', '--worktree', id!)).toMatchObject({ code: 0 })
+  const refs = async () => (await as('git', ['-C', repo, 'for-each-ref'])).stdout
+  const before = await refs()
+  const closed = async (folder: string, ...args: string[]) => {
+    await chmod(folder, 0o500)
+    const result = await orangery(...args)
+    await chmod(folder, 0o700)
+    const told = /^orangery: .*permission denied.*\n\s*hint: Make that folder writable/i
+    expect(result).toMatchObject({ code: 73, stderr: expect.stringMatching(told) as unknown })
+    expect(await refs()).toBe(before)
+  }
+  await closed(join(tree!, '../../../sandboxes'), 'agent', 'start', '--worktree', id!)
+  const branches = join(repo, '.git', 'refs', 'heads', 'agency')
+  await closed(branches, 'worktree', 'create', '--repo', repo, '--name', 'other')
 })

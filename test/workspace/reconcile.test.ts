@@ -72,6 +72,24 @@ test('the database mirrors each record through its life, and follows the disk wh
   expect(await state()).toBe('review')
 })
 
+test('a record says when the last run in its sandbox ended, and that none has while one runs', async () => {
+  await makeRepository(bench.project)
+  await bench.client.call('worktree.create', { repo: bench.project, name: 'feature' })
+  const { invocation_id: id } = await bench.client.call('agent.start', { worktree: 'feature' })
+  const read = async () => (await bench.client.call('agent.get', { id })).meta
+  expect(await read()).toMatchObject({ status: 'starting', ended_at: null })
+  const from = Math.floor(Date.now() / 1000) * 1000
+  await bench.ended(await bench.spawn('echo two > a.txt', { invocation: id }))
+  const { status, ended_at } = (await read()) ?? {}
+  expect({ status, ended_at }).toEqual({
+    status: 'completed',
+    ended_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/) as unknown,
+  })
+  expect(Date.parse(ended_at ?? '')).toBeGreaterThanOrEqual(from)
+  await bench.client.call('agent.land', { id, all: true, how: 'squash' })
+  expect(await read()).toMatchObject({ outcome: 'landed', ended_at })
+})
+
 test('a host that starts compares disk and database, shows what belongs to nothing, and touches none of it', async () => {
   await makeRepository(bench.project)
   await bench.client.call('worktree.create', { repo: bench.project, name: 'feature' })

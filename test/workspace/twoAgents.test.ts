@@ -248,6 +248,78 @@ test('an agent in a worktree sandbox keeps the refs it started with while anothe
   expect(await git('for-each-ref', '--format=%(refname) %(objectname)')).toBe(after)
 })
 
+const refWatcher = `
+  refs() { git for-each-ref --format="%(refname) %(objectname)"; }
+  first=$(refs); echo ready
+  while [ ! -e stop ]; do
+    [ "$(refs)" = "$first" ] || { echo "SAW $(refs)"; first=$(refs); }
+  done; rm -f stop; echo finished`
+
+test.each(['checkout that holds the repository', 'linked worktree of it'])(
+  'an agent on a %s sees no step of a landing in an integration worktree, which waits for it',
+  async (where) => {
+    await makeWorktree()
+    const isLinked = where.startsWith('linked')
+    const folder = isLinked ? join(bench.base, 'linked') : bench.project
+    if (isLinked) await execute('git', ['-C', bench.project, 'worktree', 'add', '-q', folder])
+    const identity = '-c user.name=a -c user.email=a@b'
+    const writer = await bench.spawn(`echo -n new > one.txt; git ${identity} commit -qam other`, {
+      worktree: 'feature',
+    })
+    await bench.ended(writer)
+    const running = await bench.spawn(refWatcher, { roots: [folder] })
+    await waitUntil('it has looked', async () => (await bench.output(running)).includes('ready'), 30_000)
+    const refs = async () =>
+      (await execute('git', ['-C', bench.project, 'for-each-ref', '--format=%(refname) %(objectname)']))
+        .stdout
+    const before = await refs()
+    const land = { id: writer, all: true, how: 'merge' } as const
+    await expect(bench.client.call('agent.land', land)).rejects.toMatchObject({
+      code: 'workspace.agent_running',
+      exitCode: 75,
+      details: { running },
+    })
+    expect(await bench.client.call('agent.land', { ...land, when: 'idle' })).toMatchObject({
+      landed: false,
+      waits_for: [running],
+    })
+    expect(await refs()).toBe(before)
+    const told = await bench.client.call('dispatch.preflight', {
+      agent: 'shell',
+      prompt: 'true',
+      roots: [folder],
+    })
+    expect(told.checks.map(({ detail }) => detail)).toContainEqual(
+      expect.stringContaining(`${writer} waits to land`),
+    )
+    await bench.client.call('dispatch.kill', { id: running })
+    expect(await bench.output(running)).not.toContain('SAW')
+    await waitUntil(
+      'it has landed',
+      async () => (await bench.client.call('landing.list', {})).length === 0,
+      60_000,
+    )
+    expect(await refs()).toContain(`refs/orangery/${writer}/heads/`)
+    expect(await bench.client.call('changeset.get', { id: writer })).toMatchObject({ state: 'applied' })
+  },
+)
+
+test('an agent on the checkout that holds the repository keeps nobody from making worktrees and sandboxes, and no files of a linked worktree from landing', async () => {
+  await makeWorktree()
+  const linked = join(bench.base, 'linked')
+  await execute('git', ['-C', bench.project, 'worktree', 'add', '-q', linked])
+  const writer = await bench.spawn('echo -n new > one.txt', { roots: [linked] })
+  await bench.ended(writer)
+  const running = await bench.spawn('sleep 300')
+  await bench.running(running)
+  await bench.client.call('worktree.create', { repo: bench.project, name: 'second' })
+  const { invocation_id: id } = await bench.client.call('agent.start', { worktree: 'second' })
+  await bench.client.call('agent.discard', { id })
+  expect((await bench.client.call('changeset.apply', { id: writer, all: true })).applied).toHaveLength(1)
+  expect(await readFile(join(linked, 'one.txt'), 'utf8')).toBe('new')
+  await bench.client.call('dispatch.kill', { id: running })
+})
+
 test('one workspace is never mounted twice: a second dispatch in the same invocation is refused', async () => {
   await makeWorktree()
   const meta = await bench.client.call('agent.start', { worktree: 'feature' })

@@ -1,6 +1,8 @@
 import { access, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { run } from '../../../src/engine/base/process.ts'
+import { clockSlackMs } from '../../../src/engine/changeset/scan.ts'
 import type { EscapeCase, Stage } from '../case.ts'
 import { asUser, captureOurWay, landCarelessly, landOurWay } from '../landing.ts'
 import type { World } from '../world.ts'
@@ -42,6 +44,8 @@ const landing = (it: Landing): EscapeCase => ({
   claim: 'blocked',
   stage: async (world) => {
     await it.before?.(world)
+    // A file as young as the dispatch may have changed since: it would be held back for that, and show nothing.
+    await setTimeout(2 * clockSlackMs)
     const { workspace } = world.ground.request(['true'])
     return {
       probe: `echo harmless >harmless; ${it.probe(world)}`,

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { basename, dirname } from 'node:path'
 import type { EscapeCase } from '../case.ts'
 import { staying, stays } from '../staying.ts'
 
@@ -55,7 +56,7 @@ export const processes: readonly EscapeCase[] = [
   {
     id: 'host-root',
     group: 'Processes',
-    attack: 'reaches host files through the root or working directory of a host process',
+    attack: 'reaches host files through the root of a host process',
     guard: own,
     claim: 'blocked',
     stage: async (world) => {
@@ -63,6 +64,21 @@ export const processes: readonly EscapeCase[] = [
       const paths = [`/proc/${pid}/root${world.secretFile}`, `/proc/1/root${world.secretFile}`]
       return {
         probe: `cat ${paths.map((path) => `'${path}'`).join(' ')} /proc/[0-9]*/root'${world.secretFile}' >~/loot`,
+        escaped: async () => (await world.loot()).includes(world.secret),
+      }
+    },
+  },
+  {
+    id: 'host-cwd',
+    group: 'Processes',
+    attack: 'reaches host files through the working directory of a host process',
+    guard: own,
+    claim: 'blocked',
+    stage: async (world) => {
+      const { pid } = await world.bystander({}, ['env', '-C', dirname(world.secretFile)])
+      const name = basename(world.secretFile)
+      return {
+        probe: `cat '/proc/${pid}/cwd/${name}' /proc/[0-9]*/cwd/'${name}' >~/loot`,
         escaped: async () => (await world.loot()).includes(world.secret),
       }
     },
