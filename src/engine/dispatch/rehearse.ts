@@ -5,11 +5,13 @@ import { findCard } from '../agents/index.ts'
 import { layout } from '../base/paths.ts'
 import { defaultConfig, resolveContract } from '../policy/index.ts'
 import { rehearseSandbox } from '../sandbox/index.ts'
+import { openStore, type NewDispatch } from '../store/index.ts'
 import { identifyProject } from '../workspace/index.ts'
 import { terminalIo } from './agentIo.ts'
 import type { Job } from './job.ts'
 import { Course, lead } from './lead.ts'
 import type { Parts } from './parts.ts'
+import { ownStartTicks } from './processes.ts'
 import type { Note } from './recorder.ts'
 import { makeScratch, sparePlaces } from './scratch.ts'
 import type { Size } from './terminal.ts'
@@ -17,9 +19,9 @@ import type { Size } from './terminal.ts'
 const nobody = '00000000000000-0000' as DispatchId
 
 /**
- * Leads a dispatch of nobody to where its sandbox stands. Its first instruction never comes: the records know no such
- * dispatch, and refuse to tell its boundary or to call it running. Code that runs for the first time is several times
- * slower, most of it for being compiled, and a spare has the time that an agent has not. Nothing of it stays.
+ * Leads a dispatch of nobody to its end, in records and folders of its own that nobody else sees. Code that runs for the
+ * first time is several times slower, most of it for being compiled, and a spare has the time that an agent has not.
+ * Nothing of it stays.
  */
 export async function rehearse(parts: Parts, size: Size, onEvent?: Note): Promise<void> {
   parts.store.dispatches.rehearse()
@@ -33,12 +35,34 @@ export async function rehearse(parts: Parts, size: Size, onEvent?: Note): Promis
   await mkdir(root)
   const place = layout(join(scratch.folder, 'data'))
   const job = await jobOfNobody(parts.configDir, root, size)
+  await using store = await openStore(join(sockets.folder, 'records'))
+  store.dispatches.create(await rowOf(job), { synced: false })
   using io = terminalIo(size)
   await using course = new Course(job.contract, onEvent)
   const { signal } = new AbortController()
-  const away = { ...parts, layout: place, runtime: sockets.folder }
+  const away = { ...parts, layout: place, runtime: sockets.folder, store }
   await lead(away, job, { io, signal }, course).catch(() => {})
   await course.log?.close()
+}
+
+async function rowOf({ id, contract, command, project }: Job): Promise<NewDispatch> {
+  const none = { parentId: null, name: null, role: null, prompt: null, sandbox: null, sandboxSpec: null }
+  return {
+    ...none,
+    id,
+    repoId: project.repoId,
+    agent: 'command',
+    phase: contract.phase,
+    level: contract.level,
+    boundary: contract.boundary,
+    roots: contract.roots,
+    command,
+    status: 'starting',
+    error: null,
+    createdAt: new Date().toISOString(),
+    supervisorPid: process.pid,
+    supervisorStartTicks: await ownStartTicks(),
+  }
 }
 
 async function jobOfNobody(configDir: string, root: string, size: Size): Promise<Job> {
