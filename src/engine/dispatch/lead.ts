@@ -87,6 +87,8 @@ export async function lead(parts: Parts, job: Job, options: LeadOptions, course:
   // While the workspace is made: nothing of it depends on that.
   const looking = parts.hostNow()
   looking.catch(() => {})
+  const following = FollowedConfig.open(configPlaces(parts.configDir, contract))
+  await using _followed = endOf(following)
   if (job.continues !== null) claims.use(await claimTurn(layout, { repoId: job.project.repoId, id: job.id }))
   const workspace = await workspaceFor(parts, job, options.io.terminal)
   course.workspace = workspace
@@ -108,7 +110,7 @@ export async function lead(parts: Parts, job: Job, options: LeadOptions, course:
   // Whoever needs them on disk asks again.
   recording.catch(() => {})
   try {
-    return await runAgent(parts, job, workspace, options, { recorder, seen, recording, looking })
+    return await runAgent(parts, job, workspace, options, { recorder, seen, recording, looking, following })
   } finally {
     await recording.catch(() => {})
   }
@@ -159,6 +161,8 @@ type Begun = {
   readonly recording: Promise<unknown>
   /** The host as it is now. */
   readonly looking: ReturnType<Parts['hostNow']>
+  /** The config as it is now, and word of its changes. */
+  readonly following: Promise<FollowedConfig>
 }
 
 async function runAgent(
@@ -166,7 +170,7 @@ async function runAgent(
   job: Job,
   workspace: Workspace,
   options: LeadOptions,
-  { recorder, seen, recording, looking }: Begun,
+  { recorder, seen, recording, looking, following }: Begun,
 ): Promise<Outcome> {
   const { layout, store, runtime } = parts
   const { id, project } = job
@@ -199,8 +203,6 @@ async function runAgent(
   await using _starting = endOf(starting)
   await Promise.race([begun.promise, starting.catch(() => {})])
   // All else that the agent has to wait for happens beside the sandbox's start, and not before it: that would wait.
-  const following = FollowedConfig.open(configPlaces(parts.configDir, job.contract))
-  await using _followed = endOf(following)
   const furnishing = furnishDoor(door, job, note)
   const introducing = introduce(plan.request.home, job, options.spares?.identity ?? null)
   await using _begun = endOf(Promise.allSettled([recording, furnishing, introducing]))
