@@ -360,6 +360,16 @@ const refusals: [BoundaryLevel, Command[]][] = [
       asks('full', []),
     ],
   ],
+  // A list of a trusted repository's own does not take the place of the user's.
+  [
+    'network',
+    [
+      { do: 'user', entries: [], maximum: 'full', auto: false, forbids },
+      { do: 'repository', entries: [], forbids: { ...forbids, hosts: ['b.test'], tools: [], hide: [] } },
+      { do: 'trust', yes: true },
+      { do: 'reconsider' },
+    ],
+  ],
   ...(['project', 'user'] as const).map((scope): [BoundaryLevel, Command[]] => [
     'readwrite',
     [
