@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { boundaryLevels, boundaryLevelSchema, phases, phaseSchema } from './boundary.ts'
 import { hidePatternSchema } from './hidePattern.ts'
+import { hostPatternText } from './hostPatternText.ts'
 import { notAHost, parseHostPattern } from './hosts.ts'
 import { sandboxLevelSchema } from './level.ts'
 
@@ -17,17 +18,25 @@ const hostText = z
   .refine((text) => parseHostPattern(text) !== undefined, {
     error: ({ input }) => notAHost(String(input)),
   })
-  .describe('A host: example.com, example.com:443 or *.example.org.')
+  .meta({
+    id: 'host',
+    description: 'A host: example.com, example.com:443 or *.example.org.',
+    pattern: hostPatternText,
+  })
 const toolList = z.strictObject({
   allow: z.array(z.string().min(1)).optional().describe('Only these. Omitted: all.'),
   deny: z.array(z.string().min(1)).optional().describe('Never these; wins over allow.'),
 })
+// For editors, which check a config by the published schema: as strict as what is read.
+const insideText = '^(?!/)(?!(?:[\\s\\S]*/)?\\.\\.(?:/|$))[^\\x00]+$'
+const belowRootText = insideText.replace('^', '^(?!(?:\\.?/)*\\.?$)')
 const insideRoot = z
   .string()
   .min(1)
   .refine((path) => !path.startsWith('/') && !path.split('/').includes('..') && !path.includes('\0'), {
     error: 'must be a path inside the root, without a leading / and without ..',
   })
+  .meta({ pattern: insideText })
 
 export const levelOverrideSchema = z.strictObject({
   hosts: z
@@ -57,7 +66,9 @@ export const namesRoot = (path: string) => path.split('/').every((part) => part 
 const readonlyLevelSchema = levelOverrideSchema.extend({
   writable: z
     .array(
-      insideRoot.refine((path) => !namesRoot(path), { error: 'names the whole root: that is readwrite' }),
+      insideRoot
+        .refine((path) => !namesRoot(path), { error: 'names the whole root: that is readwrite' })
+        .meta({ pattern: belowRootText }),
     )
     .optional()
     .describe(

@@ -23,6 +23,21 @@ function faultOf(pattern: string): string | null {
   return null
 }
 
+/** How the patterns begin that `faultOf` refuses. */
+const refused = [
+  String.raw`\s*$`,
+  '!',
+  String.raw`(?:[\s\S]*/)?\.\.(?:/|$)`,
+  '(?:[.~]?/)*[.~]?$',
+  String.raw`(?:[\s\S]*[^\\])?\{[^}]*(?:,|\.\.)[^}]*\}`,
+  String.raw`[\s\S]*[?*+@]\([^)]*\|[^)]*\)`,
+  String.raw`\$(?:\{|HOME/|PWD/)`,
+  String.raw`(?:[\s\S]*[^\\])?(?:\\\\)*\\$`,
+  String.raw`(?:(?:[^/]*/)*\*\*(?:/|$)){${mostDoubleStars + 1}}`,
+]
+/** The same for editors, which check a config by the published schema and cannot call us. */
+const hideText = String.raw`^${refused.map((start) => `(?!${start})`).join('')}[^\x00]+$`
+
 /** One of `hide`: a glob as in .gitignore. */
 export const hidePatternSchema = z
   .string()
@@ -33,3 +48,4 @@ export const hidePatternSchema = z
     const message = `${JSON.stringify(context.value)} ${fault}`
     context.issues.push({ code: 'custom', input: context.value, message })
   })
+  .meta({ pattern: hideText })

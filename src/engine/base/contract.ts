@@ -73,6 +73,8 @@ export type Contract = WritableScopes & {
   readonly maxCommands: number | null
   /** What an agent on the real files cannot lift by changing them: it goes on holding until its dispatch ends. */
   readonly projects?: readonly HeldProject[] | undefined
+  /** Roots of its ancestors beside its own: what the config there comes to say narrows it as well. */
+  readonly around?: readonly string[]
   /** What carries its writes, once it runs; none in contracts of earlier releases. */
   readonly driver?: WorkspaceDriver
 }

@@ -13,7 +13,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { open, readdir, rename, rm } from 'node:fs/promises'
+import { open, readdir, rename, rm, type FileHandle } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 
 /**
@@ -84,6 +84,16 @@ export async function syncFile(path: string): Promise<void> {
   }
 }
 
+type FileRights = { readonly uid: number; readonly gid: number; readonly mode: number }
+
+/** On the new file, by its descriptor, before it has its name: afterwards it may be another's. */
+async function takeRights(handle: FileHandle, { uid, gid, mode }: FileRights): Promise<void> {
+  // Not everybody may give a file away; who is in its group may leave it to that.
+  await handle.chown(uid, gid).catch(() => handle.chown(-1, gid).catch(() => {}))
+  // The umask has cut it. What the mode says of a group was meant for this one.
+  if ((await handle.stat()).gid === gid) await handle.chmod(mode & 0o777)
+}
+
 /**
  * Replaces a file as a whole: readers see the old bytes or the new ones, also after a power loss. Of the file
  * alone synced, a power loss may bring the old file back, never half of one; of nothing synced, an empty one.
@@ -93,15 +103,14 @@ export async function writeFileAtomically(
   data: string | Uint8Array,
   mode = 0o600,
   synced: 'file and folder' | 'file' | 'nothing' = 'file and folder',
-  owner: { readonly uid: number; readonly gid: number } | null = null,
+  replaced: FileRights | null = null,
 ): Promise<void> {
   const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}.tmp`)
   if (synced === 'nothing') return replaceAtOnce(path, temporary, data, mode)
   const handle = await open(temporary, 'wx', mode)
   try {
     await handle.writeFile(data)
-    // On the new file, by its descriptor, before it has its name: afterwards it may be another's. Not everybody may.
-    if (owner !== null) await handle.chown(owner.uid, owner.gid).catch(() => {})
+    if (replaced !== null) await takeRights(handle, replaced)
     await handle.sync()
     await handle.close()
     await rename(temporary, path)

@@ -25,3 +25,17 @@ test('a child reads what its parent may only read, by whatever name, and never s
   await expect(modeOf(read, { [read]: 'rw' })).rejects.toThrow('the parent may only read it')
   await expect(modeOf(hidden)).rejects.toThrow("outside the parent's roots")
 })
+
+test('a child goes on with the roots around its own, its grandparent’s too, whose configs narrow it', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'orangery-child-'))
+  await using _ = { [Symbol.asyncDispose]: () => rm(folder, { recursive: true }) }
+  const [nested, deeper] = [join(folder, 'nested'), join(folder, 'nested', 'deeper')]
+  await mkdir(deeper, { recursive: true })
+  const withRoots = (...roots: readonly string[]) => ({ roots, hide: [] }) as unknown as Contract
+  const first = withRoots(folder)
+  const child = await withinParent(first, withRoots(nested), undefined)
+  expect(child.around).toEqual([folder])
+  expect((await withinParent(child, withRoots(deeper), undefined)).around).toEqual([nested, folder])
+  // The control: in the same roots the same files hold.
+  expect(await withinParent(first, withRoots(folder), undefined)).toEqual(first)
+})

@@ -106,8 +106,16 @@ export async function withinParent(
     if (wish?.[1] === 'rw') throw refused(root, 'the parent may only read it', 'Ask for ro.')
     modes[resolve(root)] ??= 'ro'
   }
-  return Object.keys(modes).length === 0 ? child : { ...child, rootModes: modes }
+  const around = rootsAround(parent, child)
+  return {
+    ...child,
+    ...(Object.keys(modes).length === 0 ? {} : { rootModes: modes }),
+    ...(around.length === 0 ? {} : { around }),
+  }
 }
+
+const rootsAround = (parent: Contract, { roots }: Contract): readonly string[] =>
+  [...new Set([...parent.roots, ...(parent.around ?? [])])].filter((root) => !roots.includes(root))
 
 const isBelow = (path: string, folder: string) => path.startsWith(folder === '/' ? '/' : `${folder}/`)
 

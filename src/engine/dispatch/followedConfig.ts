@@ -12,6 +12,7 @@ export const configPlaces = (userConfigDir: string, contract: Contract): ConfigP
   userConfigDir,
   roots: contract.roots,
   held: contract.projects,
+  around: contract.around,
   direct: directRoots(contract),
 })
 

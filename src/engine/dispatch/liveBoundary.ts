@@ -373,7 +373,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
       // An agent that writes real files could spoil one, and so keep what is to be taken from it: the last that
       // could be read goes on holding, below the user's own maximum as it is now. (escape: unreadable-config)
       if (this.#config === undefined) throw error
-      const own = await loadConfig({ ...places, roots: [] }).catch(() => this.#config)
+      const own = await loadConfig({ ...places, roots: [], around: [] }).catch(() => this.#config)
       return withMaximum(this.#config, own?.sandboxMaximumBoundary ?? 'full')
     })
     this.#config = config

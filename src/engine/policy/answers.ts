@@ -317,6 +317,8 @@ export type Undoing = {
   /** What held before, and how many grants there were with the one that failed. */
   readonly before: Held
   readonly grants: number
+  /** Approvals for the task that came with it, by their ids. */
+  readonly forTask: readonly string[]
   readonly why: string
   readonly at: Date
 }
@@ -356,7 +358,14 @@ export function undoGrant(
     request: null,
   }
   const reopened = requests.map((request): BoundaryRequest => ({ ...request, status: 'open', answer: null }))
-  const left = reopened.reduce(replaceRequest, { ...state, grants: [...state.grants, undone] })
+  // Listed on, it would say yes to a child, or the next turn, that nobody has given in the end.
+  const taskApprovals = state.taskApprovals.map((approval) =>
+    undoing.forTask.includes(approval.id)
+      ? { ...approval, revoked_at: approval.revoked_at ?? undone.at }
+      : approval,
+  )
+  const grants = [...state.grants, undone]
+  const left = reopened.reduce(replaceRequest, { ...state, grants, taskApprovals })
   const failed = state.grants[undoing.grants - 1]
   if (failed === undefined) return left
   const isHigher = boundaryRank(failed.to) < boundaryRank(held.level)

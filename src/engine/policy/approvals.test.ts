@@ -164,7 +164,7 @@ test('after a narrowing a yes to one host opens that host, and the contract’s 
   const all = step(one, [])
   expect(opensGrantedOnly(all)).toBe(false)
   // What did not take opens nothing either; what was not taken back is as it was.
-  const undoing = { why: '', at: start }
+  const undoing = { why: '', at: start, forTask: [] }
   const failed = { ...undoing, before: current(one), grants: all.grants.length }
   expect(opensGrantedOnly(undoGrant(all, [], failed))).toBe(true)
   const kept = { ...undoing, before: current(wide), grants: narrowed.grants.length }

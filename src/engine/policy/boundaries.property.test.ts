@@ -12,16 +12,18 @@ import {
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import type { SavedApproval } from '../../shared/config.ts'
-import { boundaryLevels, boundaryRank, phases } from '../../shared/boundary.ts'
+import type { EffectiveApproval, LevelOverride, SavedApproval } from '../../shared/config.ts'
+import { boundaryLevels, boundaryRank, phases, type BoundaryLevel } from '../../shared/boundary.ts'
 import { OrangeryError } from '../../shared/errors.ts'
-import { approvalScopes, requestSources } from '../../shared/escalation.ts'
+import { approvalScopes, requestSources, type TaskApproval } from '../../shared/escalation.ts'
+import { capabilitiesOf } from './capabilities.ts'
 import { distrustProject } from './config/edit.ts'
 import { loadConfig } from './config/load.ts'
 import { networkNow } from './reach.ts'
+import { current } from './step.ts'
 import { contractOf, Theatre, type Failure } from './testing.ts'
 import { Oracle } from './testingOracle.ts'
-import { examples, type Command, type Drawn } from './testingPlays.ts'
+import { examples, type Command, type Drawn, type Forbidding } from './testingPlays.ts'
 
 const level = constantFrom(...boundaryLevels)
 const phase = constantFrom('build', 'build', ...phases)
@@ -40,6 +42,12 @@ const entries = array(
   ),
   { maxLength: 2 },
 )
+const forbids = record({
+  level,
+  hosts: constantFrom<string[]>([], ['a.test'], ['a.test:1'], ['*.test']),
+  tools: constantFrom<string[]>([], ['Bash']),
+  hide: constantFrom<string[]>([], ['.env'], ['.env', 'secrets/']),
+})
 const command: Arbitrary<Command> = oneof(
   {
     weight: 5,
@@ -47,20 +55,29 @@ const command: Arbitrary<Command> = oneof(
   },
   {
     weight: 4,
-    arbitrary: record({ do: constant('approve'), scope: constantFrom(...approvalScopes), inner: boolean() }),
+    arbitrary: record({
+      do: constant('approve'),
+      scope: constantFrom(...approvalScopes),
+      inner: boolean(),
+      unsaved: constantFrom(false, false, false, true),
+    }),
   },
   record({ do: constant('deny') }),
   record({ do: constant('narrow'), to: level }),
   record({ do: constant('take'), host: constantFrom('a.test', 'a.test:1', '*.test') }),
   {
     weight: 2,
-    arbitrary: record({
-      do: constant('user'),
-      entries,
-      maximum: level,
-      auto: boolean(),
-      autoElsewhere: boolean(),
-    }),
+    arbitrary: record(
+      {
+        do: constant('user'),
+        entries,
+        maximum: level,
+        auto: boolean(),
+        autoElsewhere: boolean(),
+        forbids,
+      },
+      { requiredKeys: ['do', 'entries', 'maximum', 'auto', 'autoElsewhere'] },
+    ),
   },
   // Nothing saved: whatever is granted then comes of the policy, or should not be.
   {
@@ -77,6 +94,7 @@ const command: Arbitrary<Command> = oneof(
         auto: boolean(),
         autoHosts: constant(['*.test']),
         levelHosts: constantFrom(['repository.test'], ['repository.test', 'a.test']),
+        forbids,
       },
       { requiredKeys: ['do', 'entries'] },
     ),
@@ -92,8 +110,24 @@ const command: Arbitrary<Command> = oneof(
   },
 ) as Arbitrary<Command>
 
+const levelOf = (forbids: Forbidding | undefined): Partial<Record<BoundaryLevel, LevelOverride>> =>
+  forbids === undefined
+    ? {}
+    : {
+        [forbids.level]: {
+          deniedHosts: forbids.hosts,
+          hide: forbids.hide,
+          tools: { deny: forbids.tools },
+        },
+      }
+
 const isSame = (a: Pick<Drawn, 'level' | 'hosts'>, b: Pick<Drawn, 'level' | 'hosts'>) =>
   a.level === b.level && a.hosts.join() === b.hosts.join()
+
+const standing = (all: { saved: readonly EffectiveApproval[]; tasks: readonly TaskApproval[] }) =>
+  [...all.saved, ...all.tasks.filter(({ revoked_at: revoked }) => revoked === null)]
+    .map(({ id }) => id)
+    .sort()
 
 test('whatever the sequence of requests, saves, reloads, failures and restarts, the boundary never exceeds what a person or a config has said', async () => {
   await using theatre = await Theatre.open()
@@ -121,13 +155,16 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
         let { boundaries } = set
         let failing: Failure | null = null
         for (const step of commands) {
-          const { level: levelBefore } = boundaries.show(set.id)
+          const { level: levelBefore, hosts: hostsBefore } = boundaries.show(set.id)
           const error = await act(step).catch((caught: unknown) => caught)
           // Refusals are answers; anything else is a fault of ours, but for the failures that we play.
           const isPlayed = /EBUSY|the line broke|nobody is there/.test(String(error))
           if (error !== undefined && !(error instanceof OrangeryError) && !isPlayed) throw error
-          if (error !== undefined && isPlayed && failing !== 'overtaken' && step.do === 'approve')
-            expect(boundaries.show(set.id).level, 'a change that failed').toBe(levelBefore)
+          if (error !== undefined && failing !== 'overtaken' && step.do === 'approve')
+            expect(boundaries.show(set.id), 'a change that failed').toMatchObject({
+              level: levelBefore,
+              hosts: hostsBefore,
+            })
           oracle.checkGrants(boundaries.show(set.id), { level: start, hosts: [] }, step.do === 'approve')
           // A person took it all back in the middle.
           if (error !== undefined && failing === 'overtaken' && set.failsNext === null)
@@ -139,7 +176,8 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
             set.now(),
           )
           const state = theatre.store.boundaries.read(set.id)
-          const { allow, mode } = networkNow(contract, state, config)
+          const { allow, mode, deny } = networkNow(contract, state, config)
+          oracle.checkForbidden(capabilitiesOf(current(state).level, config), deny)
           const isNarrowed = state.grants.some(({ way }) => ['narrowed', 'closed', 'config'].includes(way))
           // Whatever the records say by now, and whatever failed.
           if (boundaryRank(config.sandboxMaximumBoundary) < boundaryRank('network'))
@@ -167,7 +205,10 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
             case 'approve': {
               const open = boundaries.show(set.id).requests.filter(({ status }) => status === 'open')
               // What nobody may grant holds up none of the others.
-              const granted = open.filter((request) => oracle.allows(request))
+              const granted = open.filter(
+                (request) => oracle.allows(request) && !request.hosts.some((host) => oracle.denies(host)),
+              )
+              const unsay = oracle.attempt()
               const given = oracle.given(granted, boundaries.show(set.id).level ?? start)
               if (step.scope === 'task') oracle.task.push(...given)
               const isInner = step.inner === true && (step.scope === 'project' || step.scope === 'user')
@@ -177,7 +218,19 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
               if (step.scope === 'project') oracle.saveToProject(kept, isInner ? ['inner'] : undefined)
               const covers = isInner ? { covers: [inner] } : {}
               const answer = { requests: null, by: 'person', message: '', scope: step.scope, ...covers }
-              await boundaries.approve(set.id, answer)
+              const { scope, unsaved = false } = step
+              const isSpoilt = unsaved && (scope === 'project' || scope === 'user')
+              const before = await boundaries.approvals([set.project])
+              try {
+                using _spoilt = isSpoilt ? set.unsaved(scope) : null
+                await boundaries.approve(set.id, answer)
+                if (isSpoilt) throw new Error('a yes that was saved nowhere')
+              } catch (error) {
+                unsay()
+                const after = await boundaries.approvals([set.project])
+                expect(standing(after), 'approvals that nobody gave').toEqual(standing(before))
+                throw error
+              }
               break
             }
             case 'deny':
@@ -197,7 +250,9 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
               oracle.policy.user = step.auto
               oracle.policy.autoHere = step.autoElsewhere !== true
               oracle.maximum.user = step.maximum
+              oracle.forbids.user = step.forbids ?? null
               await set.user({
+                sandboxLevels: levelOf(step.forbids),
                 sandboxApprovedEscalations: oracle.user,
                 sandboxMaximumBoundary: step.maximum,
                 sandboxEscalationPolicy: step.auto ? 'auto' : 'prompt',
@@ -208,7 +263,12 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
               })
               break
             case 'repository': {
-              const { auto, autoHosts, levelHosts } = step
+              const { auto, autoHosts, levelHosts, forbids: forbidding } = step
+              const forbidden = levelOf(forbidding)
+              const levels =
+                levelHosts === undefined
+                  ? forbidden
+                  : { ...forbidden, network: { ...forbidden.network, hosts: levelHosts } }
               const approved = step.entries.map((entry) => placed(entry, 'elsewhere'))
               const rest = {
                 sandboxMaximumBoundary: step.maximum ?? 'full',
@@ -218,8 +278,9 @@ test('whatever the sequence of requests, saves, reloads, failures and restarts, 
                 ...(autoHosts === undefined
                   ? {}
                   : { sandboxAutoEscalation: { hosts: autoHosts, roots: [theatre.home] } }),
-                ...(levelHosts === undefined ? {} : { sandboxLevels: { network: { hosts: levelHosts } } }),
+                ...(levelHosts === undefined && forbidding === undefined ? {} : { sandboxLevels: levels }),
               } as const
+              oracle.forbids.project = forbidding ?? null
               oracle.writes(approved, rest)
               await set.own({ sandboxApprovedEscalations: approved, ...rest })
               // Somebody looks at it before the next one writes.

@@ -318,7 +318,8 @@ describe('the pipeline', () => {
       id: 'denied',
       source: 'broker' as const,
     }))
-    const undoing = { before: current(state), grants: narrowed.grants.length, why: 'EBUSY', at }
+    const grants = narrowed.grants.length
+    const undoing = { before: current(state), grants, forTask: [], why: 'EBUSY', at }
     const left = undoGrant({ ...narrowed, requests: [...narrowed.requests, ...asked] }, [], undoing)
     expect(left.requests.map(({ source, status }) => `${source} ${status}`)).toEqual([
       'agent open',

@@ -51,6 +51,8 @@ type Decided<T> = Step<T> & {
   readonly before: Held
   /** Those that were open, and had their yes by it. */
   readonly given: readonly BoundaryRequest[]
+  /** Approvals for the task that came with it. */
+  readonly forTask: readonly string[]
 }
 
 const isOpen = ({ status }: BoundaryRequest): boolean => status === 'open'
@@ -332,7 +334,10 @@ export class Boundaries {
       const given = step.state.requests.filter(
         (request) => request.status === 'approved' && wasOpen.has(request.id),
       )
-      return { state: step.state, result: { ...step, before: current(state), given } }
+      const forTask = step.state.taskApprovals
+        .slice(state.taskApprovals.length)
+        .map((approval) => approval.id)
+      return { state: step.state, result: { ...step, before: current(state), given, forTask } }
     })
   }
 
@@ -355,7 +360,7 @@ export class Boundaries {
       // It ended before it could say that the change took: nothing is left to take back, and the yes was one.
       if (code === 'dispatch.not_running' || code === 'sandbox.ended') return
       const why = error instanceof Error ? error.message : String(error)
-      const { before, state: decidedState, given } = decided
+      const { before, state: decidedState, given, forTask } = decided
       // The question is open again: were it denied now, what is saved would go on saying yes.
       await takeBack().catch(() => {})
       const answered = new Map([...given, ...requests].map((request) => [request.id, request]))
@@ -363,6 +368,7 @@ export class Boundaries {
         state: undoGrant(state, [...answered.values()], {
           before,
           grants: decidedState.grants.length,
+          forTask,
           why,
           at: this.#now(),
         }),

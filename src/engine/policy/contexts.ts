@@ -92,7 +92,8 @@ export class Contexts {
   ): Promise<EffectiveConfig> {
     const { userConfigDir } = this.#parts
     const direct = contract === null ? [] : directRoots(contract)
-    return loadConfig({ userConfigDir, roots, held: contract?.projects, direct }, at)
+    const { projects: held, around } = contract ?? {}
+    return loadConfig({ userConfigDir, roots, held, around, direct }, at)
   }
 
   /** Without one it has not begun, and could not have changed anything. */

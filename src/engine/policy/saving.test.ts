@@ -130,3 +130,26 @@ test('a yes that is saved in a read-only phase counts in that phase and in no ot
     }
   }
 })
+
+test.each(['before', 'after', 'overtaken'] as const)(
+  'a live change that fails (%s) leaves nothing of it approved for the task',
+  async (mode) => {
+    const { boundaries, id, project, failNext } = await theatre.stage('readwrite')
+    const wish = { to: 'network', hosts: ['a.test'], source: 'agent', by: 'agent', why: 'it' } as const
+    const yes = { requests: null, by: 'person', message: '', scope: 'task' } as const
+    const listed = async () =>
+      (await boundaries.approvals([project])).tasks.filter(
+        ({ task, revoked_at: revoked }) => task === id && revoked === null,
+      )
+    // The control: one that took is listed, before and after.
+    await boundaries.request(id, { ...wish, hosts: ['b.test'] })
+    await boundaries.approve(id, yes)
+    await boundaries.request(id, wish)
+    failNext(mode)
+    await expect(boundaries.approve(id, yes)).rejects.toThrow()
+    expect((await listed()).map(({ hosts }) => hosts)).toEqual([['b.test']])
+    // Asked again, the same yes is one of its own.
+    await boundaries.approve(id, yes)
+    expect((await listed()).map(({ hosts }) => hosts)).toContainEqual(['a.test'])
+  },
+)

@@ -1,3 +1,4 @@
+import { existsSync, mkdirSync, renameSync, rmdirSync } from 'node:fs'
 import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,6 +10,7 @@ import type { EventBody } from '../../shared/events.ts'
 import { makeDispatchId, type DispatchId } from '../../shared/ids.ts'
 import type { SandboxSpec } from '../../shared/spec.ts'
 import type { Contract } from '../base/contract.ts'
+import type { EscalationRecords } from '../base/escalation.ts'
 import { openStore, type Store } from '../store/index.ts'
 import { Boundaries } from './boundaries.ts'
 import { trustProject, trustQuestion } from './config/edit.ts'
@@ -31,6 +33,18 @@ export const contractOf = (project: string, spec: SandboxSpec): Contract =>
     config: defaultConfig(),
     parent: null,
   })
+
+/** Puts a folder in the place of a config, which then can be neither read nor written; the way back. */
+function obstruct(file: string): () => void {
+  const aside = `${file}.aside`
+  const isThere = existsSync(file)
+  if (isThere) renameSync(file, aside)
+  mkdirSync(file)
+  return () => {
+    rmdirSync(file)
+    if (isThere) renameSync(aside, file)
+  }
+}
 
 /** A folder and a database, both real, for as many played dispatches as a test needs. */
 export class Theatre implements AsyncDisposable {
@@ -68,10 +82,25 @@ export class Theatre implements AsyncDisposable {
     const events: EventBody[] = []
     const contracts = new Map<DispatchId, Contract>([[id, contractOf(project, { boundary: start })]])
     let failure: Failure | null = null
+    let spoil: (() => void) | null = null
+    const known = store.boundaries
+    const records: EscalationRecords = {
+      read: (of) => known.read(of),
+      change: (of, change) => {
+        const result = known.change(of, change)
+        spoil?.()
+        return result
+      },
+      openRequests: () => known.openRequests(),
+      taskApprovals: () => known.taskApprovals(),
+      revokeTaskApproval: (approval, at) => known.revokeTaskApproval(approval, at),
+      descendants: (of) => known.descendants(of),
+      unfinished: () => known.unfinished(),
+    }
     let now = new Date('2026-01-01T12:00:00Z')
     const make = (): Boundaries =>
       new Boundaries({
-        records: store.boundaries,
+        records,
         userConfigDir,
         apply: async (of) => {
           const mode = failure
@@ -109,6 +138,21 @@ export class Theatre implements AsyncDisposable {
       },
       failNext: (mode: Failure) => {
         failure = mode
+      },
+      /** The file cannot be written from the moment a yes is on record; until it is disposed of. */
+      unsaved: (scope: 'project' | 'user'): Disposable => {
+        const file = scope === 'user' ? join(userConfigDir, 'config.json') : join(project, '.orangery.json')
+        let restore = () => {}
+        spoil = () => {
+          spoil = null
+          restore = obstruct(file)
+        }
+        return {
+          [Symbol.dispose]() {
+            spoil = null
+            restore()
+          },
+        }
       },
       advance: (ms: number) => {
         now = new Date(now.getTime() + ms)

@@ -3,7 +3,9 @@ import { boundaryLevels, boundaryRank, type BoundaryLevel } from '../../shared/b
 import type { SavedApproval } from '../../shared/config.ts'
 import type { BoundaryGrant, BoundaryRequest } from '../../shared/escalation.ts'
 import { someHostCovers } from '../../shared/hosts.ts'
+import type { Capabilities } from './capabilities.ts'
 import { isTaken } from './taken.ts'
+import type { Forbidding } from './testingPlays.ts'
 import type { Held } from './step.ts'
 
 /** One yes: of a person, or of a file. */
@@ -38,6 +40,8 @@ export class Oracle {
     autoHere: true,
     project: null,
   }
+  /** What each file keeps from an agent; trusted or not, neither lifts what the other says. */
+  forbids: { user: Forbidding | null; project: Forbidding | null } = { user: null, project: null }
   user: Entry[] = []
   repository: Entry[] = []
   repositoryTrusted = false
@@ -81,6 +85,41 @@ export class Oracle {
   /** A host is network, at whichever level. */
   allows({ to, hosts }: Pick<Wish, 'to' | 'hosts'>): boolean {
     return atMost(to, this.ceiling) && (hosts.length === 0 || atMost('network', this.ceiling))
+  }
+
+  get #forbidden(): readonly Forbidding[] {
+    return [this.forbids.user, this.forbids.project].filter((each) => each !== null)
+  }
+
+  /** Denied at one level it is denied at all. */
+  denies(host: string): boolean {
+    return this.#forbidden.some(({ hosts }) => someHostCovers(hosts, host))
+  }
+
+  /** What a person said counts for nothing where what was to follow did not come about. */
+  attempt(): () => void {
+    const { said, back, user, savedToProject, task } = this
+    const [file, trusted] = [this.#file, this.#trusted]
+    this.said = [...said]
+    this.back = [...back]
+    this.user = [...user]
+    this.savedToProject = [...savedToProject]
+    this.task = [...task]
+    return () => {
+      Object.assign(this, { said, back, user, savedToProject, task })
+      this.#file = file
+      this.#trusted = trusted
+    }
+  }
+
+  /** Denials, tools and hidden files, as they hold at a level. */
+  checkForbidden({ level, tools, files }: Capabilities, deny: readonly string[]): void {
+    for (const each of this.#forbidden) {
+      expect(covered(each.hosts, deny), `denied ${each.hosts.join()}`).toBe(true)
+      if (!atMost(level, each.level)) continue
+      expect(tools.deny, `tools at ${level}`).toEqual(expect.arrayContaining(each.tools))
+      expect(files.hide, `hidden at ${level}`).toEqual(expect.arrayContaining(each.hide))
+    }
   }
 
   /** What files and the task say, as far as it is for this agent, here and now. */
@@ -233,6 +272,10 @@ export class Oracle {
         const added = grant.hosts.filter((host) => !held.hosts.includes(host))
         const wished = wishes.flatMap(({ hosts }) => hosts)
         expect(covered(added, wished), `hosts nobody wished: ${said}`).toBe(true)
+        expect(
+          added.filter((host) => this.denies(host)),
+          `denied by a file: ${said}`,
+        ).toEqual([])
         const highest = wishes.map(({ to }) => to).reduce((a, b) => (atMost(a, b) ? b : a), held.level)
         expect(atMost(grant.to, highest), `a level nobody wished: ${said}`).toBe(true)
         for (const wish of wishes) {

@@ -11,13 +11,22 @@ export type Drawn = {
   endsIn?: number
   phase?: Phase
 }
+/** What a config keeps from an agent at a level, and at every narrower one; hosts at all levels. */
+export type Forbidding = { level: BoundaryLevel; hosts: string[]; tools: string[]; hide: string[] }
 export type Command =
   | { do: 'request'; to: BoundaryLevel; hosts: string[]; source: RequestSource }
-  | { do: 'approve'; scope: ApprovalScope; inner?: boolean }
+  | { do: 'approve'; scope: ApprovalScope; inner?: boolean; unsaved?: boolean }
   | { do: 'deny' }
   | { do: 'narrow'; to: BoundaryLevel }
   | { do: 'take'; host: string }
-  | { do: 'user'; entries: Drawn[]; maximum: BoundaryLevel; auto: boolean; autoElsewhere?: boolean }
+  | {
+      do: 'user'
+      entries: Drawn[]
+      maximum: BoundaryLevel
+      auto: boolean
+      autoElsewhere?: boolean
+      forbids?: Forbidding
+    }
   | {
       do: 'repository'
       entries: Drawn[]
@@ -25,6 +34,7 @@ export type Command =
       auto?: boolean
       autoHosts?: string[]
       levelHosts?: string[]
+      forbids?: Forbidding
     }
   | { do: 'trust'; yes: boolean }
   | { do: 'reconsider' }
@@ -325,13 +335,71 @@ const strangers: [BoundaryLevel, Command[], Phase?][] = [
   ],
 ]
 
+const forbids: Forbidding = { level: 'full', hosts: ['a.test'], tools: ['Bash'], hide: ['.env'] }
+/** Denied by either file, hidden further up, and saved where nothing can be written. */
+const refusals: [BoundaryLevel, Command[]][] = [
+  [
+    'readwrite',
+    [
+      { do: 'user', entries: everything, maximum: 'full', auto: true, forbids },
+      asks('network', ['a.test:1']),
+      { do: 'approve', scope: 'once' },
+      { do: 'request', to: 'network', hosts: ['a.test'], source: 'broker' },
+      { do: 'restart' },
+      { do: 'reconsider' },
+    ],
+  ],
+  [
+    'network',
+    [
+      asks('network', ['a.test:1']),
+      { do: 'approve', scope: 'user' },
+      { do: 'repository', entries: everything, forbids: { ...forbids, level: 'network' } },
+      { do: 'trust', yes: true },
+      { do: 'reconsider' },
+      asks('full', []),
+    ],
+  ],
+  // A list of a trusted repository's own does not take the place of the user's.
+  [
+    'network',
+    [
+      { do: 'user', entries: [], maximum: 'full', auto: false, forbids },
+      { do: 'repository', entries: [], forbids: { ...forbids, hosts: ['b.test'], tools: [], hide: [] } },
+      { do: 'trust', yes: true },
+      { do: 'reconsider' },
+    ],
+  ],
+  ...(['project', 'user'] as const).map((scope): [BoundaryLevel, Command[]] => [
+    'readwrite',
+    [
+      asks('network', ['a.test:1']),
+      { do: 'approve', scope, unsaved: true },
+      { do: 'restart' },
+      { do: 'deny' },
+      asks('network', ['b.test:1']),
+      { do: 'approve', scope },
+    ],
+  ]),
+  [
+    'readwrite',
+    [
+      asks('network', ['a.test:1']),
+      { do: 'fail', mode: 'before' },
+      { do: 'approve', scope: 'task' },
+      { do: 'deny' },
+      asks('network', ['a.test']),
+    ],
+  ],
+]
+
 /** With an open network over read-only files, where there is nothing to open. */
 const overOpen: [BoundaryLevel, Command[], Phase, boolean][] = [
   ['readonly', [asks('network', ['a.test:1']), { do: 'approve', scope: 'once' }], 'build', true],
 ]
 
 export const examples: [BoundaryLevel, Command[], Phase, boolean][] = [
-  ...[...plays, ...strangers].map(
+  ...[...plays, ...strangers, ...refusals].map(
     ([start, commands, phase = 'build']): [BoundaryLevel, Command[], Phase, boolean] => [
       start,
       commands,

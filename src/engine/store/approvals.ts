@@ -219,6 +219,11 @@ export class BoundaryRecords implements EscalationRecords {
         returned: JSON.stringify(grant.returned),
       })
     }
+    for (const [index, { id, revoked_at: revoked }] of before.taskApprovals.entries()) {
+      const now = after.taskApprovals[index]
+      if (revoked === null && now?.id === id && now.revoked_at !== null)
+        this.#statements.revokeTask.run(now.revoked_at, id)
+    }
     for (const approval of after.taskApprovals.slice(before.taskApprovals.length)) {
       this.#statements.insertTask.run({ ...approval, hosts: JSON.stringify(approval.hosts) })
     }

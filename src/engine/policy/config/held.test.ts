@@ -94,3 +94,34 @@ test('a second name of the user’s config in what an agent writes directly is s
   await rm(join(project, 'deep/mine.json'))
   expect((await boundaries.request(id, wish)).status).toBe('approved')
 })
+
+test('a file of the parent’s project that changes later narrows a child in a nested repository too, and gives it nothing', async () => {
+  const set = await theatre.stage('network')
+  const { id, boundaries, contracts, project, userConfigDir, own, user, trust, live } = set
+  await user({ sandboxApprovedEscalations: [{ agent: '*', level: 'network', hosts: ['a.test'] }] })
+  const root = join(project, 'nested')
+  await mkdir(join(project, '.git'))
+  await mkdir(join(root, '.git'), { recursive: true })
+  contracts.set(id, contractOf(project, { boundary: 'network', outputs: { mode: 'open' } }))
+  const child = theatre.newId()
+  theatre.addDispatch(child, root, 'readwrite', 'claude', id)
+  contracts.set(child, { ...contractOf(root, { boundary: 'readwrite' }), around: [project] })
+
+  await own({ sandboxLevels: { network: { deniedHosts: ['a.test'] } } })
+  expect((await boundaries.request(child, wish)).status).toBe('denied')
+  await own({ sandboxApprovedEscalations: [{ agent: '*', level: 'network', hosts: ['b.test'] }] })
+  await trust()
+  const other = { ...wish, hosts: ['b.test:1'] }
+  expect((await boundaries.request(child, other)).status).toBe('open')
+  // The control: what nothing forbids, the user's own approval gives it.
+  expect((await boundaries.request(child, { ...wish, why: 'again' })).status).toBe('approved')
+
+  // Also where its parent has no reason to come down itself.
+  await boundaries.narrow(child, { to: 'readwrite', by: 'person', why: '', way: 'narrowed' })
+  await own({ sandboxMaximumBoundary: 'readonly' })
+  await boundaries.reconsider(child)
+  expect(boundaries.show(child).level).toBe('readonly')
+  expect(live.level).toBe('readonly')
+  const places = { userConfigDir, roots: [root], around: [project, root] }
+  expect((await loadConfig(places)).projects.map((known) => known.root)).toEqual([root])
+})

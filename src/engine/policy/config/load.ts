@@ -17,6 +17,8 @@ export type ConfigPlaces = {
   readonly roots: readonly string[]
   /** What holds besides, for a dispatch that could have changed the files itself. */
   readonly held?: readonly HeldProject[] | undefined
+  /** Roots of a dispatch's ancestors: what their projects say narrows it too, and gives it nothing. */
+  readonly around?: readonly string[] | undefined
   /** Roots whose real files an agent writes meanwhile. */
   readonly direct?: readonly string[]
 }
@@ -105,7 +107,8 @@ export async function loadConfig(places: ConfigPlaces, now: Date = new Date()): 
   await refuseInReach(places)
   // Side by side: an agent waits for this. The user's own mistakes are told first.
   const reading = readAll(places)
-  const narrowing = narrowTrust(places.userConfigDir, places.roots)
+  const around = readAll({ ...places, roots: places.around ?? [] })
+  const narrowing = narrowTrust(places.userConfigDir, [...places.roots, ...(places.around ?? [])])
   const userText = await readConfigText(join(places.userConfigDir, userConfigName), { follow: true })
   const user = userText === null ? null : parseConfig(userText)
   const linking = user === null ? [] : linkedFolders(user)
@@ -119,7 +122,10 @@ export async function loadConfig(places: ConfigPlaces, now: Date = new Date()): 
   const isThereStill = ({ file, sha256 }: HeldProject) =>
     layers.some((known) => known.file === file && known.layer?.sha256 === sha256)
   const gone = (places.held ?? []).filter((held) => !isThereStill(held))
-  const config = mergeConfig(user, layers, now, gone.map(heldLayer))
+  const isMine = ({ file }: ProjectLayer) => layers.some((known) => known.file === file)
+  // A repository below a parent's root is a project by itself, and would leave what holds the parent behind.
+  const others = (await Promise.all(around)).filter((layer) => layer.layer !== null && !isMine(layer))
+  const config = mergeConfig(user, layers, now, [...gone.map(heldLayer), ...others])
   const linked = await linking
   return linked.length === 0 ? config : { ...config, warnings: [...config.warnings, ...linked] }
 }

@@ -32,6 +32,18 @@ test('a config that is put into a folder above a root, up to the top of its repo
   expect(told).toBe(2)
 })
 
+test('a config of a project around a nested repository is told to whoever runs in there', async () => {
+  const around = join(home, 'project')
+  const root = join(around, 'nested')
+  await mkdir(join(around, '.git'))
+  await mkdir(join(root, '.git'), { recursive: true })
+  let told = 0
+  const watched = { userConfigDir: join(home, 'config'), roots: [root], around: [around] }
+  await using _watch = await watchConfig(watched, () => void (told += 1))
+  await writeFile(join(around, '.orangery.json'), '{ "sandboxMaximumBoundary": "readonly" }')
+  await expect.poll(() => told, { timeout: 3_000 }).toBe(1)
+})
+
 test('a change of either file is told once, a touched neighbour or the same bytes are not', async () => {
   const project = join(home, 'project')
   const config = join(home, 'config', 'config.json')

@@ -23,8 +23,8 @@ const fingerprint = async (files: readonly string[]): Promise<string> => {
   return texts.join(' ')
 }
 
-const projectFolders = async ({ roots }: ConfigPlaces): Promise<readonly string[]> => [
-  ...new Set((await Promise.all(roots.map(foldersOf))).flat()),
+const projectFolders = async ({ roots, around = [] }: ConfigPlaces): Promise<readonly string[]> => [
+  ...new Set((await Promise.all([...roots, ...around].map(foldersOf))).flat()),
 ]
 
 /** Calls back when a config file that holds for these roots, or the trust in one, has changed. */

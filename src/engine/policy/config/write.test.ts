@@ -1,4 +1,15 @@
-import { mkdir, mkdtemp, readFile, realpath, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  mkdir,
+  mkdtemp,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -66,3 +77,19 @@ test('a project’s config that cannot be written is told by its own path', asyn
   const long = join(project, 'x'.repeat(255))
   await expect(writeProjectConfig(long, '{}')).rejects.toMatchObject({ code: 'ENAMETOOLONG', path: long })
 })
+
+test.each(['664', '666', '640', '600'])(
+  'a config keeps its mode (%s) when it is written, whatever the umask',
+  async (mode) => {
+    await writeFile(file, '{}')
+    for (const [path, write] of [
+      [mine, writeUserConfig],
+      [file, writeProjectConfig],
+    ] as const) {
+      await chmod(path, Number.parseInt(mode, 8))
+      await write(path, '{"sandboxEnabled":true}')
+      const facts = await stat(path)
+      expect((facts.mode & 0o7777).toString(8), path).toBe(mode)
+    }
+  },
+)
