@@ -53,8 +53,10 @@ export function workspaceHandlers(
   const near = async (folder: string | undefined) => (folder === undefined ? null : repoIdNear(folder))
 
   return {
-    'worktree.create': async ({ repo, name, base }) =>
-      createWorktree({ layout, repo, name, base, trusted: await isIncludeTrusted(parts.configDir, repo) }),
+    'worktree.create': async ({ repo, name, base }, { signal }) => {
+      const trusted = await isIncludeTrusted(parts.configDir, repo)
+      return createWorktree({ layout, repo, name, base, trusted, signal })
+    },
     'worktree.list': async ({ all }) => {
       const [worktrees, agents] = await Promise.all([listWorktrees(layout, { all }), listWithRunning(false)])
       const sandboxesOf = (worktree: string) =>
@@ -73,7 +75,7 @@ export function workspaceHandlers(
     'worktree.remove': async ({ id, near: folder, force }) =>
       removeIntegration(layout, id, { force, near: await near(folder) }),
 
-    'agent.start': async ({ worktree, near: folder, name, runner, mode }) => {
+    'agent.start': async ({ worktree, near: folder, name, runner, mode }, { signal }) => {
       const { repo_path, repo_id, tree_path } = await integrationTree(layout, worktree, folder ?? null)
       const trusted = await isIncludeTrusted(parts.configDir, repo_path, tree_path)
       const meta = await startAgent({
@@ -84,6 +86,7 @@ export function workspaceHandlers(
         runner: runner ?? '',
         mode,
         trusted,
+        signal,
       })
       await mirror(parts, repo_id as RepoId, meta.invocation_id)
       return meta
