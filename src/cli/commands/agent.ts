@@ -101,11 +101,11 @@ async function show(id: string, options: Json & { commit?: string }) {
     if (meta.outcome !== null) fields.push(['outcome', meta.outcome])
     if (meta.archive !== null) fields.push(['archive', showAll(meta.archive)])
   }
-  for (const { commit, subject, on_no_branch: isLeft } of entry.commits)
-    fields.push([
-      'commit',
-      `${commit.slice(0, 12)} ${showAll(subject)}${isLeft === true ? ' (on no branch)' : ''}`,
-    ])
+  for (const { commit, subject, on_no_branch: isLeft, repository } of entry.commits) {
+    const left = isLeft === true ? ' (on no branch)' : ''
+    const where = repository === undefined ? '' : ` (in ${showAll(repository)})`
+    fields.push(['commit', `${commit.slice(0, 12)} ${showAll(subject)}${left}${where}`])
+  }
   for (const { path, why } of entry.missing)
     fields.push(['missing', paint('red', `${showAll(path)}: ${showAll(why)}`)])
   print(renderFields(fields))
