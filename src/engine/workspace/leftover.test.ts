@@ -1,8 +1,8 @@
-import { execFileSync } from 'node:child_process'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
+import { run } from '../base/process.ts'
 import type { Workspace } from '../base/workspace.ts'
 import { hasWork } from './dispose.ts'
 import { Ground } from './fixture.ts'
@@ -23,8 +23,10 @@ beforeEach(async () => {
 afterEach(() => ground[Symbol.asyncDispose]())
 
 /** As the kernel marks a folder that was removed and made anew. */
-const replace = (path: string) =>
-  execFileSync('setfattr', ['-n', 'user.overlay.opaque', '-v', 'y', join(upper, path)])
+async function replace(path: string): Promise<void> {
+  const marked = await run('setfattr', ['-n', 'user.overlay.opaque', '-v', 'y', join(upper, path)])
+  expect(marked.code).toBe(0)
+}
 
 const workspace = (): Workspace => ({
   id: '20260128120500-b7c9' as DispatchId,
@@ -49,7 +51,7 @@ test('a removal in a folder that was replaced and that did not land is work left
   // The control: the same layer, where the folder shows the original below it.
   expect(await holdsMore(workspace())).toBe(false)
   expect(await hasWork(workspace())).toBe(false)
-  replace('folder')
+  await replace('folder')
   expect(await holdsMore(workspace())).toBe(true)
   expect(await hasWork(workspace())).toBe(true)
 })
@@ -58,7 +60,7 @@ test('so is one in a folder below it', async () => {
   await writeFile(join(upper, 'folder', 'old'), 'old')
   await mkdir(join(upper, 'folder', 'deep'))
   expect(await holdsMore(workspace())).toBe(false)
-  replace('folder')
+  await replace('folder')
   expect(await holdsMore(workspace())).toBe(true)
 })
 
@@ -66,14 +68,14 @@ test('a replaced folder with all that the real one holds by now holds nothing mo
   await writeFile(join(upper, 'folder', 'old'), 'old')
   await mkdir(join(upper, 'folder', 'deep'))
   await writeFile(join(upper, 'folder', 'deep', 'kept'), 'old')
-  replace('folder')
+  await replace('folder')
   for (const tree of [real, upper]) await mkdir(join(tree, 'new é\n'))
-  replace('new é\n')
+  await replace('new é\n')
   expect(await holdsMore(workspace())).toBe(false)
 })
 
 test('a new folder alone is no work, though the kernel marks it the same way', async () => {
   await mkdir(join(upper, 'new'))
-  replace('new')
+  await replace('new')
   expect(await hasWork(workspace())).toBe(false)
 })
