@@ -409,7 +409,11 @@ export type Received<K extends Name> = z.output<Api[K]['input']>
 export type Output<K extends Name> = z.output<Api[K]['output']>
 
 /** Who is calling; written into transitions and events as `by`. */
-export type Caller = { readonly by: string }
+export type Caller = {
+  readonly by: string
+  /** Aborted when the caller takes this call back. Who heeds it leaves nothing half made. */
+  readonly signal?: AbortSignal
+}
 
 export type Handlers = {
   [K in ProcedureName]: (input: Received<K>, caller: Caller) => Promise<Output<K>>
@@ -419,7 +423,8 @@ export type Handlers = {
 
 /** The same contract seen from the calling side, whatever lies between. */
 export interface Client {
-  call<K extends ProcedureName>(name: K, input: Input<K>): Promise<Output<K>>
+  /** `signal` asks to take the call back; what came of that is told by how it settles. */
+  call<K extends ProcedureName>(name: K, input: Input<K>, signal?: AbortSignal): Promise<Output<K>>
   /** Ends when the stream ends, throws when it fails; `signal` cancels it. */
   open<K extends StreamName>(name: K, input: Input<K>, signal?: AbortSignal): AsyncIterable<Output<K>>
   close(): void

@@ -126,6 +126,8 @@ export const agentCommitSchema = z.object({
   subject: z.string(),
   /** Left behind on a HEAD that was detached, on a branch that is gone or by an amend; kept all the same. */
   on_no_branch: z.boolean().optional(),
+  /** Made in another repository than the first root's: the root, or a repository below it. */
+  repository: z.string().optional(),
 })
 export type AgentCommit = z.infer<typeof agentCommitSchema>
 

@@ -5,6 +5,7 @@ import { withClient } from '../connect.ts'
 import { print, printJson } from '../terminal/print.ts'
 import { paint, paintState } from '../terminal/style.ts'
 import { renderFields, renderTable } from '../terminal/table.ts'
+import { takenBackOnSignal } from '../terminal/takenBackOnSignal.ts'
 import { showAll, showLines } from '../../shared/visible.ts'
 import { plural } from '../terminal/words.ts'
 import { noteOrphans, printNotes, renderOrphans, restoreFromArchive } from './archive.ts'
@@ -37,15 +38,17 @@ async function start(options: StartOptions) {
       hint: 'Modes are headed and headless.',
     })
   }
-  const meta = await withClient((client) =>
-    client.call('agent.start', {
-      worktree,
-      near: process.cwd(),
-      mode,
-      ...(name === undefined ? {} : { name }),
-      ...(runner === undefined ? {} : { runner }),
-    }),
+  const input = {
+    worktree,
+    near: process.cwd(),
+    mode,
+    ...(name === undefined ? {} : { name }),
+    ...(runner === undefined ? {} : { runner }),
+  } as const
+  const meta = await takenBackOnSignal('agent start', (signal) =>
+    withClient((client) => client.call('agent.start', input, signal)),
   )
+  if (meta === null) return
   if (options.json) return printJson(meta)
   print(meta.invocation_id)
   printNotes(meta.notes)
@@ -98,11 +101,11 @@ async function show(id: string, options: Json & { commit?: string }) {
     if (meta.outcome !== null) fields.push(['outcome', meta.outcome])
     if (meta.archive !== null) fields.push(['archive', showAll(meta.archive)])
   }
-  for (const { commit, subject, on_no_branch: isLeft } of entry.commits)
-    fields.push([
-      'commit',
-      `${commit.slice(0, 12)} ${showAll(subject)}${isLeft === true ? ' (on no branch)' : ''}`,
-    ])
+  for (const { commit, subject, on_no_branch: isLeft, repository } of entry.commits) {
+    const left = isLeft === true ? ' (on no branch)' : ''
+    const where = repository === undefined ? '' : ` (in ${showAll(repository)})`
+    fields.push(['commit', `${commit.slice(0, 12)} ${showAll(subject)}${left}${where}`])
+  }
   for (const { path, why } of entry.missing)
     fields.push(['missing', paint('red', `${showAll(path)}: ${showAll(why)}`)])
   print(renderFields(fields))

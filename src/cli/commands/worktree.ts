@@ -4,6 +4,7 @@ import { withClient } from '../connect.ts'
 import { print, printJson } from '../terminal/print.ts'
 import { paint } from '../terminal/style.ts'
 import { renderFields, renderTable } from '../terminal/table.ts'
+import { takenBackOnSignal } from '../terminal/takenBackOnSignal.ts'
 import { showAll } from '../../shared/visible.ts'
 import { plural } from '../terminal/words.ts'
 import { printNotes, restoreFromArchive } from './archive.ts'
@@ -21,9 +22,11 @@ const flat = (entry: WorktreeEntry) => ({
 
 async function create(options: Json & { repo: string; name: string; base?: string }) {
   const { repo, name, base } = options
-  const meta = await withClient((client) =>
-    client.call('worktree.create', { repo, name, ...(base === undefined ? {} : { base }) }),
+  const input = { repo, name, ...(base === undefined ? {} : { base }) }
+  const meta = await takenBackOnSignal('worktree create', (signal) =>
+    withClient((client) => client.call('worktree.create', input, signal)),
   )
+  if (meta === null) return
   if (options.json) return printJson(meta)
   print(meta.worktree_id)
   printNotes(meta.notes)

@@ -14,6 +14,10 @@ export type FrozenRefs = {
 }
 
 export const packedRefs = 'packed-refs'
+/** Of these the layer of an agent shows nothing but what was laid there: that they are marked so is no work of its. */
+export const cutFolders = ['refs', 'logs'] as const
+export const isCutByUs = (path: string): boolean =>
+  cutFolders.some((folder) => path === folder || path.startsWith(`${folder}/`))
 
 /** Beside the layer, where no agent comes. */
 export const frozenRecord = (upper: string): string => join(dirname(upper), 'refs.json')

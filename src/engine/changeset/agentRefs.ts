@@ -28,6 +28,7 @@ export type AgentRepository = {
 export const linkedFolder = 'worktrees'
 /** What a commit that no ref holds is called here. */
 export const leftPrefix = 'left/'
+export const isLeft = (ref: string): boolean => ref.startsWith(leftPrefix)
 const mostLeft = 50
 const isOid = /^([0-9a-f]{40}|[0-9a-f]{64})$/
 /** Copies of what is elsewhere, and what git itself needs only for a moment. */

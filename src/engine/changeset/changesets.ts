@@ -30,6 +30,7 @@ import { ensureFolder, realDisk, removeTree, type Disk } from './disk.ts'
 import { expireAbandoned } from './expireAbandoned.ts'
 import { givenText, toBytes, toText, type GivenPlace } from './bytePath.ts'
 import type { CommitRequest } from './commitRequest.ts'
+import { placedCommits, type PlacedCommit } from './commits.ts'
 import { followFiles, planCommit, refuseBadName, withCommits, type Followed } from './landCommit.ts'
 import { commitAlone, missedCommit } from './missedCommit.ts'
 import type { CommitPlan } from './ownCommits.ts'
@@ -72,6 +73,8 @@ export interface Changesets {
   peek(workspace: Workspace): Promise<Glimpse[]>
   list(): Promise<ChangesetSummary[]>
   get(id: DispatchId): Promise<Changeset>
+  /** The commits that are in review, each with the repository it belongs to. */
+  commits(id: DispatchId): Promise<PlacedCommit[]>
   /** `by` tells whose last review the scope `review` means. */
   diff(id: DispatchId, options: DiffOptions, by?: string): Promise<DiffText & { revision: string }>
   decide(
@@ -292,6 +295,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
         [...(await landedPaths(context, find(id), 'undo'))].map(([path, hash]) => [toText(path), hash]),
       ),
     get: (id) => reader.get(id),
+    commits: async (id) => placedCommits((await reader.view(find(id))).manifest, find(id).workspace),
     reworkPrompt: (id, last = '') => reader.reworkPrompt(id, last),
 
     async list() {

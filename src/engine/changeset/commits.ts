@@ -10,6 +10,7 @@ import { assertOwnGit } from '../base/ownGit.ts'
 import type { Workspace } from '../base/workspace.ts'
 import {
   changedTips,
+  isLeft,
   leftCommits,
   leftPrefix,
   linkedFolder,
@@ -161,8 +162,8 @@ export async function captureCommits(
             miss(root, `${place}/${tip.ref}`, 'its commits are incomplete and were not imported')
             continue
           }
-          const isLeft = tip.ref.startsWith(leftPrefix)
-          history.commits.push({ ...tip, oid, ...(isLeft ? { ref: `${leftPrefix}${oid}` } : {}) })
+          const ref = isLeft(tip.ref) ? `${leftPrefix}${oid}` : tip.ref
+          history.commits.push({ ...tip, oid, ref })
           const isBranch = tip.head === true || tip.ref.startsWith('refs/heads/')
           const points = isBranch ? await movedSubmodules(tip.base, oid, { gitDir, env }) : []
           for (const [path, to] of points) {
@@ -257,6 +258,24 @@ async function takeObjects(
   }
 }
 
+/** A commit of the agent's, and the user's repository that it belongs to. */
+export type PlacedCommit = Commit & { readonly realGit: string }
+
+export async function placedCommits(manifest: Manifest, workspace: Workspace): Promise<PlacedCommit[]> {
+  const nested = manifest.commits.flatMap(({ root, folder }) =>
+    folder === undefined ? [] : { root, folder },
+  )
+  const repositories = manifest.commits.length === 0 ? [] : await repositoriesOf(workspace, nested)
+  return manifest.commits.map((commit) => {
+    const { root, folder, submodule } = commit
+    const repository = repositories.find(
+      (each) => each.root === root && each.folder === folder && each.submodule === submodule,
+    )
+    const inside = join(folder ?? '', '.git', ...(submodule === undefined ? [] : ['modules', submodule]))
+    return { ...commit, realGit: repository?.landsIn ?? join(root, inside) }
+  })
+}
+
 /** Hands the agent's commits over to the user's repository, under `refs/orangery/<id>/`, and nothing else with them. */
 export async function importCommits(
   manifest: Manifest,
@@ -264,16 +283,7 @@ export async function importCommits(
   gitDir: string,
 ): Promise<string[]> {
   const notes: string[] = []
-  const nested = manifest.commits.flatMap(({ root, folder }) =>
-    folder === undefined ? [] : { root, folder },
-  )
-  const repositories = manifest.commits.length === 0 ? [] : await repositoriesOf(workspace, nested)
-  for (const { root, ref, oid, base, folder, submodule } of manifest.commits) {
-    const repository = repositories.find(
-      (each) => each.root === root && each.folder === folder && each.submodule === submodule,
-    )
-    const inside = join(folder ?? '', '.git', ...(submodule === undefined ? [] : ['modules', submodule]))
-    const realGit = repository?.landsIn ?? join(root, inside)
+  for (const { root, ref, oid, base, folder, realGit } of await placedCommits(manifest, workspace)) {
     try {
       if (folder !== undefined && !(await isFolderIn(root, join(folder, '.git'))))
         throw new Error(`${folder} is no repository any more`)

@@ -1,5 +1,5 @@
-import { OrangeryError } from '../../shared/errors.ts'
 import { readCopiedTree, type CopiedTree } from '../base/copiedTree.ts'
+import { opaqueFolders, opaquePattern, readOpaque } from '../base/opaqueFolders.ts'
 import { readPlaceholders } from '../base/placeholders.ts'
 import { run } from '../base/process.ts'
 import type { Workspace, WorkspaceRoot } from '../base/workspace.ts'
@@ -118,12 +118,12 @@ function newScan<Stat extends Glance>(
 async function scanOverlay<Stat extends Glance>(
   scan: Scan<Stat>,
   workspace: Workspace,
-  marked: () => Promise<ReadonlySet<BytePath>>,
+  marked: () => Promise<ReadonlySet<string>>,
 ): Promise<void> {
   const dialect = workspace.driver === 'fuse-overlayfs' ? fuseOverlay : kernelOverlay
   await walkUpper(scan, dialect, rootPath, true)
   const opaque = await marked()
-  await noteCut(scan, new Set([...opaque, ...(await deepOpaque(scan))]))
+  await noteCut(scan, new Set<string>([...opaque, ...(await deepOpaque(scan))]))
 }
 
 type Scanned<Stat extends Glance> = {
@@ -227,7 +227,7 @@ async function walkUpper<Stat extends Glance>(
 }
 
 /** Where a folder replaced the original one whole, whatever the upper lacks in it and below is gone. */
-async function noteCut<Stat extends Glance>(scan: Scan<Stat>, opaque: ReadonlySet<BytePath>): Promise<void> {
+async function noteCut<Stat extends Glance>(scan: Scan<Stat>, opaque: ReadonlySet<string>): Promise<void> {
   const cut = new Set<BytePath>()
   // Parents come before what is in them.
   for (const { path, names, isCut } of scan.folders) {
@@ -345,19 +345,6 @@ async function listOrNote<Stat extends Glance>(scan: Scan<Stat>, path: BytePath)
   return []
 }
 
-/** Folders that replace the original one whole. Node has no call for extended attributes. */
-async function opaqueFolders(upper: string): Promise<ReadonlySet<BytePath>> {
-  const args = ['-R', '-P', '-h', '-m', opaquePattern, '--absolute-names', '--', upper]
-  const listing = await run('getfattr', args).catch((error: unknown) => {
-    throw new OrangeryError('changeset.no_getfattr', 'cannot read the overlay: getfattr is not installed', {
-      kind: 'preflight',
-      hint: 'Install the package "attr".',
-      cause: error,
-    })
-  })
-  return readOpaque(upper, listing.stdout)
-}
-
 /** No program takes a path of more than 4,096 bytes: of what lies deeper it is asked by descriptor. */
 async function deepOpaque<Stat extends Glance>({ result, folders }: Scan<Stat>): Promise<BytePath[]> {
   const most = longestPath - Buffer.byteLength(result.root)
@@ -377,16 +364,3 @@ async function deepOpaque<Stat extends Glance>({ result, folders }: Scan<Stat>):
   return found
 }
 const longestPath = 4000
-const opaquePattern = '^(user|trusted)\\.(overlay|fuseoverlayfs)\\.opaque$'
-
-function readOpaque(upper: string, said: Buffer): ReadonlySet<BytePath> {
-  const found = new Set<BytePath>()
-  const prefix = `# file: ${Buffer.from(upper).toString('latin1')}`
-  for (const quoted of said.toString('latin1').split('\n')) {
-    const line = quoted.replaceAll(/\\([0-7]{3})/g, (_, octal: string) =>
-      String.fromCharCode(parseInt(octal, 8)),
-    )
-    if (line.startsWith(prefix)) found.add(line.slice(prefix.length).replace(/^\//, '') as BytePath)
-  }
-  return found
-}

@@ -21,6 +21,7 @@ import {
   type OnRefused,
 } from '../workspace/index.ts'
 import { pipeIo } from './agentIo.ts'
+import { isOfFirst } from './otherCommits.ts'
 import type { Parts } from './parts.ts'
 import { seenInside } from './place.ts'
 
@@ -208,10 +209,7 @@ function adopt(
   captured: NonNullable<Captured['commits']>,
   onRefused: OnRefused,
 ): Promise<CollectedRef[]> {
-  const tips = captured.filter(
-    ({ root, folder, submodule }) =>
-      folder === undefined && submodule === undefined && [root, join(root, '.git')].includes(commonDir),
-  )
+  const tips = captured.filter((each) => isOfFirst(each, commonDir))
   const isOnBranch = strategy === 'worktree'
   const from = layout.objects(repoId)
   return adoptCommits({ layout, repoId, id, commonDir, from, tips, isOnBranch, onRefused })

@@ -13,7 +13,6 @@ import {
   layerPaths,
   listAgents,
   listArchive,
-  listCommits,
   unlandedCommits,
   listRunning,
   listWorktrees,
@@ -26,7 +25,6 @@ import {
   resolveInvocation,
   resolveWorktree,
   restoreArchived,
-  showCommit,
   someOf,
   stakesNotes,
   stakesOf,
@@ -37,6 +35,7 @@ import { isIncludeTrusted } from '../policy/index.ts'
 import { claimEnding, findInvocation, landInvocation } from './landInvocation.ts'
 import { landWhenIdle, waitsFor } from './landings.ts'
 import { missingCommits } from './leftBehind.ts'
+import { allCommits, showAnyCommit } from './otherCommits.ts'
 import type { Parts } from './parts.ts'
 import { mirror, reconcile } from './reconcile.ts'
 import { bringBack } from './whileLanding.ts'
@@ -53,8 +52,10 @@ export function workspaceHandlers(
   const near = async (folder: string | undefined) => (folder === undefined ? null : repoIdNear(folder))
 
   return {
-    'worktree.create': async ({ repo, name, base }) =>
-      createWorktree({ layout, repo, name, base, trusted: await isIncludeTrusted(parts.configDir, repo) }),
+    'worktree.create': async ({ repo, name, base }, { signal }) => {
+      const trusted = await isIncludeTrusted(parts.configDir, repo)
+      return createWorktree({ layout, repo, name, base, trusted, signal })
+    },
     'worktree.list': async ({ all }) => {
       const [worktrees, agents] = await Promise.all([listWorktrees(layout, { all }), listWithRunning(false)])
       const sandboxesOf = (worktree: string) =>
@@ -73,7 +74,7 @@ export function workspaceHandlers(
     'worktree.remove': async ({ id, near: folder, force }) =>
       removeIntegration(layout, id, { force, near: await near(folder) }),
 
-    'agent.start': async ({ worktree, near: folder, name, runner, mode }) => {
+    'agent.start': async ({ worktree, near: folder, name, runner, mode }, { signal }) => {
       const { repo_path, repo_id, tree_path } = await integrationTree(layout, worktree, folder ?? null)
       const trusted = await isIncludeTrusted(parts.configDir, repo_path, tree_path)
       const meta = await startAgent({
@@ -84,6 +85,7 @@ export function workspaceHandlers(
         runner: runner ?? '',
         mode,
         trusted,
+        signal,
       })
       await mirror(parts, repo_id as RepoId, meta.invocation_id)
       return meta
@@ -91,16 +93,13 @@ export function workspaceHandlers(
     'agent.list': ({ all }) => listWithRunning(all),
     'agent.get': async ({ id }) => {
       const entry = await resolveInvocation(layout, id)
-      const base = entry.meta?.base_commit ?? null
-      const commits = await listCommits(layout, entry.repo_id as RepoId, entry.id as DispatchId, base)
+      const { commits, missing } = await allCommits(parts, entry)
       // A review that cannot be read says so itself.
-      const missing = await missingCommits(parts, entry.id as DispatchId).catch(() => [])
-      return { ...entry, commits, missing: missing.map(({ path, why }) => ({ path, why })) }
+      const left = await missingCommits(parts, entry.id as DispatchId).catch(() => [])
+      return { ...entry, commits, missing: [...left.map(({ path, why }) => ({ path, why })), ...missing] }
     },
-    'agent.commit': async ({ id, commit }) => {
-      const { repoId, id: found } = await findOne(id)
-      return showCommit(layout, repoId, found, commit)
-    },
+    'agent.commit': async ({ id, commit }) =>
+      showAnyCommit(parts, await resolveInvocation(layout, id), commit),
     'agent.land': async ({ id: reference, when, ...options }, { by }) => {
       if (when === 'now') return landInvocation(parts, reference, options, by)
       const { id, meta } = await findInvocation(parts, reference)
@@ -163,11 +162,6 @@ export function workspaceHandlers(
     const [entries, runs] = await Promise.all([listAgents(layout, { all }), listRunning(layout)])
     const running = new Set<string>(runs.map(({ id }) => id))
     return entries.map((entry) => ({ ...entry, running: running.has(entry.id) }))
-  }
-
-  async function findOne(reference: string): Promise<{ id: DispatchId; repoId: RepoId }> {
-    const entry = await resolveInvocation(layout, reference)
-    return { id: entry.id as DispatchId, repoId: entry.repo_id as RepoId }
   }
 }
 

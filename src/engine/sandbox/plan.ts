@@ -148,6 +148,14 @@ function refuseAtLevelZero({ hide, workspace, files }: SandboxRequest): void {
       'Choose level 1, or leave it out.',
     )
   }
+  // The overlays stand, but the integration tree lies beside them, and no agent writes that.
+  if (workspace.strategy === 'worktree') {
+    throw cannot(
+      'sandbox.level_holds_no_worktree',
+      'worktree: level 0 cannot keep the agent from writing the integration tree, which it sees as you do',
+      'Choose level 1, or `--changeset overlay` on a folder of yours, whose changes wait for review all the same.',
+    )
+  }
   // Nothing is mounted over a root there but an overlay: the agent would write the real files, past any review.
   const copied = workspace.roots.find(({ mount, path }) => mount.kind === 'bind' && mount.source !== path)
   if (copied !== undefined) {

@@ -10,7 +10,7 @@ import { putAway, type PutAway } from './archive.ts'
 import { asideOf, deleteBranch, removeWorktree, snapshotCommit, treeHead } from './checkout.ts'
 import { lastCommit, publishCommits } from './commits.ts'
 import { readInvocationMeta, updateInvocation, workspaceOf } from './invocation.ts'
-import { isWorkedOn } from './leftover.ts'
+import { isWorkedOn, replacesAny } from './leftover.ts'
 import { refuseLinked, refuseMounts } from './mounts.ts'
 import { refuseWorktreesOf } from './nested.ts'
 import { removeTree } from './removeTree.ts'
@@ -36,6 +36,7 @@ export async function hasWork(workspace: Workspace): Promise<boolean> {
     const frozen = await readFrozenRefs(mount)
     const isOurs = async (at: string) => isIndex(at) || (await frozen?.isUntouched(at.slice(1))) === true
     if (await holdsFiles(Buffer.from(mount.upper), isOurs)) return true
+    if (await replacesAny(mount.upper, mount.lower, frozen !== null)) return true
   }
   return false
 }

@@ -2,7 +2,7 @@ import { lstat, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { isDispatchId, type DispatchId } from '../../shared/ids.ts'
 import { writeFileAtomically } from '../base/files.ts'
-import { frozenRecord, frozenText, packedRefs, readFrozenRefs } from '../base/frozenRefs.ts'
+import { cutFolders, frozenRecord, frozenText, packedRefs, readFrozenRefs } from '../base/frozenRefs.ts'
 import { git } from '../base/git.ts'
 import { assertOwnGit } from '../base/ownGit.ts'
 import { run } from '../base/process.ts'
@@ -44,7 +44,6 @@ export async function freezeRefs({ id, strategy, roots }: Workspace): Promise<st
 }
 
 /** Reflogs tell of a landing as refs do. */
-const cutFolders = ['refs', 'logs'] as const
 const stashLog = 'logs/refs/stash'
 const largestLog = 4 * 1024 * 1024
 

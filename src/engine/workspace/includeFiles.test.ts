@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { git } from '../base/git.ts'
@@ -21,6 +21,7 @@ test('a file that the base still tracks stays as the branch has it, and creation
   for (const path of ['.env', 'settings']) await writeFile(join(repo, path), "the branch's")
   await mkdir(join(repo, 'local'))
   await writeFile(join(repo, 'local/file'), "the branch's")
+  await writeFile(join(repo, '.gitignore'), '*.log\n')
   await git(['-C', repo, 'add', '-A'])
   const base = await commit(repo, 'Track them')
   await git(['-C', repo, 'rm', '-q', '--cached', '-r', '.env', 'settings', 'local'])
@@ -43,6 +44,44 @@ test('a file that the base still tracks stays as the branch has it, and creation
     expect(await readFile(join(made.tree_path, path), 'utf8'), path).toBe("the branch's")
   expect(await gitText(made.tree_path, 'diff', 'HEAD')).toBe('')
   expect(await readFile(join(made.tree_path, 'debug.log'), 'utf8')).toBe("the user's")
+})
+
+test('what the branch does not ignore is not copied, though the other tree does, and creation says so', async () => {
+  await writeFile(join(repo, '.gitignore'), '*.log\n')
+  await symlink('src', join(repo, 'linked'))
+  await git(['-C', repo, 'add', '-A'])
+  const base = await commit(repo, 'Ignore less')
+  await rm(join(repo, 'linked'))
+  await mkdir(join(repo, 'linked'))
+  await mkdir(join(repo, 'keys'))
+  const secrets = ['.env', ':(top)x', 'keys/one\n\u00e9', 'linked/b.log', 'debug.log']
+  for (const path of secrets) await writeFile(join(repo, path), "the user's")
+  for (const list of ['.gitignore', '.worktreeinclude'])
+    await writeFile(join(repo, list), '.env\nkeys/\n*.log\n:(top)x\n')
+  await git(['-C', repo, 'add', '-A'])
+  await commit(repo, 'Ignore more')
+
+  const made = await createWorktree({ layout: ground.layout, repo, name: 'old', base, trusted: true })
+  expect(made.notes).toEqual([
+    'copied as .worktreeinclude asks: debug.log',
+    'not copied, though .worktreeinclude names them, because the branch has its own there: linked/b.log',
+    'not copied, though .worktreeinclude names them, because the branch does not ignore them: .env, :(top)x, keys/one\n\u00e9',
+  ])
+  expect(await gitText(made.tree_path, 'status', '--porcelain', '-uall')).toBe('')
+  expect(await readdir(made.tree_path)).not.toContain('keys')
+  // The control: where the branch ignores them they come along.
+  const now = await createWorktree({ layout: ground.layout, repo, name: 'now', trusted: true })
+  for (const path of secrets) expect(await readFile(join(now.tree_path, path), 'utf8')).toBe("the user's")
+  expect(await gitText(now.tree_path, 'status', '--porcelain', '-uall')).toBe('')
+})
+
+test('an agent gets no file that only an edit of its integration tree ignores', async () => {
+  const tree = worktree.tree_path
+  for (const path of ['.gitignore', '.worktreeinclude']) await writeFile(join(tree, path), '.env\n')
+  await writeFile(join(tree, '.env'), "the user's")
+  const meta = await startAgent({ layout: ground.layout, worktree: 'feature', trusted: true })
+  expect(await readdir(meta.sandbox_path)).not.toContain('.env')
+  expect(meta.notes.join()).toContain('because the branch does not ignore them: .env')
 })
 
 test('an agent starts where a file was taken out of the index and the branch still has it', async () => {

@@ -7,7 +7,7 @@ import type { Repository } from './repository.ts'
 
 /**
  * `.worktreeinclude`: ignored files that a fresh tree needs all the same (`.env`, local settings). Only files
- * that git ignores *and* the list names are copied, so that nothing of it can ever be committed by accident.
+ * that git ignores in both trees *and* the list names are copied, so that nothing of it can ever be committed by accident.
  * Gives back what was copied and what could not be, as notes.
  */
 export async function includeFiles(
@@ -23,16 +23,20 @@ export async function includeFiles(
   if (!trusted) return [`.worktreeinclude is not honoured until you trust it: orangery config trust ${from}`]
   const ignored = await listOthers(repository, from, ['--exclude-standard'])
   const named = new Set(await listOthers(repository, from, [`--exclude-from=${list}`]))
-  const copied: string[] = []
-  const taken: string[] = []
   // Our marker says what the other tree is.
-  for (const path of ignored.filter((each) => named.has(each) && !markers.includes(each))) {
-    const end = await copyInside(from, to, path)
-    if (end !== 'left') (end === 'copied' ? copied : taken).push(bytes(path).toString())
+  const wanted = ignored.filter((each) => named.has(each) && !markers.includes(each))
+  // The branch may ignore less than what is checked out beside it: there a secret would be an untracked file.
+  const hidden = new Set(await ignoredIn(repository, to, wanted))
+  const ends = { copied: [] as string[], taken: [] as string[], shown: [] as string[], left: [] as string[] }
+  for (const path of wanted) {
+    const end = hidden.has(path) ? await copyInside(from, to, path) : await endUncopied(to, path)
+    ends[end].push(bytes(path).toString())
   }
+  const not = 'not copied, though .worktreeinclude names them, because the branch'
   return [
-    ...listed('copied as .worktreeinclude asks', copied),
-    ...listed('not copied, though .worktreeinclude names them, because the branch has its own there', taken),
+    ...listed('copied as .worktreeinclude asks', ends.copied),
+    ...listed(`${not} has its own there`, ends.taken),
+    ...listed(`${not} does not ignore them`, ends.shown),
   ]
 }
 
@@ -49,14 +53,38 @@ const realOf = async (path: string | Buffer): Promise<string> =>
 
 async function listOthers(repository: Repository, cwd: string, excludes: string[]): Promise<string[]> {
   const answer = await repository.raw(['ls-files', '--others', '--ignored', '-z', ...excludes], { cwd })
-  return answer
-    .toString('latin1')
-    .split('\0')
-    .filter((path) => path !== '' && !path.endsWith('/'))
+  return split(answer).filter((path) => !path.endsWith('/'))
 }
 
-/** `taken`: the commit that the tree was made from still tracks something there, which is the branch's own. */
-type CopyEnd = 'copied' | 'taken' | 'left'
+const split = (answer: Buffer): string[] =>
+  answer
+    .toString('latin1')
+    .split('\0')
+    .filter((path) => path !== '')
+
+/** Those of the paths that the rules of a tree ignore; of one that lies behind a link or in a submodule git cannot say. */
+async function ignoredIn(repository: Repository, cwd: string, paths: readonly string[]): Promise<string[]> {
+  if (paths.length === 0) return []
+  // Behind `./` a name that begins with a colon is no magic.
+  const input = bytes(paths.map((path) => `./${path}\0`).join(''))
+  const answer = await repository.try(['check-ignore', '--no-index', '-z', '--stdin'], { cwd, input })
+  if (answer.code === 0 || answer.code === 1) return split(answer.stdout).map((path) => path.slice(2))
+  if (paths.length === 1) return []
+  const half = Math.ceil(paths.length / 2)
+  const parts = [paths.slice(0, half), paths.slice(half)]
+  return (await Promise.all(parts.map((part) => ignoredIn(repository, cwd, part)))).flat()
+}
+
+async function endUncopied(to: string, path: string): Promise<CopyEnd> {
+  const isThere = await lstat(inside(to, path)).then(
+    () => true,
+    ({ code }: NodeJS.ErrnoException) => code !== 'ENOENT',
+  )
+  return isThere || !(await isBelowFolders(to, path)) ? 'taken' : 'shown'
+}
+
+/** `shown`: its branch would see it as an untracked file. `taken`: the commit that the tree was made from still tracks something there, which is the branch's own. */
+type CopyEnd = 'copied' | 'taken' | 'shown' | 'left'
 
 // The list comes from the repository: a symlink on the way could lead a copy out of either tree.
 async function copyInside(from: string, to: string, path: string): Promise<CopyEnd> {
@@ -74,10 +102,22 @@ async function copyInside(from: string, to: string, path: string): Promise<CopyE
   )
 }
 
-async function makeParents(tree: string, path: string): Promise<boolean> {
+const foldersAbove = (tree: string, path: string): Buffer[] => {
   const names = path.split('/').slice(0, -1)
-  for (const depth of names.keys()) {
-    const at = inside(tree, names.slice(0, depth + 1).join('/'))
+  return names.map((_, depth) => inside(tree, names.slice(0, depth + 1).join('/')))
+}
+
+async function isBelowFolders(tree: string, path: string): Promise<boolean> {
+  for (const at of foldersAbove(tree, path)) {
+    const info = await lstat(at).catch(() => null)
+    if (info === null) return true
+    if (!info.isDirectory()) return false
+  }
+  return true
+}
+
+async function makeParents(tree: string, path: string): Promise<boolean> {
+  for (const at of foldersAbove(tree, path)) {
     await mkdir(at).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EEXIST') throw error
     })

@@ -1,6 +1,7 @@
 import type { Dirent, Stats } from 'node:fs'
 import { lstat, open, readdir, readlink } from 'node:fs/promises'
-import { readFrozenRefs } from '../base/frozenRefs.ts'
+import { isCutByUs, readFrozenRefs } from '../base/frozenRefs.ts'
+import { opaqueFolders } from '../base/opaqueFolders.ts'
 import type { Workspace } from '../base/workspace.ts'
 
 /**
@@ -14,45 +15,57 @@ export async function holdsMore(workspace: Workspace): Promise<boolean> {
     if (isCopy && mount.source === path) continue
     const layer = isCopy ? mount.source : mount.upper
     const frozen = await readFrozenRefs(mount)
-    const isOurs = async (at: Buffer) =>
-      (await frozen?.isUntouched(at.toString('latin1', layer.length + 1))) === true
-    if (await differs(Buffer.from(layer), Buffer.from(path), isCopy, isOurs)) return true
+    const nameOf = (at: Buffer) => at.toString('latin1', Buffer.byteLength(layer) + 1)
+    const isOurs = async (at: Buffer) => (await frozen?.isUntouched(nameOf(at))) === true
+    const opaque = isCopy ? new Set<string>() : await replacedFolders(layer, frozen !== null)
+    if (opaque === null) return true
+    const isReplaced = (at: Buffer) => opaque.has(nameOf(at))
+    const look = { isCopy, isOurs, isReplaced }
+    if (await differs(Buffer.from(layer), Buffer.from(path), look, isCopy)) return true
   }
   return false
 }
 
-type IsOurs = (layer: Buffer) => Promise<boolean>
+type Look = {
+  readonly isCopy: boolean
+  readonly isOurs: (layer: Buffer) => Promise<boolean>
+  /** The folder shows nothing of the original: what it lacks of that was removed. */
+  readonly isReplaced: (layer: Buffer) => boolean
+}
 
-async function differs(layer: Buffer, real: Buffer, isCopy: boolean, isOurs: IsOurs): Promise<boolean> {
+async function differs(layer: Buffer, real: Buffer, look: Look, isAbove: boolean): Promise<boolean> {
   const kept = await list(layer)
   // What cannot be looked into may hold anything.
   if (kept === null) return true
-  if (isCopy) {
+  const isWhole = isAbove || look.isReplaced(layer)
+  if (isWhole) {
     const names = new Set(kept.map((entry) => entry.name.toString('latin1')))
     const there = await list(real)
     if (there === null || there.some((entry) => !names.has(entry.name.toString('latin1')))) return true
   }
   for (const { name } of kept) {
-    if (await entryDiffers(below(layer, name), below(real, name), isCopy, isOurs)) return true
+    if (await entryDiffers(below(layer, name), below(real, name), look, isWhole)) return true
   }
   return false
 }
 
-async function entryDiffers(layer: Buffer, real: Buffer, isCopy: boolean, isOurs: IsOurs): Promise<boolean> {
+async function entryDiffers(layer: Buffer, real: Buffer, look: Look, isWhole: boolean): Promise<boolean> {
   const mine = await lstat(layer)
-  if (mine.isFile() && (await isOurs(layer))) return false
+  if (mine.isFile() && (await look.isOurs(layer))) return false
   const theirs = await lstat(real).catch((error: NodeJS.ErrnoException) =>
     error.code === 'ENOENT' || error.code === 'ENOTDIR' ? null : undefined,
   )
   if (theirs === undefined) return true
-  if (!isCopy && isWhiteout(mine)) return theirs !== null
+  if (!look.isCopy && isWhiteout(mine)) return theirs !== null
   if (theirs === null) return true
-  if (mine.isDirectory()) return !theirs.isDirectory() || differs(layer, real, isCopy, isOurs)
+  if (mine.isDirectory()) return !theirs.isDirectory() || differs(layer, real, look, isWhole)
   if (mine.isSymbolicLink()) return !theirs.isSymbolicLink() || !(await sameTarget(layer, real))
   if (!mine.isFile() || !theirs.isFile()) return true
   if (mine.size !== theirs.size || (mine.mode & 0o777) !== (theirs.mode & 0o777)) return true
   return !(await sameBytes(layer, real))
 }
+
+const plainCopy: Look = { isCopy: true, isOurs: async () => false, isReplaced: () => false }
 
 /**
  * Whether anybody worked in a copy since it was made, by the clock of its filesystem. Costs a look at each of its
@@ -74,7 +87,7 @@ export async function isWorkedOn(
     if (entry.isDirectory()) {
       if (await isWorkedOn(mine, theirs, madeMs, isBookkeeping, path)) return true
     } else if ((await lstat(mine)).ctimeMs >= madeMs && !isBookkeeping(path)) {
-      if (await entryDiffers(mine, theirs, true, async () => false)) return true
+      if (await entryDiffers(mine, theirs, plainCopy, true)) return true
     }
   }
   return false
@@ -88,6 +101,23 @@ async function folderDiffers(copy: Buffer, kept: readonly Dirent<Buffer>[], real
   if (there.some((entry) => !names.has(entry.name.toString('latin1')))) return true
   const [mine, theirs] = await Promise.all([lstat(copy), lstat(real)])
   return (mine.mode & 0o777) !== (theirs.mode & 0o777)
+}
+
+/** Null where nobody can tell. */
+async function replacedFolders(upper: string, isFrozen: boolean): Promise<ReadonlySet<string> | null> {
+  const all = await opaqueFolders(upper).catch(() => null)
+  return all === null || !isFrozen ? all : new Set([...all].filter((path) => !isCutByUs(path)))
+}
+
+/** Whether a folder of the layer stands in the place of one that held something. */
+export async function replacesAny(upper: string, lower: string, isFrozen: boolean): Promise<boolean> {
+  const opaque = await replacedFolders(upper, isFrozen)
+  if (opaque === null) return true
+  for (const path of opaque) {
+    const there = await list(below(Buffer.from(lower), Buffer.from(path, 'latin1')))
+    if (there !== null && there.length > 0) return true
+  }
+  return false
 }
 
 /** How an overlay keeps that something was removed. */

@@ -2,7 +2,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { AgentCommit, InvocationMeta } from '../../shared/invocation.ts'
 import { exactText, type ExactText } from '../base/exactText.ts'
-import { git, tryGit } from '../base/git.ts'
+import { git, tryGit, type GitOptions } from '../base/git.ts'
 import type { Layout } from '../base/paths.ts'
 import { allRefs, collectedPrefix, commitsDir, listCollected, without } from './commits.ts'
 
@@ -14,14 +14,24 @@ export async function listCommits(
   base: string | null,
 ): Promise<AgentCommit[]> {
   const refs = await listCollected(layout, repoId, id)
-  const tips = refs.map(({ commit }) => commit)
-  if (tips.length === 0) return []
-  const left = refs.filter(({ ref }) => ref.startsWith(`${collectedPrefix(id)}left/`))
-  const onRefs = without(refs.filter((each) => !left.includes(each)).map(({ commit }) => commit))
-  const onNone =
-    left.length === 0
-      ? new Set<string>()
-      : await walk(layout, repoId, [...left.map(({ commit }) => commit), ...onRefs])
+  if (refs.length === 0) return []
+  const isLeft = ({ ref }: { ref: string }) => ref.startsWith(`${collectedPrefix(id)}left/`)
+  const named = refs.map((each) => ({ commit: each.commit, isLeft: isLeft(each) }))
+  return readLog({ gitDir: commitsDir(layout, repoId) }, named, base === null ? [] : [base])
+}
+
+/** Where a commit is, and whether nothing but us names it. */
+export type Tip = { readonly commit: string; readonly isLeft: boolean }
+
+/** All commits that lead from the bases to these, oldest first. */
+export async function readLog(
+  where: Pick<GitOptions, 'gitDir' | 'env'>,
+  tips: readonly Tip[],
+  bases: readonly string[],
+): Promise<AgentCommit[]> {
+  const left = tips.filter(({ isLeft }) => isLeft).map(({ commit }) => commit)
+  const onRefs = without(tips.filter(({ isLeft }) => !isLeft).map(({ commit }) => commit))
+  const onNone = left.length === 0 ? new Set<string>() : await walk(where, [...left, ...onRefs])
   const format = ['%H', '%P', '%an <%ae>', '%aI', '%s'].join('%x00')
   const text = await git(
     [
@@ -30,10 +40,10 @@ export async function listCommits(
       '--topo-order',
       `--format=${format}%x01`,
       '--end-of-options',
-      ...tips,
-      ...(base === null ? [] : [`^${base}`]),
+      ...tips.map(({ commit }) => commit),
+      ...without(bases),
     ],
-    { gitDir: commitsDir(layout, repoId) },
+    where,
   )
   return text
     .toString()
@@ -59,13 +69,17 @@ export async function unlandedCommits(
   const tips = refs
     .filter(({ ref }) => ref.startsWith('refs/heads/') && !ref.startsWith('refs/heads/agency/sandbox-'))
     .map(({ commit }) => commit)
-  const left = await walk(layout, repoId, [...made.map(({ commit }) => commit), ...without(tips)])
+  const where = { gitDir: commitsDir(layout, repoId) }
+  const left = await walk(where, [...made.map(({ commit }) => commit), ...without(tips)])
   return made.filter(({ commit }) => left.has(commit))
 }
 
-async function walk(layout: Layout, repoId: RepoId, revisions: readonly string[]): Promise<Set<string>> {
+async function walk(
+  where: Pick<GitOptions, 'gitDir' | 'env'>,
+  revisions: readonly string[],
+): Promise<Set<string>> {
   const input = `${revisions.join('\n')}\n`
-  const listed = await git(['rev-list', '--stdin'], { gitDir: commitsDir(layout, repoId), input })
+  const listed = await git(['rev-list', '--stdin'], { ...where, input })
   return new Set(listed.toString().split('\n').filter(Boolean))
 }
 
@@ -83,12 +97,17 @@ export async function showCommit(
     const why = found === undefined ? `${id} made no such commit` : `${id} made more than one that starts so`
     throw new OrangeryError('workspace.no_commit', `commit ${commit}: ${why}`, { kind: 'not_found' })
   }
+  return readPatch({ gitDir }, found)
+}
+
+/** A commit as a patch; of a merge one for each parent. */
+export async function readPatch(
+  where: Pick<GitOptions, 'gitDir' | 'env'>,
+  found: string,
+): Promise<ExactText> {
   const format = ['-p', '-M', '--root', '--no-ext-diff', '--no-textconv', '--no-commit-id', '--binary']
-  const patch = (...what: string[]) => git(['diff-tree', ...format, ...what], { gitDir })
-  const parents = (await git(['rev-list', '--parents', '-n1', found], { gitDir }))
-    .toString()
-    .trim()
-    .split(' ')
+  const patch = (...what: string[]) => git(['diff-tree', ...format, ...what], where)
+  const parents = (await git(['rev-list', '--parents', '-n1', found], where)).toString().trim().split(' ')
   if (parents.length <= 2) return exactText(await patch(found))
   // Git shows nothing of a merge by itself, and a merge can bring content that none of its parents has.
   const parts: Buffer[] = []

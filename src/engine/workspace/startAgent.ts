@@ -23,6 +23,7 @@ import { reportToLog, Rollback, type CleanupReport } from './rollback.ts'
 import { makeSandboxDir, overlayMount, submodulesOf } from './sandboxFolders.ts'
 import { resolveWorktree, scanWorktrees } from './scan.ts'
 import { fillSubmodules } from './submodules.ts'
+import { acquireUnlessTakenBack, refuseTakenBack } from './takenBack.ts'
 
 /** The steps of seed 2 in their order; `meta` is the last before the commit point. */
 export const creationSteps = [
@@ -51,6 +52,8 @@ export type StartAgentOptions = {
   readonly trusted?: boolean
   /** Called after each step; what it throws is a failure of that step. */
   readonly afterStep?: (step: CreationStep) => Promise<void> | void
+  /** Taken back by whoever asked: before the commit point that is a failure like any other. */
+  readonly signal?: AbortSignal | undefined
   readonly report?: CleanupReport
 }
 
@@ -69,9 +72,12 @@ export async function startAgent(options: StartAgentOptions): Promise<Invocation
   const repository = await openRepository(worktree.common_dir)
   const notes = await uncommittedNotes(repository, [worktree.tree_path, worktree.repo_path])
   notes.push(...(await borrowedNotes(await identifyProject([worktree.tree_path]))))
-  const step = async (done: CreationStep) => options.afterStep?.(done)
+  const step = async (done: CreationStep) => {
+    await options.afterStep?.(done)
+    refuseTakenBack(options.signal)
+  }
 
-  await using _lock = await createRepoLock(layout).acquire(repoId)
+  await using _lock = await acquireUnlessTakenBack(createRepoLock(layout), repoId, options.signal)
   await using rollback = new Rollback(options.report ?? reportToLog(layout))
   await ensureInvocationDir(layout, repoId, id)
   rollback.add('invocation folder', () => removeTree(layout.invocation(repoId, id)))

@@ -19,6 +19,7 @@ import { reportToLog, Rollback, type CleanupReport } from './rollback.ts'
 import { submodulesOf } from './sandboxFolders.ts'
 import { scanWorktrees } from './scan.ts'
 import { fillSubmodules } from './submodules.ts'
+import { acquireUnlessTakenBack, refuseTakenBack } from './takenBack.ts'
 
 export const worktreeSteps = ['folder', 'worktree_add', 'marker', 'submodules', 'include', 'meta'] as const
 export type WorktreeStep = (typeof worktreeSteps)[number]
@@ -34,6 +35,8 @@ export type CreateWorktreeOptions = {
   readonly trusted?: boolean
   /** Called after each step; what it throws is a failure of that step. */
   readonly afterStep?: (step: WorktreeStep) => Promise<void> | void
+  /** Taken back by whoever asked: before the commit point that is a failure like any other. */
+  readonly signal?: AbortSignal | undefined
   readonly report?: CleanupReport
 }
 
@@ -48,10 +51,13 @@ export async function createWorktree(options: CreateWorktreeOptions): Promise<Wo
   const baseCommit = await requireCommit(repository, project, options.base)
   await refuseTrackedMarkers(repository, baseCommit)
   const notes = await uncommittedNotes(repository, [project.roots[0].git?.top ?? null])
-  const step = async (done: WorktreeStep) => options.afterStep?.(done)
+  const step = async (done: WorktreeStep) => {
+    await options.afterStep?.(done)
+    refuseTakenBack(options.signal)
+  }
   await ensurePrivateDir(layout.worktrees(repoId))
 
-  await using _lock = await createRepoLock(layout).acquire(repoId)
+  await using _lock = await acquireUnlessTakenBack(createRepoLock(layout), repoId, options.signal)
   await using rollback = new Rollback(options.report ?? reportToLog(layout))
   await refuseTakenName(layout, repoId, name)
   const id = await makeFolder(layout, repoId)

@@ -145,7 +145,9 @@ function Page({ row, requests, tab }: PageProps) {
             row={row}
             changeset={changeset.data}
             worktree={worktree}
-            commits={commits.filter((each) => each.on_no_branch !== true).length}
+            commits={
+              commits.filter((each) => each.on_no_branch !== true && each.repository === undefined).length
+            }
             inGit={inGit}
           />
         </div>

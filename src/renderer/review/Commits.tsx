@@ -33,7 +33,7 @@ export function Commits({
         aria-label="Commits"
         className="w-64 shrink-0 space-y-0.5 overflow-y-auto border-r border-line p-2 max-[64rem]:w-52 tight:max-h-40 tight:w-full tight:border-r-0 tight:border-b"
       >
-        {commits.map(({ commit, subject, author, date, on_no_branch: isLeft }) => (
+        {commits.map(({ commit, subject, author, date, on_no_branch: isLeft, repository }) => (
           <li key={commit}>
             <button
               type="button"
@@ -47,7 +47,7 @@ export function Commits({
               <span className="flex gap-2 text-small text-ink-faint">
                 <span className="font-mono text-micro leading-[1.125rem]">{commit.slice(0, 9)}</span>
                 <span className="min-w-0 flex-1 truncate">
-                  {isLeft === true ? 'on no branch' : <Plain>{author}</Plain>}
+                  {isLeft === true ? 'on no branch' : <Plain>{repository ?? author}</Plain>}
                 </span>
                 <span className="tabular shrink-0">{ago(date, now)}</span>
               </span>

@@ -9,6 +9,9 @@ const lost = () =>
     hint: 'Start it again, or repeat the command.',
   })
 
+const takenBack = (name: string) =>
+  new OrangeryError('wire.taken_back', `${name}: it was taken back before it began`, { kind: 'busy' })
+
 /** The contract over any channel. */
 export function connectClient(channel: Channel): Client {
   const pending = new Map<number, Pending>()
@@ -27,12 +30,15 @@ export function connectClient(channel: Channel): Client {
     pending.clear()
   })
 
-  function call<K extends ProcedureName>(name: K, input: Input<K>): Promise<Output<K>> {
+  function call<K extends ProcedureName>(name: K, input: Input<K>, signal?: AbortSignal): Promise<Output<K>> {
     return new Promise((resolve, reject) => {
       if (closed) return reject(lost())
+      if (signal?.aborted) return reject(takenBack(name))
       const id = nextId++
+      const onAbort = () => send({ id, cancel: true })
       const settle = (act: () => void) => {
         pending.delete(id)
+        signal?.removeEventListener('abort', onAbort)
         act()
       }
       pending.set(id, {
@@ -43,6 +49,7 @@ export function connectClient(channel: Channel): Client {
         fail: (error) => settle(() => reject(error)),
       })
       send({ id, call: name, input })
+      signal?.addEventListener('abort', onAbort)
     })
   }
 

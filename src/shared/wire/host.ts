@@ -40,6 +40,7 @@ export function serveChannel(
   onUnexpected: (error: unknown) => void = () => {},
 ): void {
   const streams = new Map<number, OpenStream>()
+  const calls = new Map<number, AbortController>()
   let open = true
 
   const send = (message: HostMessage) => {
@@ -51,12 +52,16 @@ export function serveChannel(
   }
 
   async function answer(id: number, name: string, input: unknown) {
+    const abort = new AbortController()
+    calls.set(id, abort)
     try {
       if (!Object.hasOwn(api, name) || api[name as Name].kind !== 'procedure') throw unknownName(name)
       const handler = handlers[name as Name] as AnyHandler
-      send({ id, ok: await handler(parseInput(name as Name, input), caller) })
+      send({ id, ok: await handler(parseInput(name as Name, input), { ...caller, signal: abort.signal }) })
     } catch (error) {
       sendError(id, error)
+    } finally {
+      calls.delete(id)
     }
   }
 
@@ -129,7 +134,7 @@ export function serveChannel(
     } else if ('cancel' in message && stream) {
       stream.abort.abort()
       stream.wake()
-    }
+    } else if ('cancel' in message) calls.get(message.id)?.abort()
   })
   channel.onClose(() => {
     open = false

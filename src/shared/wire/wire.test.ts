@@ -35,6 +35,25 @@ test('an error keeps its code, kind and hint across the wire', async () => {
   })
 })
 
+test('a call that is taken back tells its handler, and how it settles is what the handler says', async () => {
+  const began = Promise.withResolvers<void>()
+  const client = connect({
+    'dispatch.list': (_input, { signal }) =>
+      new Promise((_resolve, reject) => {
+        signal?.addEventListener('abort', () => reject(new OrangeryError('test.heard', 'x: heard')))
+        began.resolve()
+      }),
+  })
+  const abort = new AbortController()
+  const calling = client.call('dispatch.list', {}, abort.signal)
+  await began.promise
+  abort.abort()
+  await expect(calling).rejects.toMatchObject({ code: 'test.heard' })
+  await expect(client.call('dispatch.list', {}, abort.signal)).rejects.toMatchObject({
+    code: 'wire.taken_back',
+  })
+})
+
 test('bad input is refused before the handler sees it', async () => {
   let called = false
   const client = connect({

@@ -1,0 +1,88 @@
+import { mkdir, rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { git } from '../../src/engine/base/git.ts'
+import { Bench } from '../dispatch/harness.ts'
+
+let bench: Bench
+let second: string
+beforeEach(async () => {
+  bench = await Bench.create({ 'one.txt': 'old\n' })
+  second = join(bench.base, 'second')
+  await mkdir(join(second, 'below'), { recursive: true })
+  await writeFile(join(second, 'two.txt'), 'old\n')
+  await writeFile(join(second, 'below', 'three.txt'), 'old\n')
+  await commitAll(join(second, 'below'))
+  await writeFile(join(second, '.gitignore'), 'below/\n')
+  await commitAll(second)
+})
+afterEach(() => bench[Symbol.asyncDispose]())
+
+async function commitAll(folder: string): Promise<void> {
+  await git(['init', '-q', '-b', 'main', folder])
+  await git(['-C', folder, 'add', '-A'])
+  await git(['-C', folder, 'commit', '-q', '-m', 'first'])
+}
+
+const committing = (folder: string, file: string, subject: string) =>
+  `cd ${folder}; echo new > ${file}; git add -A; git commit -qm '${subject}'`
+
+async function work(...parts: string[]) {
+  const script = ['set -e; git config --global user.name u; git config --global user.email u@v', ...parts]
+  const id = await bench.spawn(script.join('\n'), { roots: [bench.project, second] })
+  expect(await bench.ended(id)).toMatchObject({ status: 'completed' })
+  return id
+}
+const commitsOf = (id: string) => bench.client.call('agent.get', { id })
+
+test('commits of every root are shown, those of the first root first, each with its repository and as a patch', async () => {
+  await commitAll(bench.project)
+  const below = join(second, 'below')
+  const id = await work(
+    committing(second, 'two.txt', 'In the second'),
+    committing(second, 'more.txt', 'And one more'),
+    committing(below, 'three.txt', 'Below the second'),
+    committing(bench.project, 'one.txt', 'In the first'),
+  )
+  const { commits, missing } = await commitsOf(id)
+  expect(commits.map(({ subject, repository }) => [subject, repository])).toEqual([
+    ['In the first', undefined],
+    ['In the second', second],
+    ['And one more', second],
+    ['Below the second', below],
+  ])
+  expect(missing).toEqual([])
+  for (const { commit, subject } of commits) {
+    const { text } = await bench.client.call('agent.commit', { id, commit: commit.slice(0, 12) })
+    const file = { 'In the first': 'one', 'In the second': 'two', 'And one more': 'more' }[subject] ?? 'three'
+    expect(text, subject).toContain(`+++ b/${file}.txt`)
+  }
+  const unknown = bench.client.call('agent.commit', { id, commit: 'f'.repeat(40) })
+  await expect(unknown).rejects.toMatchObject({ kind: 'not_found' })
+  // What a landing merges is the first root's alone.
+  await bench.client.call('changeset.apply', { id, all: true })
+  expect((await commitsOf(id)).commits.map(({ commit }) => commit)).toEqual(
+    commits.map(({ commit }) => commit),
+  )
+})
+
+test('they are shown where the first root is no repository, those on no branch too, and a repository that is gone is named', async () => {
+  const id = await work(
+    committing(second, 'two.txt', 'Taken back'),
+    'git reset -q --hard HEAD~1',
+    committing(second, 'two.txt', 'Kept'),
+  )
+  const { commits } = await commitsOf(id)
+  expect(commits.map(({ subject, on_no_branch: isLeft }) => [subject, isLeft === true])).toEqual(
+    expect.arrayContaining([
+      ['Taken back', true],
+      ['Kept', false],
+    ]),
+  )
+  expect(commits).toHaveLength(2)
+  await rename(join(second, '.git'), join(second, 'away'))
+  expect(await commitsOf(id)).toMatchObject({
+    commits: [],
+    missing: [{ path: second, why: expect.stringContaining('its commits cannot be read') }],
+  })
+})
