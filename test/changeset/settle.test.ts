@@ -8,9 +8,10 @@ import { Bench } from '../../src/engine/changeset/testing.ts'
 const all = { all: true, include_ignored: false }
 
 /** An apply that was cut off after one of three files had landed, and a user who then wrote one of the others. */
-async function cutOff(bench: Bench) {
+async function cutOff(bench: Bench, flag: string | null = null) {
   await bench.user('echo a > a; echo b > b; echo c > c')
   const { id } = await bench.dispatch('echo A > a; echo B > b; rm c')
+  await bench.changesets.escalate(id, flag, 'anna')
   let links = 0
   const disk = watchedDisk((operation) => {
     if (operation === 'link') links += 1
@@ -71,4 +72,30 @@ test('a flag that a recovery raised is gone once one succeeds, and one that a pe
       stopped: null,
     })
   }
+})
+
+test('what a person flagged before a crash is told beside what stopped the recovery, and stays when that is settled', async () => {
+  for (const choice of ['mine', 'theirs'] as const) {
+    await using bench = await Bench.make()
+    const id = await cutOff(bench, 'touches the licence')
+    const { escalated } = await bench.changesets.get(id)
+    expect(escalated).toMatch(/^touches the licence; stopped at b: [^;]+$/)
+    await bench.changesets.settle(id, { path: 'b' }, choice)
+    const settled = await bench.changesets.get(id)
+    expect(settled).toMatchObject({ escalated: 'touches the licence', stopped: null })
+    const flags = settled.transitions.filter(({ why }) => why.includes('escalated')).slice(1)
+    expect(flags.map(({ by, why }) => [by, why.replace(/: stopped at b: .*/, ': …')])).toEqual([
+      ['orangery', 'escalated: …'],
+      ['orangery', 'not escalated any more: …'],
+    ])
+    expect(await bench.changesets.escalate(id, null, 'bert')).toMatchObject({ escalated: null })
+  }
+})
+
+test('a person takes a flag back as a whole, and a later crash does not bring it up again', async () => {
+  await using bench = await Bench.make()
+  const id = await cutOff(bench, 'touches the licence')
+  await bench.changesets.escalate(id, null, 'bert')
+  await bench.changesets.recover()
+  expect((await bench.changesets.get(id)).escalated).toMatch(/^stopped at b: /)
 })
