@@ -44,8 +44,10 @@ test('a file that a crash left neither old nor new can be kept, and the rest of 
   expect(await contents(bench)).toEqual(['A\n', 'b\nmine\n', null])
   expect(await bench.changesets.get(id)).toMatchObject({ escalated: null, stopped: null })
   expect(await bench.snapshot()).not.toContain('.orangery-apply')
-  await bench.changesets.undo(id, 'test')
+  const { applied } = await bench.changesets.undo(id, 'test')
   expect(await contents(bench)).toEqual(['a\n', 'b\nmine\n', 'c\n'])
+  // What was left alone has not been taken back either.
+  expect(applied.map(({ path }) => path)).toEqual(['a', 'c'])
 })
 
 test("or be replaced by the agent's, and undo brings back what the user had written", async () => {

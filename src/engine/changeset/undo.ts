@@ -81,9 +81,11 @@ export async function undoChangeset(
 }
 
 /** As the apply told it: one for each file a reviewer knows, be it an empty folder or under two names. */
-async function filesOf(gitDir: string, { bases, kept = [], previous }: Journal): Promise<readonly Entry[]> {
+async function filesOf(gitDir: string, journal: Journal): Promise<readonly Entry[]> {
+  const { bases, kept = [], operations, previous } = journal
   const touched = new Set(bases.map(([key]) => key))
-  for (const key of kept) touched.delete(key)
+  const left = operations.filter((operation) => operation.left === true).map(entryKey)
+  for (const key of [...kept, ...left]) touched.delete(key)
   const { files } = await readView(gitDir, '', previous)
   return files.flatMap(
     ({ entry, from }) =>
