@@ -1,15 +1,20 @@
 import { appendFile, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { run } from '../../src/engine/base/process.ts'
 import { createChangesets } from '../../src/engine/changeset/changesets.ts'
+import type { CommitRequest } from '../../src/engine/changeset/commitRequest.ts'
 import { watchedDisk } from '../../src/engine/changeset/disk.ts'
 import { Bench } from '../../src/engine/changeset/testing.ts'
 
 const all = { all: true, include_ignored: false }
+const committed =
+  'git init -q .; git config user.name U; git config user.email u@x; git add .; git commit -qm first'
 
 /** An apply that was cut off after one of three files had landed, and a user who then wrote one of the others. */
-async function cutOff(bench: Bench, flag: string | null = null) {
+async function cutOff(bench: Bench, flag: string | null = null, commit?: CommitRequest) {
   await bench.user('echo a > a; echo b > b; echo c > c')
+  if (commit !== undefined) await bench.user(committed)
   const { id } = await bench.dispatch('echo A > a; echo B > b; rm c')
   await bench.changesets.escalate(id, flag, 'anna')
   let links = 0
@@ -19,7 +24,9 @@ async function cutOff(bench: Bench, flag: string | null = null) {
   })
   const { layout, store } = bench
   const dying = createChangesets({ layout, records: store.changesets, disk })
-  await expect(dying.apply(id, all, 'test')).rejects.toMatchObject({ code: 'changeset.apply_cut_off' })
+  await expect(dying.apply(id, { ...all, commit }, 'test')).rejects.toMatchObject({
+    code: 'changeset.apply_cut_off',
+  })
   expect(await readFile(join(bench.root, 'a'), 'utf8')).toBe('A\n')
   await appendFile(join(bench.root, 'b'), 'mine\n')
   await bench.changesets.recover()
@@ -100,4 +107,12 @@ test('a person takes a flag back as a whole, and a later crash does not bring it
   await bench.changesets.escalate(id, null, 'bert')
   await bench.changesets.recover()
   expect((await bench.changesets.get(id)).escalated).toMatch(/^stopped at b: /)
+})
+
+test('what a person kept after a crash is not in the commit that was asked for, and the rest is', async () => {
+  await using bench = await Bench.make()
+  const id = await cutOff(bench, null, { branch: 'landed', own: false, hooks: false })
+  await bench.changesets.settle(id, { path: 'b' }, 'mine')
+  const { stdout } = await run('git', ['diff', '--name-status', 'HEAD', 'landed'], { cwd: bench.root })
+  expect(stdout.toString()).toBe('M\ta\nD\tc\n')
 })
