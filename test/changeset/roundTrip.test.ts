@@ -142,6 +142,30 @@ test.each([
   expect([applied, mailed]).toEqual(Array(2).fill(await bench.snapshot()))
 })
 
+test.each([
+  ['a file', 'echo file > d'],
+  ['a link', 'ln -s k d'],
+])('a folder with empty folders in it that becomes %s is told so that git takes it', async (_, script) => {
+  await using bench = await Bench.make()
+  await bench.user(
+    `git init -q .; git config user.name U; git config user.email u@x; echo k > k; mkdir d; echo f > d/f; git add .; git commit -qm first
+     mkdir -p d/e 'd/g/h "i"' other/empty; cp -a . ../twin; git clone -qc user.name=U -c user.email=u@x . ../clone`,
+  )
+  const { id } = await bench.dispatch(`rm -r d other; ${script}`)
+  const [twin, clone] = [join(bench.folder, 'twin'), join(bench.folder, 'clone')]
+  const taken = async (cwd: string, args: string[], input: Buffer | string) => {
+    expect((await run('git', args, { cwd, input })).stderr.toString()).toBe('')
+    await run('rm', ['-rf', '.git', 'other'], { cwd })
+    return await bench.snapshot(cwd)
+  }
+  const applied = await taken(twin, ['apply', '-'], (await bench.changesets.diff(id, {})).text)
+  // A checkout has no empty folders, and neither has an index.
+  const mailed = await taken(clone, ['am', '-q'], await bench.exported(id, 'patch'))
+  await bench.changesets.apply(id, all, 'test')
+  await bench.user('rm -rf .git')
+  expect([applied, mailed]).toEqual(Array(2).fill(await bench.snapshot()))
+})
+
 test('several roots make one changeset, each path under its root', async () => {
   await using bench = await Bench.make(['one', 'two'])
   await bench.user('echo a > f; echo b > ../two/f')

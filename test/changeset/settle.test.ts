@@ -1,16 +1,22 @@
 import { appendFile, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { run } from '../../src/engine/base/process.ts'
 import { createChangesets } from '../../src/engine/changeset/changesets.ts'
+import type { CommitRequest } from '../../src/engine/changeset/commitRequest.ts'
 import { watchedDisk } from '../../src/engine/changeset/disk.ts'
 import { Bench } from '../../src/engine/changeset/testing.ts'
 
 const all = { all: true, include_ignored: false }
+const committed =
+  'git init -q .; git config user.name U; git config user.email u@x; git add .; git commit -qm first'
 
 /** An apply that was cut off after one of three files had landed, and a user who then wrote one of the others. */
-async function cutOff(bench: Bench) {
+async function cutOff(bench: Bench, flag: string | null = null, commit?: CommitRequest) {
   await bench.user('echo a > a; echo b > b; echo c > c')
+  if (commit !== undefined) await bench.user(committed)
   const { id } = await bench.dispatch('echo A > a; echo B > b; rm c')
+  await bench.changesets.escalate(id, flag, 'anna')
   let links = 0
   const disk = watchedDisk((operation) => {
     if (operation === 'link') links += 1
@@ -18,7 +24,9 @@ async function cutOff(bench: Bench) {
   })
   const { layout, store } = bench
   const dying = createChangesets({ layout, records: store.changesets, disk })
-  await expect(dying.apply(id, all, 'test')).rejects.toMatchObject({ code: 'changeset.apply_cut_off' })
+  await expect(dying.apply(id, { ...all, commit }, 'test')).rejects.toMatchObject({
+    code: 'changeset.apply_cut_off',
+  })
   expect(await readFile(join(bench.root, 'a'), 'utf8')).toBe('A\n')
   await appendFile(join(bench.root, 'b'), 'mine\n')
   await bench.changesets.recover()
@@ -43,8 +51,10 @@ test('a file that a crash left neither old nor new can be kept, and the rest of 
   expect(await contents(bench)).toEqual(['A\n', 'b\nmine\n', null])
   expect(await bench.changesets.get(id)).toMatchObject({ escalated: null, stopped: null })
   expect(await bench.snapshot()).not.toContain('.orangery-apply')
-  await bench.changesets.undo(id, 'test')
+  const { applied } = await bench.changesets.undo(id, 'test')
   expect(await contents(bench)).toEqual(['a\n', 'b\nmine\n', 'c\n'])
+  // What was left alone has not been taken back either.
+  expect(applied.map(({ path }) => path)).toEqual(['a', 'c'])
 })
 
 test("or be replaced by the agent's, and undo brings back what the user had written", async () => {
@@ -71,4 +81,38 @@ test('a flag that a recovery raised is gone once one succeeds, and one that a pe
       stopped: null,
     })
   }
+})
+
+test('what a person flagged before a crash is told beside what stopped the recovery, and stays when that is settled', async () => {
+  for (const choice of ['mine', 'theirs'] as const) {
+    await using bench = await Bench.make()
+    const id = await cutOff(bench, 'touches the licence')
+    const { escalated } = await bench.changesets.get(id)
+    expect(escalated).toMatch(/^touches the licence; stopped at b: [^;]+$/)
+    await bench.changesets.settle(id, { path: 'b' }, choice)
+    const settled = await bench.changesets.get(id)
+    expect(settled).toMatchObject({ escalated: 'touches the licence', stopped: null })
+    const flags = settled.transitions.filter(({ why }) => why.includes('escalated')).slice(1)
+    expect(flags.map(({ by, why }) => [by, why.replace(/: stopped at b: .*/, ': …')])).toEqual([
+      ['orangery', 'escalated: …'],
+      ['orangery', 'not escalated any more: …'],
+    ])
+    expect(await bench.changesets.escalate(id, null, 'bert')).toMatchObject({ escalated: null })
+  }
+})
+
+test('a person takes a flag back as a whole, and a later crash does not bring it up again', async () => {
+  await using bench = await Bench.make()
+  const id = await cutOff(bench, 'touches the licence')
+  await bench.changesets.escalate(id, null, 'bert')
+  await bench.changesets.recover()
+  expect((await bench.changesets.get(id)).escalated).toMatch(/^stopped at b: /)
+})
+
+test('what a person kept after a crash is not in the commit that was asked for, and the rest is', async () => {
+  await using bench = await Bench.make()
+  const id = await cutOff(bench, null, { branch: 'landed', own: false, hooks: false })
+  await bench.changesets.settle(id, { path: 'b' }, 'mine')
+  const { stdout } = await run('git', ['diff', '--name-status', 'HEAD', 'landed'], { cwd: bench.root })
+  expect(stdout.toString()).toBe('M\ta\nD\tc\n')
 })

@@ -100,7 +100,10 @@ export interface ChangesetRecords {
   turns(id: DispatchId): readonly TurnRecord[]
   /** The changeset a dispatch works on: its own, or the one it went on with. */
   changesetOf(dispatch: DispatchId): DispatchId
-  /** Flags it, or takes the flag back; both stay on record beside the transitions, from a state to itself. */
+  /**
+   * Flags it, or takes the flag back; both stay on record beside the transitions, from a state to itself. `orangery`
+   * does so beside what a person flagged.
+   */
   escalate(id: DispatchId, why: string | null, by: string): void
   decisions(id: DispatchId): readonly DecisionRecord[]
   /** Verdict null takes the decision back. */

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { exactText, type ExactText } from '../base/exactText.ts'
 import { alsoObjectsOf, git } from '../base/git.ts'
 import { makeScratch } from '../base/scratch.ts'
-import { fromText, joinPath, toText, type BytePath } from './bytePath.ts'
+import { fromText, joinPath, parentsOf, toText, type BytePath } from './bytePath.ts'
 import { realDisk } from './disk.ts'
 import { sameContent, type Entry, type ManifestRoot, type Side } from './manifest.ts'
 import { largeFile, largeFileConfig, writeTree } from './objects.ts'
@@ -18,7 +18,12 @@ export type DiffText = ExactText & {
   /** Files too large for a patch: they are not in it, and land by apply alone. */
   readonly left_out?: string[]
 }
-export type DiffForm = { readonly stat: boolean; readonly maxBytes: number }
+export type DiffForm = {
+  readonly stat: boolean
+  readonly maxBytes: number
+  /** For `git am`, which goes by the index: that has no empty folders. */
+  readonly isMail: boolean
+}
 
 /** A unified diff that `git apply` takes: one root as `a/ b/`, several each under its folder name. */
 export async function diffText(
@@ -43,8 +48,14 @@ export async function diffText(
       const at = (path: BytePath) => (roots.length > 1 ? joinPath(fromText(root.name), path) : path)
       const treeOf = (some: readonly DiffPair[], which: 'base' | 'result') => {
         const sides = some.map((pair) => ({ path: at(pair.path), side: pair[which] }))
+        const folders = which === 'base' && !form.isMail ? foldersInTheWay(some) : []
         // A summary tells sizes, for which nothing is read.
-        if (!form.stat) return writeReviewTree(writer, sides)
+        if (!form.stat)
+          return writeReviewTree(
+            writer,
+            sides,
+            folders.map(({ path }) => ({ path: at(path), mode: '160000', oid: emptyTree })),
+          )
         return writeTree(
           writer,
           sides.flatMap(({ path, side }) => treeItemOf(path, side)),
@@ -86,6 +97,24 @@ function apartFromLinks(pairs: readonly DiffPair[]): DiffPair[][] {
   const links = pairs.filter(isReplaced).map((pair) => ({ ...pair, result: null }))
   const others = pairs.filter((pair) => !isReplaced(pair))
   return [links, others].filter((some) => some.length > 0)
+}
+
+/** Names no commit: git looks into no submodule here. */
+const emptyTree = '4b825dc642cb6eb9a060e54bf8d69288fbee4904'
+
+/**
+ * Empty folders in a folder that becomes a file. Git knows none, and fails to remove what has them in it: only told as
+ * submodules, which are empty folders where they are not checked out, does it take them away.
+ */
+function foldersInTheWay(pairs: readonly DiffPair[]): readonly DiffPair[] {
+  const results = new Map(pairs.map(({ path, result }) => [path, result]))
+  const filled = new Set(pairs.filter(({ base }) => base !== null).flatMap(({ path }) => parentsOf(path)))
+  return pairs.filter(
+    ({ path, base }) =>
+      base?.kind === 'directory' &&
+      !filled.has(path) &&
+      parentsOf(path).some((folder) => ['file', 'symlink'].includes(results.get(folder)?.kind ?? '')),
+  )
 }
 
 /** Those that a diff of all of them has something to say of: what is too large is told of only where nothing else is. */

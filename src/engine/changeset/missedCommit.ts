@@ -13,8 +13,11 @@ import { readView } from './view.ts'
 async function landedBy(
   { layout }: ApplyContext,
   { repoId, id }: ChangesetRecord,
-  { previous, bases, kept = [] }: Journal,
+  { previous, bases, kept = [], operations }: Journal,
 ): Promise<Committable[]> {
+  // What the user had deleted himself and gave to the agent is left, too, there being nothing to do: it stays in.
+  const left = operations.filter(({ left: isLeft, before, after }) => isLeft === true && before !== after)
+  const own = new Set([...kept, ...left.map(entryKey)])
   const copies = await readCopies(layout.changeset(repoId, id))
   const { files } = await readView(layout.objects(repoId), '', previous)
   const sure = files.filter((file) => file.from !== null && isSureRename(file, copies))
@@ -26,7 +29,7 @@ async function landedBy(
     if (wanted === undefined) return []
     const from = oldNames.get(key)
     const target = from == null ? { entry } : { entry, from }
-    return [{ target, wanted, ...(kept.includes(key) ? { kept: true } : {}) }]
+    return [{ target, wanted, ...(own.has(key) ? { kept: true } : {}) }]
   })
 }
 

@@ -33,7 +33,7 @@ const isThere = (path: string) =>
 
 export type TreeItem = {
   readonly path: BytePath
-  readonly mode: '100644' | '100755' | '120000'
+  readonly mode: '100644' | '100755' | '120000' | '160000'
   readonly oid: string
 }
 

@@ -43,6 +43,7 @@ export type DiffOptions = GivenPlace & {
   readonly maxBytes?: number | undefined
   /** With what can never land, to be looked at; else it is left out, since `git apply` would make it. */
   readonly refused?: boolean | undefined
+  readonly isMail?: boolean | undefined
   /** Somebody reads this: what he approves without naming a version is what he was shown here. */
   readonly read?: boolean | undefined
 }
@@ -167,7 +168,8 @@ export class ChangesetReader {
       )
       files = filesSince(earlier, current)
     }
-    const text = await diffText(this.#gitDir(record), current.manifest.roots, pairs, { stat, maxBytes })
+    const form = { stat, maxBytes, isMail: options.isMail === true }
+    const text = await diffText(this.#gitDir(record), current.manifest.roots, pairs, form)
     const { revision } = current
     const told = new Set(stat || text.truncated ? [] : pairsTold(pairs).map(entryKey))
     const isWhole = !stat && !text.truncated && options.inter !== true && !isGiven(options)
@@ -243,7 +245,7 @@ export class ChangesetReader {
     const changeset = await this.get(id)
     const { diff, shown } = await this.diff(
       id,
-      { include_ignored, maxBytes: largestPatch, refused: format === 'json' },
+      { include_ignored, maxBytes: largestPatch, refused: format === 'json', isMail: format === 'patch' },
       '',
     )
     if (diff.truncated) throw tooLarge(id, largestPatch)

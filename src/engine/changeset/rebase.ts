@@ -52,8 +52,9 @@ export async function writeRootTrees(
 export async function writeReviewTree(
   writer: PackWriter,
   sides: readonly { readonly path: BytePath; readonly side: Side | null }[],
+  besides: readonly TreeItem[] = [],
 ): Promise<string> {
-  const items: TreeItem[] = []
+  const items: TreeItem[] = [...besides]
   for (const { path, side } of sides) {
     const isLarge = side?.kind === 'file' && side.size > largeFile
     const oid = isLarge ? await writer.add('blob', Buffer.from(`\0large file ${side.sha256}\n`)) : null

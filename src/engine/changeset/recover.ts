@@ -39,15 +39,9 @@ export async function recoverChangeset(
       return followed.commits
     })
   }
-  if (open.length > 0) takeFlagBack(context, record)
+  // What we flagged because it was half done is so no more.
+  if (open.length > 0) context.records.escalate(record.id, null, 'orangery')
   return notes
-}
-
-/** What we flagged because it was half done is so no more; what a person flagged is his. */
-function takeFlagBack({ records }: ApplyContext, { id }: ChangesetRecord): void {
-  if ((records.find(id)?.escalated ?? null) === null) return
-  const raised = records.transitions(id).findLast(({ why }) => why.startsWith('escalated: '))
-  if (raised?.by === 'orangery') records.escalate(id, null, 'orangery')
 }
 
 async function resume(

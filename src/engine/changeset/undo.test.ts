@@ -76,6 +76,17 @@ test('an undo takes back all that has landed, be it in several applies, of one f
   await expect(bench.changesets.undo(id, 'test')).rejects.toMatchObject({ code: 'changeset.nothing_to_undo' })
 })
 
+test('a renamed file of which a part had landed under its old name is taken back as one file', async () => {
+  await using bench = await Bench.make()
+  await bench.user('seq 60 > old')
+  const { id } = await bench.dispatch(`sed -i 's/^5$/five/;s/^50$/fifty/' old; mv old new`)
+  await approve(bench, id, 'new', 0)
+  await bench.changesets.apply(id, approved, 'test')
+  await bench.changesets.apply(id, all, 'test')
+  const { applied } = await bench.changesets.undo(id, 'test')
+  expect(applied.map(({ path }) => path)).toEqual(['new'])
+})
+
 test('an undo of a part that landed in two applies takes both back, and --last only the second', async () => {
   await using bench = await Bench.make()
   await bench.user('seq 60 > f; echo a > a')

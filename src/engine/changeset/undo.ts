@@ -21,7 +21,7 @@ import { orderSteps, type Operation, type Step } from './steps.ts'
 import { together } from './together.ts'
 import { carryOut, newJournal, type ApplyContext } from './transaction.ts'
 import { Tree } from './tree.ts'
-import { readView, type View } from './view.ts'
+import { readView, type FileView, type View } from './view.ts'
 
 /** Takes back all that has landed, as one; `onlyLast`: what the last apply landed. */
 export async function undoChangeset(
@@ -64,8 +64,13 @@ export async function undoChangeset(
   })
   await carryOut(context, record, journal)
   const applied = new Map<string, Entry>()
-  for (const each of done)
-    for (const entry of await filesOf(gitDir, each)) applied.set(entryKey(entry), entry)
+  for (const each of done) {
+    for (const { entry, from } of await filesOf(gitDir, each)) {
+      // An earlier apply told a part of it under its old name.
+      if (from !== null) applied.delete(entryKey(from))
+      applied.set(entryKey(entry), entry)
+    }
+  }
   const notes = done.flatMap(({ commits }) => commits ?? []).map(staysBehind)
   if (landed.length < all.length)
     notes.push(
@@ -81,14 +86,19 @@ export async function undoChangeset(
 }
 
 /** As the apply told it: one for each file a reviewer knows, be it an empty folder or under two names. */
-async function filesOf(gitDir: string, { bases, kept = [], previous }: Journal): Promise<readonly Entry[]> {
+async function filesOf(
+  gitDir: string,
+  journal: Journal,
+): Promise<readonly Pick<FileView, 'entry' | 'from'>[]> {
+  const { bases, kept = [], operations, previous } = journal
   const touched = new Set(bases.map(([key]) => key))
-  for (const key of kept) touched.delete(key)
+  const left = operations.filter((operation) => operation.left === true).map(entryKey)
+  for (const key of [...kept, ...left]) touched.delete(key)
   const { files } = await readView(gitDir, '', previous)
-  return files.flatMap(
-    ({ entry, from }) =>
-      [entry, ...(from === null ? [] : [from])].find((each) => touched.has(entryKey(each))) ?? [],
-  )
+  return files.flatMap(({ entry, from }) => {
+    if (touched.has(entryKey(entry))) return [{ entry, from }]
+    return from !== null && touched.has(entryKey(from)) ? [{ entry: from, from: null }] : []
+  })
 }
 
 /**

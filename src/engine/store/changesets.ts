@@ -14,6 +14,7 @@ import type {
 } from '../base/changesetRecords.ts'
 import type { Workspace } from '../base/workspace.ts'
 import type { StoreDatabase } from './database.ts'
+import { nextFlag } from './flag.ts'
 
 type Row = Record<string, string | number | null>
 
@@ -170,9 +171,10 @@ export class StoredChangesets implements ChangesetRecords {
   escalate(id: DispatchId, why: string | null, by: string): void {
     this.#write(id, () => {
       const known = this.find(id)
-      if (known === null || known.escalated === why) return
-      this.#sql('UPDATE changesets SET escalated = ? WHERE id = ?').run(why, id)
-      const said = why === null ? `not escalated any more: ${known.escalated ?? ''}` : `escalated: ${why}`
+      if (known === null) return
+      const { escalated, said } = nextFlag(known.escalated, this.transitions(id), why, by)
+      if (known.escalated === escalated) return
+      this.#sql('UPDATE changesets SET escalated = ? WHERE id = ?').run(escalated, id)
       this.#addTransition(id, known.state, known.state, by, said, new Date().toISOString())
     })
   }
