@@ -52,13 +52,14 @@ const ipv6Lists = build(refusedIpv6)
 const globalUnicast = blockListOf('2000::/3')
 
 export type Interface = {
-  readonly address: string
+  /** Null: a network this machine is on, by whatever address. */
+  readonly address: string | null
   readonly cidr: string | null
   /** The whole network is this machine itself. */
   readonly local?: true
 }
 
-export function ownInterfaces(): readonly Interface[] {
+export function ownInterfaces(): readonly (Interface & { readonly address: string })[] {
   return Object.values(networkInterfaces())
     .flatMap((list) => list ?? [])
     .map(({ address, cidr }) => ({ address: address.split('%')[0] ?? address, cidr }))
@@ -117,11 +118,11 @@ export function nat64Ipv4(address: string): string | null {
   return groups !== null && isNat64(groups) ? ipv4OfGroups(groups) : null
 }
 
-const isBeside = (address: string, { address: mine, cidr }: Interface): boolean =>
+const isBeside = (address: string, { cidr }: Interface): boolean =>
   cidr !== null &&
   parseCidr(cidr) !== null &&
   !cidr.endsWith('/0') &&
-  isIP(mine) === isIP(address) &&
+  isIP(cidr.split('/')[0] ?? '') === isIP(address) &&
   isInCidr(address, cidr)
 
 const isItself = (address: string, one: Interface): boolean =>

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { ownInterfaces, type Interface } from './addresses.ts'
+import { attachedNetworks, ipv4LinkRoutes, ipv6LinkRoutes } from './attachedNetworks.ts'
 
 const freshMs = 1000
 // Of a route: "this machine", and "any of several, of which this machine is one".
@@ -32,15 +33,18 @@ export function localIpv6Routes(routes: string): Interface[] {
 const textOf = (path: string) => readFile(path, 'latin1').catch(() => '')
 
 async function read(): Promise<readonly Interface[]> {
-  const [trie, routes] = await Promise.all([textOf('/proc/net/fib_trie'), textOf('/proc/net/ipv6_route')])
-  return [...ownInterfaces(), ...localIpv4Routes(trie), ...localIpv6Routes(routes)]
+  const files = ['/proc/net/fib_trie', '/proc/net/route', '/proc/net/ipv6_route'] as const
+  const [trie = '', ipv4Routes = '', ipv6Routes = ''] = await Promise.all(files.map(textOf))
+  const own = [...ownInterfaces(), ...localIpv4Routes(trie), ...localIpv6Routes(ipv6Routes)]
+  const linked = [...ipv4LinkRoutes(ipv4Routes), ...ipv6LinkRoutes(ipv6Routes)]
+  return [...own, ...(await attachedNetworks(linked, own))]
 }
 
 let last: { readonly at: number; readonly found: Promise<readonly Interface[]> } | undefined
 
 /**
- * All that leads to this machine. Node leaves out interfaces without a carrier and knows no routes: a service here would be
- * reached by such an address. (escape: own-interface)
+ * All that leads to this machine, and the networks it is on. Node leaves out interfaces without a carrier and knows no
+ * routes: a service here would be reached by such an address. (escape: own-interface)
  */
 export function ownAddresses(): Promise<readonly Interface[]> {
   const now = performance.now()

@@ -3,6 +3,7 @@ import { useMemo } from 'react'
 import { compareSandbox, type ComparedField } from '../../shared/compare.ts'
 import { isTerminal, type DispatchDetail } from '../../shared/dispatch.ts'
 import { Disclosure } from '../design/Disclosure.tsx'
+import { HostsText } from '../text/HostsText.tsx'
 import { Plain } from '../text/Plain.tsx'
 import { AsGiven } from './AsGiven.tsx'
 import { fieldWords, isOwnLine } from './fields.ts'
@@ -11,7 +12,7 @@ function Cell({ text, none }: { text: string | null; none: string }) {
   if (text === null) return <span className="font-sans text-ink-faint">{none}</span>
   return (
     <span className="[overflow-wrap:anywhere]">
-      <Plain>{text}</Plain>
+      <HostsText>{text}</HostsText>
     </span>
   )
 }
@@ -161,7 +162,7 @@ export function Comparison({ detail }: { detail: DispatchDetail }) {
                   <Plain>{fieldWords(field.field)}</Plain>
                 </dt>
                 <dd className="min-w-0 font-mono text-small [overflow-wrap:anywhere]">
-                  <Plain>{field.effective ?? ''}</Plain>
+                  <HostsText>{field.effective ?? ''}</HostsText>
                 </dd>
               </div>
             ))}

@@ -4,6 +4,7 @@ import { isTerminal, type DispatchDetail } from '../../shared/dispatch.ts'
 import type { LoggedEvent } from '../../shared/events.ts'
 import { Button } from '../design/Button.tsx'
 import { WidenDialog } from '../inbox/WidenDialog.tsx'
+import { HostsText } from '../text/HostsText.tsx'
 import { Plain } from '../text/Plain.tsx'
 import { bytes } from '../text/time.ts'
 import { useTakeBack } from '../inbox/useTakeBack.ts'
@@ -35,7 +36,7 @@ export function Network({ detail, events }: { detail: DispatchDetail; events: re
                 <Globe size={13} className="shrink-0 text-ink-faint" aria-label="reached" />
               )}
               <span className="min-w-0 font-mono text-small [overflow-wrap:anywhere]">
-                <Plain>{host}</Plain>
+                <HostsText>{host}</HostsText>
               </span>
               <span className="min-w-0 flex-1 text-small [overflow-wrap:anywhere] text-ink-faint">
                 {why !== null && <Plain>{why}</Plain>}
