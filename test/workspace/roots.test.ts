@@ -285,6 +285,7 @@ test('a linked worktree of the user commits inside, in its submodules too, and i
   expect(await fingerprint(join(main, '.git'))).toBe(before)
   expect((await bench.client.call('agent.get', { id })).commits.map(({ subject }) => subject)).toEqual([
     'Inside',
+    'Deeper',
   ])
   await bench.client.call('changeset.apply', { id, all: true })
   const refs = await execute('git', ['-C', main, 'for-each-ref', '--format=%(refname)', 'refs/orangery'])
