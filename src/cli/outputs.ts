@@ -1,7 +1,7 @@
 import type { Client, SpawnInput } from '../shared/api.ts'
 import type { DispatchDetail } from '../shared/dispatch.ts'
 import { sandboxEffectiveSchema } from '../shared/effective.ts'
-import { parseHostPattern, presetOf } from '../shared/hosts.ts'
+import { parseHostPattern, presetOf, type PresetExpansion } from '../shared/hosts.ts'
 import { PerMinute } from '../shared/perMinute.ts'
 import { parseSandboxSpec } from '../shared/spec.ts'
 import { showAll } from '../shared/visible.ts'
@@ -15,10 +15,11 @@ export async function tellPresets(client: Client, input: SpawnInput): Promise<vo
   if (rules.length === 0) return
   const { agent, roots, worktree, invocation } = input
   const asked = { rules, agent, roots, worktree, invocation, changeset }
-  for (const { rule, hosts, left_out: leftOut = [], told = [] } of await client.call(
-    'outputs.expand',
-    asked,
-  )) {
+  tellExpansions(await client.call('outputs.expand', asked))
+}
+
+export function tellExpansions(expansions: readonly PresetExpansion[]): void {
+  for (const { rule, hosts, left_out: leftOut = [], told = [] } of expansions) {
     process.stderr.write(`orangery: ${rule} means ${hosts.map(showAll).join(', ')}\n`)
     if (told.length > 0)
       process.stderr.write(`orangery: ${rule}: tools inside are told ${told.map(showAll).join(', ')}\n`)

@@ -257,6 +257,8 @@ export const api = {
     reference.extend({ comment: z.string() }),
     z.object({ id: dispatchIdSchema, state: changesetStateSchema }),
   ),
+  /** What the presets it was spawned with would open to its next turn. */
+  'changeset.rework_outputs': procedure(reference, z.array(presetExpansionSchema)),
   /** Sends it back to its agent, with all that was said in the review: the next turn, as a dispatch of its own. */
   'changeset.rework': procedure(
     reference.extend({

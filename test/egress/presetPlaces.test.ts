@@ -40,3 +40,22 @@ test('a preset is said as it is granted: for the worktree or the sandbox that th
   const own = await place.orangeryWith({ cwd: other }, 'run', '-q', ...rest)
   expect(own).toMatchObject({ code: 0, stderr: expect.stringContaining('@git means b.example:443') })
 })
+
+test('a preset is said as it is granted to the next turn: as it means by then', async () => {
+  using place = new Place()
+  const work = makeRepository(join(place.home, 'a'), 'https://a.example/a.git')
+  const run = ['run', '-q', '--allow-host', '@git', '--', 'sh', '-c', 'date +%N > new']
+  const first = await place.orangeryWith({ cwd: work }, ...run)
+  expect(first).toMatchObject({ code: 0, stderr: expect.stringContaining('@git means a.example:443') })
+  const [{ id }] = JSON.parse((await place.orangery('changeset', 'list', '--json')).stdout) as [
+    { id: string },
+  ]
+  execFileSync('git', ['-C', work, 'remote', 'set-url', 'origin', 'https://b.example/a.git'])
+  const again = await place.orangery('changeset', 'rework', id, '--comment', 'once more')
+  expect(again).toMatchObject({ code: 0, stderr: expect.stringContaining('@git means b.example:443') })
+  expect((await place.orangery('dispatch', 'wait', again.stdout.trim())).code).toBe(0)
+  // Refused as before, with nothing said of what it would have opened.
+  expect(await place.orangery('changeset', 'abandon', id)).toMatchObject({ code: 0 })
+  const late = await place.orangery('changeset', 'rework', id, '--comment', 'too late')
+  expect(late).toMatchObject({ code: 75, stderr: expect.not.stringContaining('means') })
+})

@@ -5,6 +5,7 @@ import { choices } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { showAll } from '../../shared/visible.ts'
 import { withClient } from '../connect.ts'
+import { tellExpansions } from '../outputs.ts'
 import { addPlace, placeOf, requiredPlace, type PlaceOptions } from './changeset.place.ts'
 import { gather, passedEnv } from '../spawnOptions.ts'
 import { paintState } from '../terminal/style.ts'
@@ -25,7 +26,10 @@ type ReworkOptions = Json & { readonly comment?: string; readonly env?: readonly
 
 async function rework(id: string, options: ReworkOptions) {
   const input = { id, comment: options.comment ?? '', env: passedEnv(options.env) }
-  const result = await withClient((client) => client.call('changeset.rework', input))
+  const result = await withClient(async (client) => {
+    tellExpansions(await client.call('changeset.rework_outputs', { id }))
+    return client.call('changeset.rework', input)
+  })
   if (options.json) printJson(result)
   else print(result.dispatch)
 }

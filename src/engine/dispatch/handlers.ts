@@ -22,7 +22,7 @@ import { expandRules } from './presets.ts'
 import { reconcile } from './reconcile.ts'
 import { recordHandlers } from './recordHandlers.ts'
 import { reviewHandlers } from './reviewHandlers.ts'
-import { rework } from './rework.ts'
+import { rework, reworkOutputs } from './rework.ts'
 import { speakTo } from './speak.ts'
 import { startJob } from './startJob.ts'
 import type { Supervisors } from './supervisors.ts'
@@ -155,6 +155,7 @@ export function createHandlers(
 
     ...boundaryHandlers(parts, find),
     ...reviewHandlers(parts, findChangeset),
+    'changeset.rework_outputs': ({ id }) => reworkOutputs(parts, findChangeset(id)),
     'changeset.rework': ({ id, ...input }, { by }) =>
       rework(parts, supervisors, findChangeset(id), input, by),
 

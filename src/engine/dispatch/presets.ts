@@ -7,7 +7,7 @@ import type { CheckResult } from '../../shared/doctor.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { parseHostPattern, presetOf, type PresetExpansion } from '../../shared/hosts.ts'
 import type { DispatchId } from '../../shared/ids.ts'
-import type { Outputs, SandboxSpec } from '../../shared/spec.ts'
+import { parseSandboxSpec, type Outputs, type SandboxSpec } from '../../shared/spec.ts'
 import { findCard } from '../agents/index.ts'
 import {
   expandOutputs,
@@ -18,8 +18,10 @@ import {
   type Expansion,
   type Told,
 } from '../egress/index.ts'
+import type { InvocationMeta } from '../base/invocation.ts'
+import type { StoredDispatch } from '../store/index.ts'
 import type { Parts } from './parts.ts'
-import { placeOf } from './place.ts'
+import { placeIn, placeOf } from './place.ts'
 
 type Expanded = { readonly outputs: Outputs; readonly expansions: readonly Expansion[] }
 
@@ -107,12 +109,26 @@ export async function expandRules(
   const { roots } = await placeOf(parts, request, { changeset })
   const places = roots.map((root) => resolve(root))
   const { expansions } = await expand(parts, { allow: presets }, card, places)
-  return expansions.map(({ preset, hosts, leftOut, told }) => ({
-    rule: `@${preset}`,
-    hosts: [...hosts],
-    ...(told === undefined ? {} : { told: toldInWords(told) }),
-    ...(leftOut === undefined ? {} : { left_out: [...leftOut] }),
-  }))
+  return expansions.map(inWords)
+}
+
+const inWords = ({ preset, hosts, leftOut, told }: Expansion): PresetExpansion => ({
+  rule: `@${preset}`,
+  hosts: [...hosts],
+  ...(told === undefined ? {} : { told: toldInWords(told) }),
+  ...(leftOut === undefined ? {} : { left_out: [...leftOut] }),
+})
+
+/** What the presets of a dispatch that ran mean now, for the next turn in its place. */
+export async function expandAgain(
+  parts: Parts,
+  { agent, sandboxSpecText }: Pick<StoredDispatch, 'agent' | 'sandboxSpecText'>,
+  invocation: InvocationMeta,
+): Promise<PresetExpansion[]> {
+  const spec = sandboxSpecText === null ? null : parseSandboxSpec(sandboxSpecText)
+  const card = await findCard(parts.configDir, agent)
+  const roots = placeIn(invocation).roots.map((root) => resolve(root))
+  return (await withPresets(parts, spec, card, roots)).expansions.map(inWords)
 }
 
 /** Hosts to take back, with presets spelled out: where a pin leads is of no interest then. */

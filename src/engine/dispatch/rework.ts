@@ -7,6 +7,7 @@ import type { InvocationMeta } from '../base/invocation.ts'
 import { readInvocationMeta } from '../workspace/index.ts'
 import type { Parts } from './parts.ts'
 import { prepare } from './prepare.ts'
+import { expandAgain } from './presets.ts'
 import { startJob } from './startJob.ts'
 import type { Supervisors } from './supervisors.ts'
 
@@ -22,9 +23,7 @@ export async function rework(
   by: string,
 ): Promise<Output<'changeset.rework'>> {
   const { changesets, store } = parts
-  const { state, turn = 1 } = await changesets.get(id)
-  if (state !== 'review' && state !== 'rejected') throw notOpen(id, state)
-  const invocation = await standing(parts, id)
+  const { state, turn, invocation } = await sendable(parts, id)
   const prompt = await changesets.reworkPrompt(id, comment)
   if (prompt === null) throw nothingSaid(id)
   const first = store.dispatches.get(id)
@@ -60,6 +59,21 @@ export async function rework(
     throw error
   }
   return { id, state: 'active', dispatch: job.id, turn: turn + 1 }
+}
+
+/** What the next turn can reach by presets, shown to whoever sends it back: they mean what they mean now. */
+export async function reworkOutputs(
+  parts: Parts,
+  id: DispatchId,
+): Promise<Output<'changeset.rework_outputs'>> {
+  const { invocation } = await sendable(parts, id)
+  return expandAgain(parts, parts.store.dispatches.get(id), invocation)
+}
+
+async function sendable(parts: Parts, id: DispatchId) {
+  const { state, turn = 1 } = await parts.changesets.get(id)
+  if (state !== 'review' && state !== 'rejected') throw notOpen(id, state)
+  return { state, turn, invocation: await standing(parts, id) }
 }
 
 /** The workspace must still be there: what was landed, discarded or archived has none to go on in. */

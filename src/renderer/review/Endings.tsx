@@ -1,13 +1,14 @@
 import { useState } from 'react'
 import type { Changeset } from '../../shared/changeset.ts'
 import type { DispatchRow } from '../../shared/dispatch.ts'
-import { useAct } from '../client/queries.ts'
+import { useAct, useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Dialog, DialogActions } from '../design/Dialog.tsx'
 import { showToast } from '../design/toasts.ts'
 import { Counts } from '../dispatches/Badges.tsx'
 import { titleOf } from '../dispatches/words.ts'
 import { go } from '../shell/route.ts'
+import { ExpansionLine } from '../spawn/ExpansionLine.tsx'
 import { Plain } from '../text/Plain.tsx'
 
 export const countFiles = (count: number): string => `${count} ${count === 1 ? 'file' : 'files'}`
@@ -66,6 +67,7 @@ export function SendBackDialog({ open, changeset, onClose }: EndingProps) {
     },
   })
   const nothingSaid = comment.trim() === '' && said.length === 0
+  const outputs = useAnswer('changeset.rework_outputs', { id: changeset.id }, { enabled: open, fresh: true })
   return (
     <Dialog
       open={open}
@@ -102,6 +104,13 @@ export function SendBackDialog({ open, changeset, onClose }: EndingProps) {
           placeholder={said.length > 0 ? 'Anything else?' : 'What should it do differently?'}
           className="w-full resize-y rounded-lg bg-raised px-3 py-2 shadow-[0_0_0_1px_var(--line-strong)] outline-none focus:shadow-[0_0_0_1.5px_var(--accent-line)]"
         />
+        {(outputs.data ?? []).length > 0 && (
+          <ul aria-label="What it can reach" className="selectable space-y-0.5 text-small text-ink-soft">
+            {outputs.data?.map((expansion) => (
+              <ExpansionLine key={expansion.rule} {...expansion} />
+            ))}
+          </ul>
+        )}
       </div>
     </Dialog>
   )

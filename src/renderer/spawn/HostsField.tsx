@@ -2,6 +2,7 @@ import type { SpawnInput } from '../../shared/api.ts'
 import { presetNames, presetOf } from '../../shared/hosts.ts'
 import { useAnswer } from '../client/queries.ts'
 import { Plain } from '../text/Plain.tsx'
+import { ExpansionLine } from './ExpansionLine.tsx'
 import { useId } from 'react'
 import { FieldMessage, inputLook, markedBy, type FieldTrouble } from './Field.tsx'
 import { hostsOf } from './form.ts'
@@ -23,20 +24,7 @@ function Meaning({ rule, agent, roots, place }: Where & { rule: string }) {
         <Plain>{expanded.error.message}</Plain>
       </li>
     )
-  if (expanded.data === undefined) return null
-  const hosts = expanded.data.flatMap((expansion) => expansion.hosts)
-  const leftOut = expanded.data.flatMap((expansion) => expansion.left_out ?? [])
-  const told = expanded.data.flatMap((expansion) => expansion.told ?? [])
-  return (
-    <li className="[overflow-wrap:anywhere]">
-      <span className="font-mono text-micro">{rule}</span>{' '}
-      {hosts.length === 0 ? 'means nothing here' : <Plain>{`means ${hosts.join(', ')}`}</Plain>}
-      {leftOut.length > 0 && (
-        <Plain>{`; not ${leftOut.join(', ')}, which only a pin of yours can open`}</Plain>
-      )}
-      {told.length > 0 && <Plain>{`; tools inside are told ${told.join(', ')}`}</Plain>}
-    </li>
-  )
+  return expanded.data?.map((expansion) => <ExpansionLine key={expansion.rule} {...expansion} />) ?? null
 }
 
 type HostsFieldProps = Where & {
