@@ -41,6 +41,7 @@ export async function undoChangeset(
       `changeset ${record.id}: nothing of it has been applied`,
       {
         kind: 'refused',
+        hint: 'Only what has landed can be taken back. See its state with `orangery changeset list`.',
       },
     )
   }
