@@ -1,4 +1,5 @@
 import { OrangeryError } from '../../shared/errors.ts'
+import { gitFailed } from '../base/git.ts'
 import type { RunGit } from '../base/indexRows.ts'
 import { minimalEnv, run } from '../base/process.ts'
 
@@ -23,6 +24,9 @@ export async function userGitBytes(args: readonly string[], options: UserGitOpti
     ...(options.input === undefined ? {} : { input: options.input }),
   })
   if (result.code === 0) return result.stdout
+  // A full disk, or a folder that may not be written: nothing is wrong with what was asked for.
+  const failure = gitFailed(args, result)
+  if (failure.kind === 'cannot_create') throw failure
   const said = result.stderr.toString().trim().split('\n').at(-1) ?? ''
   const hook = options.hooks === true ? ', as it does where a hook refuses' : ''
   const why = said === '' ? `ended with ${result.code} and without a word${hook}` : said
