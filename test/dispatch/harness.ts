@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { DispatchDetail } from '../../src/shared/dispatch.ts'
 import { isTerminal } from '../../src/shared/dispatch.ts'
-import { startTicks } from '../../src/engine/dispatch/processes.ts'
+import { startTicks } from '../../src/engine/base/processes.ts'
 import { createEngine, type Engine } from '../../src/engine/index.ts'
 import { removeTree } from './removeTree.ts'
 

@@ -4,7 +4,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import { askSupervisor, controlPath } from './control.ts'
 import type { Parts } from './parts.ts'
-import { isAlive } from './processes.ts'
+import { isAlive } from '../base/processes.ts'
 import { recover } from './recover.ts'
 
 /** A supervisor that takes longer to come up is not waited for; one that takes longer to answer hangs. */

@@ -4,7 +4,7 @@ import { closeSync, constants, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
 import { minimalEnv, run } from '../base/process.ts'
-import { makeScratch } from './scratch.ts'
+import { makeScratch } from '../base/ownedScratch.ts'
 
 export type Pipe = { readonly read: number; readonly write: number }
 

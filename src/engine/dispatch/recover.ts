@@ -32,7 +32,7 @@ import { noteAgentCommits } from './inside.ts'
 import { isNotCaptured, notCaptured } from './lateCapture.ts'
 import { egressPath } from './network.ts'
 import type { Parts } from './parts.ts'
-import { isAlive } from './processes.ts'
+import { isAlive } from '../base/processes.ts'
 import { mirror } from './reconcile.ts'
 
 /** Rows of older releases do not name who starts them: one that has not come up in this time never will. */

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { openParts } from './openParts.ts'
 import { rehearse } from './rehearse.ts'
-import { sparePlaces } from './scratch.ts'
+import { sparePlaces } from '../base/ownedScratch.ts'
 
 const ownChildren = async () => {
   const list = await readFile(`/proc/self/task/${process.pid}/children`, 'utf8').catch(() => '')

@@ -11,9 +11,9 @@ import { terminalIo } from './agentIo.ts'
 import type { Job } from './job.ts'
 import { Course, lead } from './lead.ts'
 import type { Parts } from './parts.ts'
-import { ownStartTicks } from './processes.ts'
+import { ownStartTicks } from '../base/processes.ts'
 import type { Note } from './recorder.ts'
-import { makeScratch, sparePlaces } from './scratch.ts'
+import { makeScratch, sparePlaces } from '../base/ownedScratch.ts'
 import type { Size } from './terminal.ts'
 
 const nobody = '00000000000000-0000' as DispatchId

@@ -6,8 +6,8 @@ import { createRepoLock, sweepLocks } from '../base/lock.ts'
 import { sweepClaims } from '../workspace/index.ts'
 import { hostLockName } from './hostSocket.ts'
 import type { Parts } from './parts.ts'
-import { isAlive } from './processes.ts'
-import { ownerOfScratch, sparePlaces } from './scratch.ts'
+import { isAlive } from '../base/processes.ts'
+import { ownerOfScratch, sparePlaces } from '../base/ownedScratch.ts'
 
 /**
  * What a killed process could not take away any more, the next one that starts does, and a host that stays

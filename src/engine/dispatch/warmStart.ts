@@ -6,7 +6,7 @@ import { terminalIo, type AgentIo } from './agentIo.ts'
 import { readUserIdentity, type UserIdentity } from '../workspace/index.ts'
 import type { Parts } from './parts.ts'
 import { rehearse } from './rehearse.ts'
-import { makeScratch, sparePlaces } from './scratch.ts'
+import { makeScratch, sparePlaces } from '../base/ownedScratch.ts'
 import type { Spares } from './spares.ts'
 import type { Size } from './terminal.ts'
 

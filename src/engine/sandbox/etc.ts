@@ -1,7 +1,8 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { chmod, chown, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
+import { makeScratch, sparePlaces } from '../base/ownedScratch.ts'
 import { run } from '../base/process.ts'
 import { nameServer } from '../base/sandbox.ts'
 import { pathBytes } from './bytes.ts'
@@ -76,14 +77,14 @@ async function build(folder: string, hidden: readonly SecretPath[]): Promise<voi
 }
 
 /** Makes the layer in one step, so that two at once, or one that is killed, leave a whole one. */
-async function buildAtomically(folder: string, hidden: readonly SecretPath[]): Promise<void> {
-  const temporary = `${folder}.${randomBytes(6).toString('hex')}`
+async function buildAtomically(folder: string, hidden: readonly SecretPath[], spares: string): Promise<void> {
   await mkdir(dirname(folder), { recursive: true, mode: 0o700 })
+  await using scratch = await makeScratch(spares)
+  const temporary = join(scratch.folder, 'etc')
   try {
     await build(temporary, hidden)
     await rename(temporary, folder)
   } catch (error) {
-    await rm(temporary, { recursive: true, force: true })
     if (!existsSync(folder)) throw error
   }
 }
@@ -113,7 +114,7 @@ export async function detectEtcLayer(
   if (tools.unshare === null || tools.mount === null) return null
   try {
     if (await hasMountsInside()) return null
-    if (!existsSync(folder)) await buildAtomically(folder, hidden)
+    if (!existsSync(folder)) await buildAtomically(folder, hidden, sparePlaces({ dataDir }))
     const tried = await run(
       tools.unshare,
       ['-Urm', 'sh', '-c', `${tryLayer} && [ -n "$first" ]`, 'sh', tools.mount, folder],
@@ -129,6 +130,6 @@ export async function detectEtcLayer(
 export async function ensureLayer(layer: EtcLayer, ownFolder: string): Promise<string> {
   if (existsSync(layer.folder)) return layer.folder
   const folder = join(ownFolder, 'etc')
-  await buildAtomically(folder, layer.hidden)
+  await buildAtomically(folder, layer.hidden, ownFolder)
   return folder
 }

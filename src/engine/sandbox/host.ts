@@ -1,9 +1,10 @@
 import { constants, readFileSync } from 'node:fs'
-import { access, mkdir, mkdtemp, readFile, rm, statfs } from 'node:fs/promises'
+import { access, mkdir, readFile, rm, statfs } from 'node:fs/promises'
 import { arch, platform, release } from 'node:os'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { ensurePrivateDir } from '../base/files.ts'
+import { makeScratch, sparePlaces } from '../base/ownedScratch.ts'
 import { minimalEnv, run, systemFolders } from '../base/process.ts'
 import { detectBubblewrap, type Bubblewrap } from './bubblewrap.ts'
 import { detectCgroups, type CgroupFacts } from './cgroups.ts'
@@ -248,7 +249,8 @@ const tryFuseOverlay = `cd "$1" && "$2" -o ${layers} merged && ${useMerged}`
 
 /** Mounts an overlay with its writable layer in the data folder, as the holder will, and throws it away. */
 async function tryOverlay(tools: HostFacts['tools'], dataDir: string, script: string, program: string) {
-  const folder = await mkdtemp(join(dataDir, '.overlay-'))
+  await using scratch = await makeScratch(sparePlaces({ dataDir }))
+  const { folder } = scratch
   try {
     for (const name of ['lower', 'upper', 'work', 'merged']) await mkdir(join(folder, name))
     const inside = [tools.sh ?? 'sh', '-c', script, 'sh', folder, program]
@@ -257,7 +259,6 @@ async function tryOverlay(tools: HostFacts['tools'], dataDir: string, script: st
     })
   } finally {
     await rm(join(folder, 'work', 'work'), { recursive: true, force: true }).catch(() => {})
-    await rm(folder, { recursive: true, force: true })
   }
 }
 

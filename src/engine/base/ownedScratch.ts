@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ensurePrivateDir } from '../base/files.ts'
-import type { Layout } from '../base/paths.ts'
+import { ensurePrivateDir } from './files.ts'
+import type { Layout } from './paths.ts'
 import { ownStartTicks } from './processes.ts'
 
 /** A folder for the moment. It names its owner: one whose owner was killed is taken away by whoever sweeps next. */
