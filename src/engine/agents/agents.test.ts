@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { agentCardSchema } from '../../shared/card.ts'
-import { commandLine, findCard, loadCards } from './index.ts'
+import { chooseCard, commandLine, findCard, loadCards } from './index.ts'
 
 let config: string
 beforeEach(async () => {
@@ -44,11 +44,34 @@ test('a card of the user wins over a shipped one with the same id', async () => 
   expect((await findCard(config, 'shell')).name).toBe('Mine')
 })
 
-test('a broken card is named with its file and what is wrong', async () => {
-  await mkdir(join(config, 'agents'))
-  await writeFile(join(config, 'agents', 'bad.json'), '{"id":"UPPER CASE","name":"x"}')
-  await expect(loadCards(config)).rejects.toMatchObject({ code: 'agent.bad_card', kind: 'input' })
+test('a broken card stops only who uses it, and others are told its file, its line and what to do', async () => {
+  const folder = join(config, 'agents')
+  await mkdir(folder)
+  const bad = { 'bad.json': '{\n  "id": "BAD",\n  "name": 3\n}', 'torn.json': '{\n  "name": "Torn",\n' }
+  for (const [name, text] of Object.entries(bad)) await writeFile(join(folder, name), text)
+  const { card, notes } = await chooseCard(config, 'command')
+  expect(card.id).toBe('command')
+  expect(notes).toEqual([
+    expect.stringMatching(/bad\.json:2: id: lowercase .*name: .*Mend the file or move it away/),
+    expect.stringMatching(/torn\.json:\d: not JSON .*Mend the file or move it away/),
+  ])
+  for (const id of ['BAD', 'torn']) {
+    await expect(findCard(config, id)).rejects.toMatchObject({ code: 'agent.bad_card', kind: 'input' })
+  }
+  await expect(findCard(config, 'nobody')).rejects.toMatchObject({
+    hint: expect.stringContaining('torn.json'),
+  })
 })
+
+test.each(['{"id":"shell","name":3}', '{"id":"shell",', '{"id":"shell","name":"Mine"} x'])(
+  'a broken card of the user is never replaced by the shipped one it stands for: %s',
+  async (text) => {
+    await mkdir(join(config, 'agents'))
+    await writeFile(join(config, 'agents', 'mine.json'), text)
+    await expect(findCard(config, 'shell')).rejects.toMatchObject({ code: 'agent.bad_card' })
+    expect((await loadCards(config)).map(({ id }) => id)).not.toContain('shell')
+  },
+)
 
 test('an unknown agent is not found and the known ones are named', async () => {
   await expect(findCard(config, 'nobody')).rejects.toMatchObject({

@@ -1,4 +1,4 @@
-export { loadCards, findCard } from './cards.ts'
+export { chooseCard, findCard, loadCards } from './cards.ts'
 export { protocolReader, ProtocolReader } from './protocol.ts'
 export { commandLine } from './commandLine.ts'
 export { AcpConversation } from './acp/conversation.ts'

@@ -9,7 +9,7 @@ import { makeDispatchId, type DispatchId } from '../../shared/ids.ts'
 import { misspeltFields } from '../../shared/misspelt.ts'
 import { joinHints } from '../../shared/joinHints.ts'
 import { parseSandboxSpec } from '../../shared/spec.ts'
-import { commandLine, findCard } from '../agents/index.ts'
+import { chooseCard, commandLine } from '../agents/index.ts'
 import type { Contract } from '../base/contract.ts'
 import { ensurePrivateDir } from '../base/files.ts'
 import { findKeyFolders, realHomes } from '../base/homes.ts'
@@ -88,13 +88,14 @@ type Worked = {
   readonly outputChecks: readonly CheckResult[]
   readonly configNotes: readonly string[]
   readonly specNotes: readonly string[]
+  readonly cardNotes: readonly string[]
   readonly parentId: DispatchId | null
   readonly invocation: InvocationMeta | null
 }
 
 /** Everything that can be said without looking at the host: bad input ends here and leaves no row. */
 async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta | null): Promise<Worked> {
-  const card = await findCard(parts.configDir, request.agent)
+  const { card, notes: cardNotes } = await chooseCard(parts.configDir, request.agent)
   const spoken = turn === null ? card : { ...card, command: card.reworkCommand ?? card.command }
   const command = commandLine(spoken, {
     command: request.command,
@@ -180,12 +181,13 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
       ...(await landingNotes(parts, contract, identified.project)),
       ...writableNotes(contract),
       ...aboutConfig,
+      ...cardNotes,
     ],
     config,
   }
   const outputChecks = [...presetChecks(expansions), ...checks, ...proxyChecks]
   const { invocation } = place
-  const notes = { configNotes: aboutConfig, specNotes: aboutSpec }
+  const notes = { configNotes: aboutConfig, specNotes: aboutSpec, cardNotes }
   return { request, job, contract, identified, outputChecks, ...notes, parentId, invocation }
 }
 
@@ -221,8 +223,8 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
     outputs: async () => [...outputChecks, ...(await checkOpenFiles(contract.outputs))],
     notes: async () =>
       job.notes.map((detail) => {
-        const isOfSpec = worked.specNotes.includes(detail)
-        const name = isOfSpec ? 'spec' : worked.configNotes.includes(detail) ? 'config' : 'left out'
+        const about = { spec: worked.specNotes, config: worked.configNotes, 'agent card': worked.cardNotes }
+        const [name = 'left out'] = Object.entries(about).find(([, said]) => said.includes(detail)) ?? []
         return { name, ok: true, detail, fix: null }
       }),
     roots: async () => {
