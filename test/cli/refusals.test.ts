@@ -219,6 +219,12 @@ test('a folder that may not be read, and a data folder that cannot be made or wr
   )
   expect(inFile.code).toBe(73)
   expect(inFile.stderr).toMatch(form)
+  // To the doctor it is one of the things this host cannot do.
+  const seen = await place.orangeryWith({ env: { ORANGERY_DATA_DIR: join(file, 'data') } }, 'doctor')
+  expect(seen).toMatchObject({ code: 0, stderr: '' })
+  expect(seen.stdout).toMatch(
+    /no {2}data folder: .* cannot be written .*\n {6}fix: export ORANGERY_DATA_DIR=/,
+  )
 
   const user = ordinaryUser(place)
   if (typeof user === 'string') return context.skip(user)

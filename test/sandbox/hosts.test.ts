@@ -77,6 +77,20 @@ describe('the doctor names the cause and the one command that helps where', () =
     })
   })
 
+  test('the data folder is on a file system that is read-only', async () => {
+    const data = join(folder, 'data')
+    const report = await doctorOn(`mount --bind ${data} ${data}; mount -o remount,bind,ro ${data}`)
+    expect(report.levels.map(({ available }) => available)).toEqual([false, false, false, false])
+    expect(failed(report)).toEqual([
+      {
+        name: 'data folder',
+        ok: false,
+        detail: expect.stringMatching(/data cannot be written \(EROFS: /),
+        fix: 'export ORANGERY_DATA_DIR=/path/you/may/write',
+      },
+    ])
+  })
+
   // The host's own answers, in the words it would give them.
   const refused = (name: string, words: string) =>
     `printf '#!/bin/sh\\necho "${words}" >&2; exit 1\\n' >fake-${name}; chmod 755 fake-${name}; mount --bind fake-${name} "$(command -v ${name})"`

@@ -39,9 +39,14 @@ function renderReport(report: DoctorReport): string {
 /** Damaged records are one thing that is wrong, and no reason to say nothing about the rest. */
 async function withoutRecords(error: unknown): Promise<DoctorReport> {
   if (!(error instanceof OrangeryError) || !error.code.startsWith('store.')) throw error
-  process.exitCode = exitCodes[error.kind]
+  const report = await inspectHost()
+  const isToldThere = report.levels.some(({ checks }) =>
+    checks.some(({ name, ok }) => name === 'data folder' && !ok),
+  )
+  // A data folder that cannot be written is among what this host cannot do, none of which is a failure of ours.
+  if (!isToldThere) process.exitCode = exitCodes[error.kind]
   const records = { name: 'database', ok: false, detail: error.message, fix: error.hint ?? null }
-  return { ...(await inspectHost()), records }
+  return { ...report, records }
 }
 
 async function examine(options: { readonly json?: boolean }): Promise<void> {

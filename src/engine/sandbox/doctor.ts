@@ -56,15 +56,20 @@ export function workspaceOf(host: HostFacts): string {
 
 function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
   const common = [
+    check('data folder', host.dataFolder, 'can be written'),
     check('user namespaces', host.userNamespaces, 'available to this user'),
     ...(['sh', 'unshare', 'setpriv', 'setsid', 'mount', 'mkfifo', 'git'] as const).map((name) =>
       toolCheck(host, name),
     ),
   ]
   const overlay = check('kernel overlay', host.overlay, `works on ${host.filesystem}`)
+  // Without a place to write the others are not tried: one cause is told once.
+  const isUntried = !host.dataFolder.ok && host.userNamespaces.ok
   const workspace = host.overlay.ok
     ? [overlay]
-    : [overlay, check('fuse-overlayfs', host.fuseOverlay, 'works')]
+    : isUntried
+      ? []
+      : [overlay, check('fuse-overlayfs', host.fuseOverlay, 'works')]
   const confined =
     level === 0
       ? []
@@ -82,7 +87,7 @@ function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
     detail: seesDenied ? 'seen, by a listener in perl' : 'not seen: who needs to write asks',
     fix: seesDenied ? null : 'sudo apt install perl-base util-linux',
   }
-  const lesser = level === 0 || !host.userNamespaces.ok ? [] : lesserOn(host)
+  const lesser = level === 0 || !host.userNamespaces.ok || !host.dataFolder.ok ? [] : lesserOn(host)
   const layers = lesser.map((detail): CheckResult => ({
     name: 'layers over the system',
     ok: false,

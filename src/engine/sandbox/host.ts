@@ -3,7 +3,6 @@ import { access, mkdir, readFile, rm, statfs } from 'node:fs/promises'
 import { arch, platform, release } from 'node:os'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import { ensurePrivateDir } from '../base/files.ts'
 import { makeScratch, sparePlaces } from '../base/ownedScratch.ts'
 import { minimalEnv, run, systemFolders } from '../base/process.ts'
 import { detectBubblewrap, type Bubblewrap } from './bubblewrap.ts'
@@ -58,6 +57,8 @@ export type HostFacts = {
   readonly tools: Readonly<Record<ToolName, string | null>>
   readonly bubblewrap: Bubblewrap | null
   readonly userNamespaces: Ability
+  /** Whether anything can be written in the data folder. */
+  readonly dataFolder: Ability
   /** Kernel overlay with its writable layer in the data folder. */
   readonly overlay: Ability
   /** fuse-overlayfs in its place; looked at only where there is no kernel overlay. */
@@ -247,6 +248,16 @@ const useMerged = ': >merged/written && mkdir merged/folder && rm merged/written
 const tryKernelOverlay = `cd "$1" && "$2" -i -t overlay -o ${layers},userxattr,index=off,xino=off overlay merged && ${useMerged}`
 const tryFuseOverlay = `cd "$1" && "$2" -o ${layers} merged && ${useMerged}`
 
+async function detectDataFolder(dataDir: string): Promise<Ability> {
+  try {
+    await using _made = await makeScratch(sparePlaces({ dataDir }))
+    return { ok: true }
+  } catch (error) {
+    const why = `${dataDir} cannot be written (${(error as Error).message})`
+    return { ok: false, why, fix: 'export ORANGERY_DATA_DIR=/path/you/may/write' }
+  }
+}
+
 /** Mounts an overlay with its writable layer in the data folder, as the holder will, and throws it away. */
 async function tryOverlay(tools: HostFacts['tools'], dataDir: string, script: string, program: string) {
   await using scratch = await makeScratch(sparePlaces({ dataDir }))
@@ -326,12 +337,13 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
   const found = await Promise.all(toolNames.map(async (name) => [name, await findTool(name)] as const))
   const tools = Object.fromEntries(found) as HostFacts['tools']
   const [bubblewrap, insideContainer] = await Promise.all([detectBubblewrap(tools.bwrap), detectContainer()])
-  await ensurePrivateDir(dataDir)
-  const type = (await statfs(dataDir)).type
-  const filesystem = filesystems[type] ?? `0x${type.toString(16)}`
+  const dataFolder = await detectDataFolder(dataDir)
+  const type = (await statfs(dataDir).catch(() => null))?.type
+  const filesystem = type === undefined ? 'unknown' : (filesystems[type] ?? `0x${type.toString(16)}`)
   const userNamespaces = await detectUserNamespaces(tools, insideContainer)
+  const ground = userNamespaces.ok ? dataFolder : userNamespaces
   const [overlay, cgroups, system, etcFiles, secrets] = await Promise.all([
-    userNamespaces.ok ? detectOverlay(tools, dataDir, filesystem) : userNamespaces,
+    ground.ok ? detectOverlay(tools, dataDir, filesystem) : ground,
     detectCgroups(tools['systemd-run']),
     detectSystem(),
     detectEtcFiles(),
@@ -341,11 +353,11 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
   const secretPaths = await withPrivate(secrets, system, dataDir)
   const fuseOverlay: Ability = overlay.ok
     ? { ok: false, why: 'not needed: the kernel overlay works', fix: '' }
-    : userNamespaces.ok
+    : ground.ok
       ? await detectFuseOverlay(tools, dataDir)
-      : userNamespaces
+      : ground
   // Neither has a writable layer: they can be where the workspace's cannot.
-  const [etcLayer, systemLayers] = userNamespaces.ok
+  const [etcLayer, systemLayers] = ground.ok
     ? await Promise.all([
         detectEtcLayer(dataDir, secretPaths, tools),
         detectSystemLayers(dataDir, system, tools),
@@ -361,6 +373,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     tools,
     bubblewrap,
     userNamespaces,
+    dataFolder,
     overlay,
     fuseOverlay,
     filesystem,
