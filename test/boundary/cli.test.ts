@@ -157,6 +157,14 @@ test('a person takes back one host of a running agent: its tunnel is cut, the ot
   expect(effective).toMatchObject({
     boundary_history: [{}, { to: 'network', why: 'a.test taken back' }, { to: 'network' }],
   })
+  type Timed = readonly { readonly at: string; readonly event?: { readonly type: string } }[]
+  const events = await json<Timed>('dispatch', 'events', id)
+  const times = events.filter(({ event }) => event?.type === 'BoundaryEscalated').map(({ at }) => at)
+  const { history } = await json<{ history: Timed }>('boundary', 'show', id)
+  expect(times).toHaveLength(2)
+  expect(history.map(({ at }) => at)).toEqual(times)
+  const { boundary_history: recorded } = effective as unknown as { boundary_history: Timed }
+  expect(recorded.slice(1).map(({ at }) => at)).toEqual(times)
 })
 
 test('an agent asks from inside its sandbox, waits, is denied with the person’s words, asks again and is widened', async () => {

@@ -41,8 +41,8 @@ export class Recorder {
 
   readonly note: Note = (event) => {
     if (this.#log === undefined) this.#early.push(event)
-    else this.#log.append(event)
-    this.#remember(event)
+    // One time for one event: what is remembered of it happened when the log says.
+    this.#remember(event, this.#log?.append(event).at)
     this.#onEvent?.(event)
   }
 
@@ -55,8 +55,8 @@ export class Recorder {
     this.#remember(event)
   }
 
-  #remember(event: EventBody): void {
-    this.#seen.observe(event)
+  #remember(event: EventBody, at?: string): void {
+    this.#seen.observe(event, at)
     this.#guards?.observe(event)
   }
 }
