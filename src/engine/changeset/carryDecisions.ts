@@ -1,14 +1,6 @@
 import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecords, CommentRecord, DecisionRecord } from '../base/changesetRecords.ts'
-import {
-  anchorOfHunk,
-  anchorOfWhole,
-  hasNoPlace,
-  isAbout,
-  isOnFile,
-  movedAnchor,
-  storedName,
-} from './anchors.ts'
+import { anchorOfWhole, hasNoPlace, isAbout, isOnFile, movedAnchor, placesIn, storedName } from './anchors.ts'
 import { decisionsOf } from './decisions.ts'
 import { entryKey, sameContent, sameSide } from './manifest.ts'
 import { readPatch } from './patch.ts'
@@ -111,15 +103,10 @@ function keepRejected(records: ChangesetRecords, id: DispatchId, rejected: Rejec
     result?.kind === 'file' && result.size > 0 && sameContent(result, was.entry.result)
   for (const file of isWhole ? now.files.filter(isSame) : []) {
     if (decisions.ofFile(file) !== null) continue
-    const decided = { ...first, root: file.entry.root, path: file.entry.path }
-    records.decide(id, [
-      ...file.hunks.map((hunk) => ({
-        ...decided,
-        hunk: storedName(file, hunk),
-        anchor: anchorOfHunk(file, hunk),
-      })),
-      { ...decided, hunk: null, anchor: anchorOfWhole(file) },
-    ])
+    records.decide(
+      id,
+      placesIn(file, file.hunks, true).map((place) => ({ ...first, ...place })),
+    )
   }
   const isDeleted = now.files.some(
     ({ entry }) => entryKey(entry) === entryKey(was.entry) && entry.result === null,
