@@ -78,6 +78,16 @@ export function isOnOtherVersion(record: Anchored, file: FileView): boolean {
 export const hasNoPlace = (record: Anchored): boolean =>
   record.hunk !== null && parse(record.anchor).inBase === ''
 
+/** The bytes that a record speaks of as a whole: those of a file, or of a hunk that is all of a new one. */
+export function bytesOf({ hunk, anchor }: Anchored): string | null {
+  const { result, inBase: place } = parse(anchor)
+  return (hunk === null || place.startsWith('-:')) && result.length > 1 ? result : null
+}
+/** Null where there are none that would tell it from another one. */
+export function bytesOfFile({ entry: { result } }: FileView): string | null {
+  return result?.kind === 'file' && result.size > 0 ? nameOf(result) : null
+}
+
 /** Every place by which a record may be found: by the base first. One of before places were kept has its content alone. */
 export function placesOf({ hunk, anchor }: Anchored): readonly string[] {
   if (hunk === null) return []

@@ -1,6 +1,16 @@
 import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecords, CommentRecord, DecisionRecord } from '../base/changesetRecords.ts'
-import { anchorOfWhole, hasNoPlace, isAbout, isOnFile, movedAnchor, placesIn, storedName } from './anchors.ts'
+import {
+  anchorOfWhole,
+  bytesOf,
+  bytesOfFile,
+  hasNoPlace,
+  isAbout,
+  isOnFile,
+  movedAnchor,
+  placesIn,
+  storedName,
+} from './anchors.ts'
 import { decisionsOf } from './decisions.ts'
 import { entryKey, sameContent, sameSide } from './manifest.ts'
 import { readPatch } from './patch.ts'
@@ -50,7 +60,19 @@ export async function carryToNewNames(
   if (decided.some(hasNoPlace)) renewPlaces(records, id, await before())
   const left = new Set(now.manifest.entries.filter(({ result }) => result !== null).map(entryKey))
   if (decided.every((record) => left.has(entryKey(record)))) return
-  const earlier = await before()
+  await followRenames(records, id, gitDir, left, await before(), now)
+  bringBackRejected(records, id, left, now)
+}
+
+async function followRenames(
+  records: ChangesetRecords,
+  id: DispatchId,
+  gitDir: string,
+  left: ReadonlySet<string>,
+  earlier: View,
+  now: View,
+): Promise<void> {
+  const decided = [...records.decisions(id), ...records.comments(id)]
   const known = new Map(earlier.files.map((file) => [entryKey(file.entry), file]))
   const gone = new Set(decided.map(entryKey).filter((key) => !left.has(key) && known.has(key)))
   if (gone.size === 0) return
@@ -114,6 +136,46 @@ function keepRejected(records: ChangesetRecords, id: DispatchId, rejected: Rejec
   const known = records.decisions(id).filter((record) => entryKey(record) === entryKey(was.entry))
   const isLost = ({ hunk }: DecisionRecord) => known.every((record) => record.hunk !== hunk)
   if (isDeleted) records.decide(id, rejections.filter(isLost))
+}
+
+/**
+ * Of a file that was away for longer only what was said of it is known. The very bytes that somebody rejected are so
+ * when they come back, under whatever name, and what he said of them comes along.
+ */
+function bringBackRejected(
+  records: ChangesetRecords,
+  id: DispatchId,
+  left: ReadonlySet<string>,
+  now: View,
+): void {
+  const decisions = decisionsOf(records, id)
+  const comments = records.comments(id)
+  const deleted = new Set(now.manifest.entries.map(entryKey).filter((key) => !left.has(key)))
+  const away = records.decisions(id).filter((record) => !left.has(entryKey(record)))
+  for (const said of Map.groupBy(away, (record) => `${entryKey(record)}\0${bytesOf(record)}`).values()) {
+    const [first] = said
+    const bytes = first === undefined ? null : bytesOf(first)
+    if (first === undefined || bytes === null || said.some(({ verdict }) => verdict !== 'reject')) continue
+    const back = now.files.filter((file) => bytesOfFile(file) === bytes)
+    const open = back.filter((file) => decisions.ofFile(file) === null)
+    const places = open.flatMap((file) => placesIn(file, file.hunks, true))
+    if (places.length > 0)
+      records.decide(
+        id,
+        places.map((place) => ({ ...first, ...place })),
+      )
+    const file = open[0] ?? back[0]
+    if (file === undefined) continue
+    const isOfThese = (comment: CommentRecord) =>
+      entryKey(comment) === entryKey(first) && bytesOf(comment) === bytes
+    commit(records, id, {
+      // Where the file is deleted they go on saying that this is to be decided on by itself.
+      decisions: deleted.has(entryKey(first)) ? [] : said.map((from) => ({ from, to: null })),
+      comments: comments
+        .filter(isOfThese)
+        .map((from) => ({ from, to: { ...from, ...placesIn(file, [], true)[0], hunk: null } })),
+    })
+  }
 }
 
 function carry(records: ChangesetRecords, id: DispatchId, was: FileView, file: FileView): void {
