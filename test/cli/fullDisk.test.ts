@@ -17,17 +17,22 @@ id=$("$0" dispatch list | sed -n '2s/ .*//p')
 "$0" dispatch events "$id" --verify
 `
 
-test('an agent that fills the disk loses no work: once there is room it waits for review', async (context) => {
-  using place = new Place('launcher')
+/** Null where nobody may mount anything. */
+function inOwnMounts(place: Place, body: string): { stdout: string; stderr: string } | null {
   const [launcher = ''] = place.command
   const alone = process.getuid?.() === 0 ? ['-m'] : ['-Urm']
-  const ran = spawnSync('unshare', [...alone, 'sh', '-c', script, launcher], {
+  const ran = spawnSync('unshare', [...alone, 'sh', '-c', body, launcher], {
     cwd: place.folder,
     env: place.env,
     encoding: 'utf8',
   })
-  if (/unshare failed|mount: .*permission denied/i.test(ran.stderr))
-    return context.skip('no mounts of our own here')
+  return /unshare failed|mount: .*permission denied/i.test(ran.stderr) ? null : ran
+}
+
+test('an agent that fills the disk loses no work: once there is room it waits for review', async (context) => {
+  using place = new Place('launcher')
+  const ran = inOwnMounts(place, script)
+  if (ran === null) return context.skip('no mounts of our own here')
   const lines = ran.stdout.trim().split('\n')
   // Ours where the row could not be written any more, else the command's own.
   expect(lines[0]).toMatch(/^code (?:73|1)$/)
@@ -42,4 +47,33 @@ test('an agent that fills the disk loses no work: once there is room it waits fo
   expect(ran.stderr).not.toMatch(/^ {4}at /m)
   expect(readdirSync(place.folder)).toEqual([])
   expect(await leftovers(place.home)).toEqual([])
+})
+
+/** A repository whose own folder has no block left when the commit is to be made. */
+const commitScript = `
+set -e
+git init -q -b main; git config user.name U; git config user.email u@x
+echo a > a; git add a; git commit -qm one
+"$0" run -q -- sh -c 'echo b > a; seq 9 > n' >&2
+id=$("$0" dispatch list | sed -n '2s/ .*//p')
+cp -a .git ../saved
+mount -t tmpfs -o size=4m,mode=700 tmpfs .git
+cp -a ../saved/. .git
+dd if=/dev/zero of=.git/full bs=4k status=none 2>/dev/null || true
+"$0" changeset apply "$id" --all --commit main --message two >&2 || echo "code $?"
+git log --format=%s main
+rm .git/full
+"$0" changeset apply "$id" --all --commit main --message two >/dev/null
+git log --format=%s main; git status --short; cat a
+`
+
+test('a commit for which the disk is full ends with 73 and what to do, and is made once there is room', async (context) => {
+  using place = new Place('launcher')
+  const ran = inOwnMounts(place, commitScript)
+  if (ran === null) return context.skip('no mounts of our own here')
+  expect(ran.stdout.trim().split('\n'), ran.stderr).toEqual(['code 73', 'one', 'two', 'one', 'b'])
+  expect(ran.stderr).toMatch(
+    /^orangery: [^\n]*No space left on device[^\n]*\n {2}hint: [^\n]*Free some space[^\n]*$/m,
+  )
+  expect(ran.stderr).not.toMatch(/^ {4}at /m)
 })

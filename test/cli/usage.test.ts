@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { Place } from '../../src/cli/testing/orangery.ts'
 
-const form = /^orangery: [^\n]+: [^\n]+\n( {2}hint: [^\n]+\n)?$/
+const form = /^orangery: [^\n]+: [^\n]+\n {2}hint: [^\n]+\n$/
 
 const mistakes: readonly (readonly [number, string, readonly string[]])[] = [
   [64, 'an unknown command', ['frobnicate']],
@@ -40,6 +40,11 @@ const mistakes: readonly (readonly [number, string, readonly string[]])[] = [
   [64, 'a size without its unit', ['disk', '--keep-logs', '5']],
   [64, 'a size beyond all disks', ['disk', '--keep-logs', '99999999999GB']],
   [64, 'two specs', ['run', '--sandbox-spec', '{}', '--sandbox-spec', '{}', '--', 'true']],
+  [65, 'a path that is no base64', ['changeset', 'decide', '2026', '--path-b64', '!!', 'reject']],
+  [65, 'a diff of such a path', ['changeset', 'diff', '2026', '--path-b64', '!!']],
+  [65, 'a conflict at such a path', ['changeset', 'conflicts', '2026', '--path-b64', '!!']],
+  [65, 'a choice for such a path', ['changeset', 'resolve', '2026', 'mine', '--path-b64', '!!']],
+  [65, 'a crash at such a path', ['changeset', 'settle', '2026', 'mine', '--path-b64', '!!']],
   [65, 'a spec that is not JSON', ['run', '--sandbox-spec', '{', '--', 'true']],
   [65, 'a time limit beyond all time', ['run', '--timeout-s', '9'.repeat(40), '--', 'true']],
   [65, 'a spec with a wrong value', ['run', '--sandbox-spec', '{"access_mode":"some"}', '--', 'true']],

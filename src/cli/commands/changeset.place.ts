@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { givenPlace } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 
 export type PlaceOptions = {
@@ -19,6 +20,11 @@ export function addPlace(command: Command, what: string): Command {
 export function placeOf({ path, pathB64, root }: PlaceOptions) {
   if (path !== undefined && pathB64 !== undefined)
     throw misnamed('--path and --path-b64 name the same thing twice')
+  if (pathB64 !== undefined && !givenPlace.path_b64.safeParse(pathB64).success)
+    throw new OrangeryError('usage.path_b64', `--path-b64: ${pathB64} is no base64`, {
+      kind: 'input',
+      hint: 'Copy it from `path_b64` in `orangery changeset show ID --json`, or name the file with --path.',
+    })
   return {
     ...(path === undefined ? {} : { path }),
     ...(pathB64 === undefined ? {} : { path_b64: pathB64 }),

@@ -50,17 +50,16 @@ type DiffOptions = Json &
 async function showDiff(id: string, options: DiffOptions) {
   const { stat = false, includeIgnored = false } = options
   const scope = oneOf(diffScopes, options.scope ?? 'all', 'scope')
-  const diff = await withClient((client) =>
-    client.call('changeset.diff', {
-      id,
-      stat,
-      include_ignored: includeIgnored,
-      scope,
-      inter: options.inter === true,
-      read: true,
-      ...placeOf(options),
-    }),
-  )
+  const input = {
+    id,
+    stat,
+    include_ignored: includeIgnored,
+    scope,
+    inter: options.inter === true,
+    read: true,
+    ...placeOf(options),
+  }
+  const diff = await withClient((client) => client.call('changeset.diff', input))
   if (options.json) return printJson(diff)
   if (process.stdout.isTTY) print(renderDiff(diff.text))
   // A program reads this: byte for byte what `git apply` takes.

@@ -31,7 +31,7 @@ export function anchorOfWhole(file: FileView): string {
   return `${file.anchor} ${nameOf(file.entry.result)}`
 }
 /** `seen`: the version of the file that the hunk was seen in, where that is another one. */
-export function anchorOfHunk(file: FileView, hunk: PatchHunk, seen: string = file.anchor): string {
+function anchorOfHunk(file: FileView, hunk: PatchHunk, seen: string = file.anchor): string {
   return `${seen} ${nameOf(file.entry.result)} ${inBase(file, hunk)} ${inResult(file, hunk)}`
 }
 
@@ -39,6 +39,24 @@ export function anchorOfHunk(file: FileView, hunk: PatchHunk, seen: string = fil
 export function storedName(file: FileView, hunk: PatchHunk): string {
   const place = createHash('sha256').update(inBase(file, hunk)).digest('hex').slice(0, 8)
   return `${contentOfHunk(hunk.id)}-${place}`
+}
+
+/** In the place of a file's anchor, which it never equals. */
+export const unknownVersion = '-'
+
+/** Hunks as records name them, and after them the whole. `seen`: as for `anchorOfHunk`. */
+export function placesIn(file: FileView, hunks: readonly PatchHunk[], withWhole: boolean, seen?: string) {
+  const { root, path } = file.entry
+  return [
+    ...hunks.map((hunk) => ({
+      root,
+      path,
+      hunk: storedName(file, hunk),
+      // Seen in another version, it does not speak for the mode and name that the file has now.
+      anchor: anchorOfHunk(file, hunk, withWhole ? file.anchor : seen),
+    })),
+    ...(withWhole ? [{ root, path, hunk: null, anchor: anchorOfWhole(file) }] : []),
+  ]
 }
 
 /** Where the hunk stands now; what the file was when it was decided on stays said. */
@@ -59,6 +77,16 @@ export function isOnOtherVersion(record: Anchored, file: FileView): boolean {
 
 export const hasNoPlace = (record: Anchored): boolean =>
   record.hunk !== null && parse(record.anchor).inBase === ''
+
+/** The bytes that a record speaks of as a whole: those of a file, or of a hunk that is all of a new one. */
+export function bytesOf({ hunk, anchor }: Anchored): string | null {
+  const { result, inBase: place } = parse(anchor)
+  return (hunk === null || place.startsWith('-:')) && result.length > 1 ? result : null
+}
+/** Null where there are none that would tell it from another one. */
+export function bytesOfFile({ entry: { result } }: FileView): string | null {
+  return result?.kind === 'file' && result.size > 0 ? nameOf(result) : null
+}
 
 /** Every place by which a record may be found: by the base first. One of before places were kept has its content alone. */
 export function placesOf({ hunk, anchor }: Anchored): readonly string[] {

@@ -1,12 +1,14 @@
 import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecords, CommentRecord, DecisionRecord } from '../base/changesetRecords.ts'
 import {
-  anchorOfHunk,
   anchorOfWhole,
+  bytesOf,
+  bytesOfFile,
   hasNoPlace,
   isAbout,
   isOnFile,
   movedAnchor,
+  placesIn,
   storedName,
 } from './anchors.ts'
 import { decisionsOf } from './decisions.ts'
@@ -58,7 +60,19 @@ export async function carryToNewNames(
   if (decided.some(hasNoPlace)) renewPlaces(records, id, await before())
   const left = new Set(now.manifest.entries.filter(({ result }) => result !== null).map(entryKey))
   if (decided.every((record) => left.has(entryKey(record)))) return
-  const earlier = await before()
+  await followRenames(records, id, gitDir, left, await before(), now)
+  bringBackRejected(records, id, left, now)
+}
+
+async function followRenames(
+  records: ChangesetRecords,
+  id: DispatchId,
+  gitDir: string,
+  left: ReadonlySet<string>,
+  earlier: View,
+  now: View,
+): Promise<void> {
+  const decided = [...records.decisions(id), ...records.comments(id)]
   const known = new Map(earlier.files.map((file) => [entryKey(file.entry), file]))
   const gone = new Set(decided.map(entryKey).filter((key) => !left.has(key) && known.has(key)))
   if (gone.size === 0) return
@@ -111,15 +125,10 @@ function keepRejected(records: ChangesetRecords, id: DispatchId, rejected: Rejec
     result?.kind === 'file' && result.size > 0 && sameContent(result, was.entry.result)
   for (const file of isWhole ? now.files.filter(isSame) : []) {
     if (decisions.ofFile(file) !== null) continue
-    const decided = { ...first, root: file.entry.root, path: file.entry.path }
-    records.decide(id, [
-      ...file.hunks.map((hunk) => ({
-        ...decided,
-        hunk: storedName(file, hunk),
-        anchor: anchorOfHunk(file, hunk),
-      })),
-      { ...decided, hunk: null, anchor: anchorOfWhole(file) },
-    ])
+    records.decide(
+      id,
+      placesIn(file, file.hunks, true).map((place) => ({ ...first, ...place })),
+    )
   }
   const isDeleted = now.files.some(
     ({ entry }) => entryKey(entry) === entryKey(was.entry) && entry.result === null,
@@ -127,6 +136,46 @@ function keepRejected(records: ChangesetRecords, id: DispatchId, rejected: Rejec
   const known = records.decisions(id).filter((record) => entryKey(record) === entryKey(was.entry))
   const isLost = ({ hunk }: DecisionRecord) => known.every((record) => record.hunk !== hunk)
   if (isDeleted) records.decide(id, rejections.filter(isLost))
+}
+
+/**
+ * Of a file that was away for longer only what was said of it is known. The very bytes that somebody rejected are so
+ * when they come back, under whatever name, and what he said of them comes along.
+ */
+function bringBackRejected(
+  records: ChangesetRecords,
+  id: DispatchId,
+  left: ReadonlySet<string>,
+  now: View,
+): void {
+  const decisions = decisionsOf(records, id)
+  const comments = records.comments(id)
+  const deleted = new Set(now.manifest.entries.map(entryKey).filter((key) => !left.has(key)))
+  const away = records.decisions(id).filter((record) => !left.has(entryKey(record)))
+  for (const said of Map.groupBy(away, (record) => `${entryKey(record)}\0${bytesOf(record)}`).values()) {
+    const [first] = said
+    const bytes = first === undefined ? null : bytesOf(first)
+    if (first === undefined || bytes === null || said.some(({ verdict }) => verdict !== 'reject')) continue
+    const back = now.files.filter((file) => bytesOfFile(file) === bytes)
+    const open = back.filter((file) => decisions.ofFile(file) === null)
+    const places = open.flatMap((file) => placesIn(file, file.hunks, true))
+    if (places.length > 0)
+      records.decide(
+        id,
+        places.map((place) => ({ ...first, ...place })),
+      )
+    const file = open[0] ?? back[0]
+    if (file === undefined) continue
+    const isOfThese = (comment: CommentRecord) =>
+      entryKey(comment) === entryKey(first) && bytesOf(comment) === bytes
+    commit(records, id, {
+      // Where the file is deleted they go on saying that this is to be decided on by itself.
+      decisions: deleted.has(entryKey(first)) ? [] : said.map((from) => ({ from, to: null })),
+      comments: comments
+        .filter(isOfThese)
+        .map((from) => ({ from, to: { ...from, ...placesIn(file, [], true)[0], hunk: null } })),
+    })
+  }
 }
 
 function carry(records: ChangesetRecords, id: DispatchId, was: FileView, file: FileView): void {

@@ -4,7 +4,7 @@ import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords
 import { givenText, toText, type GivenPlace } from './bytePath.ts'
 import type { PatchHunk } from './patch.ts'
 import { selectTargets, type SelectOptions } from './selection.ts'
-import { anchorOfHunk, anchorOfWhole, storedName } from './anchors.ts'
+import { placesIn, unknownVersion } from './anchors.ts'
 import { renewPlaces } from './carryDecisions.ts'
 import { decisionsOf } from './decisions.ts'
 import { fileMovedOn, unseen } from './refusals.ts'
@@ -76,9 +76,6 @@ function findHunk({ hunks }: FileView, name: string, path: string): PatchHunk {
   })
 }
 
-/** In the place of an anchor, which it never equals. */
-const unknownVersion = '-'
-
 /** A hunk is approved by its content; of a whole file the agent may have made something else since it was read. */
 function refuseUnseen(record: ChangesetRecord, files: readonly FileView[], seen: Seen): void {
   for (const file of files) {
@@ -87,21 +84,6 @@ function refuseUnseen(record: ChangesetRecord, files: readonly FileView[], seen:
     const path = toText(file.entry.path)
     throw version === null ? unseen(record, path) : fileMovedOn(record, path)
   }
-}
-
-/** Hunks as records name them, and after them the whole. */
-function placesIn(file: FileView, hunks: readonly PatchHunk[], withWhole: boolean, seen?: string) {
-  const { root, path } = file.entry
-  return [
-    ...hunks.map((hunk) => ({
-      root,
-      path,
-      hunk: storedName(file, hunk),
-      // Seen in another version, it does not speak for the mode and name that the file has now.
-      anchor: anchorOfHunk(file, hunk, withWhole ? file.anchor : seen),
-    })),
-    ...(withWhole ? [{ root, path, hunk: null, anchor: anchorOfWhole(file) }] : []),
-  ]
 }
 
 function filesFor(view: View, input: DecisionInput): readonly FileView[] {

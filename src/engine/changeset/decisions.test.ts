@@ -109,6 +109,39 @@ test('what nobody wanted is not wanted under another name, be it a text, a binar
 })
 
 test.each([
+  ['after it was renamed', ['mv n m', 'rm m', 'seq 9 > n'], 'n'],
+  ['after it was renamed and rewritten', ['mv n m; echo 10 >> m', 'rm m', 'seq 9 > n'], 'n'],
+  ['under another name', ['rm n', 'true', 'seq 9 > other'], 'other'],
+  ['under its own', ['rm n', 'true', 'seq 9 > n'], 'n'],
+])(
+  'what was rejected is so, with what was said of it, when it is gone for a while and comes back %s',
+  async (_, turns, path) => {
+    for (const byHunk of [false, true]) {
+      await using bench = await Bench.make()
+      const { changesets } = bench
+      const { id, workspace } = await bench.dispatch('seq 9 > n; echo fine > fine')
+      const [, named] = (await changesets.get(id)).files
+      const hunk = byHunk ? named!.hunks[0]!.id : undefined
+      await changesets.decide(id, { path: 'n', hunk, verdict: 'reject', comment: 'never' }, 'me')
+      for (const turn of turns) {
+        await bench.agent(workspace, turn)
+        await changesets.capture(workspace, { final: true })
+      }
+      const [, file] = (await changesets.get(id)).files
+      expect(file).toMatchObject({ path, decision: 'reject', hunks: [{ decision: 'reject' }] })
+      expect(file!.comments).toMatchObject([{ text: 'never', outdated: false }])
+      const { applied, skipped } = await changesets.apply(id, { ...approved, all: true }, 'me')
+      expect([applied.map((each) => each.path), skipped]).toEqual([['fine'], [{ path, why: 'rejected' }]])
+      // A person may think again.
+      await changesets.decide(id, { path, verdict: 'approve' }, 'me')
+      await bench.agent(workspace, 'echo x > x')
+      await changesets.capture(workspace, { final: true })
+      expect((await changesets.get(id)).files).toMatchObject([{ path, decision: 'approve' }, { path: 'x' }])
+    }
+  },
+)
+
+test.each([
   ['text', 'seq 20', 'seq 200 230', ''],
   ['text, hunk by hunk', 'seq 20', 'seq 200 230', 'by hunk'],
   ['binary', 'printf "a\\0b"', 'printf "c\\0d%s" $(seq 90)', ''],

@@ -13,13 +13,20 @@ import { entryKey, type Entry } from './manifest.ts'
 import { contentOfHunk, type PatchHunk } from './patch.ts'
 import type { FileView, View } from './view.ts'
 
-/** `landed`: views of what was applied; an approved hunk of those is gone because it landed, not because it changed. */
+/**
+ * `landed`: views of what was applied; an approved hunk of those is gone because it landed, not because it changed.
+ * `instead`: records that take the place of those of their name.
+ */
 export function decisionsOf(
   records: ChangesetRecords,
   id: DispatchId,
-  landed: readonly View[] = [],
+  { landed = [], instead = [] }: { landed?: readonly View[]; instead?: readonly DecisionRecord[] } = {},
 ): Decisions {
-  return new Decisions(records.decisions(id), { landed, lastApply: records.applies(id).at(-1)?.at ?? '' })
+  const nameOf = (record: DecisionRecord) => placeKey(record, record.hunk ?? '')
+  const replaced = new Set(instead.map(nameOf))
+  const kept = records.decisions(id).filter((record) => !replaced.has(nameOf(record)))
+  const lastApply = records.applies(id).at(-1)?.at ?? ''
+  return new Decisions([...instead, ...kept], { landed, lastApply })
 }
 
 /** A decision counts for the content it was made on, where it was made on it; whatever changed since is open again. */
@@ -91,6 +98,11 @@ export class Decisions {
   wholeOf(place: { root: string; path: string }): DecisionRecord | null {
     return this.#byPath.get(entryKey(place))?.find(({ hunk }) => hunk === null) ?? null
   }
+  /** The newest approval of something of it, in whatever version. */
+  lastApproval(file: FileView): DecisionRecord | null {
+    const approvals = this.#ofPath(file).filter(({ verdict }) => verdict === 'approve')
+    return approvals.toSorted((a, b) => (a.at < b.at ? 1 : -1))[0] ?? null
+  }
   /** What is not in a hunk (modes, names, bytes of binaries) is decided with the file as a whole. */
   ofWhole(file: FileView): Decision {
     const record = this.wholeOf(file.entry)
@@ -118,6 +130,8 @@ export class Decisions {
   /** Something of it was decided and is not there any more, or the agent has written it since and something is open. */
   isReopened(file: FileView): boolean {
     if (this.#ofHunks(file) === 'approve' && !this.isShapeApproved(file)) return true
+    // Just this version was decided on as a whole: what was said of others is past.
+    if (this.ofWhole(file) !== null) return false
     const known = new Set(file.hunks.map((hunk) => this.recordOf(file, hunk)))
     return this.#ofPath(file).some((record) => {
       if (known.has(null) && isOnOtherVersion(record, file)) return true

@@ -21,6 +21,7 @@ import { decisionsOf, type Decisions } from './decisions.ts'
 import { diffText, pairsTold, type DiffPair, type DiffText } from './diffText.ts'
 import { asMail, asTar } from './exports.ts'
 import { Journals } from './journal.ts'
+import { approvalsOfLanded } from './landedApprovals.ts'
 import { entryKey } from './manifest.ts'
 import { BlobReader } from './objects.ts'
 import { Overlaps } from './overlaps.ts'
@@ -185,17 +186,25 @@ export class ChangesetReader {
 
   async #decisions(record: ChangesetRecord): Promise<Decisions> {
     const { records, disk } = this.#context
-    const applies = isOpen(record.state) ? records.applies(record.id) : []
     const journals = new Journals(this.#folder(record), disk)
-    const landed: View[] = []
-    for (const { kind, state, transaction } of applies) {
-      if (kind !== 'apply' || state !== 'committed') continue
-      const view = this.#remembered(transaction, async () =>
-        readView(this.#gitDir(record), '', (await journals.readDone(transaction)).previous),
-      )
-      landed.push(...(await view.then((each) => [each]).catch(() => [])))
+    const views: Promise<View>[] = []
+    const committed = records
+      .applies(record.id)
+      .filter(({ kind, state }) => kind === 'apply' && state === 'committed')
+    for (const [at, { transaction, revision }] of committed.entries()) {
+      // Since the second apply this is more than that one found.
+      views.push(this.view(record, revision))
+      const previous = async () =>
+        readView(this.#gitDir(record), '', (await journals.readDone(transaction)).previous)
+      if (at > 0) views.push(this.#remembered(transaction, previous))
     }
-    return decisionsOf(records, record.id, landed)
+    const landed: View[] = []
+    for (const view of views) landed.push(...(await view.then((each) => [each]).catch(() => [])))
+    const decisions = decisionsOf(records, record.id, { landed })
+    const shown = await this.#shown(record)
+    if (shown.revision === record.revision) return decisions
+    const instead = approvalsOfLanded(shown, await this.view(record), decisions)
+    return decisionsOf(records, record.id, { landed, instead })
   }
 
   /** What was decided on is found by content, so that it does not matter what was decided on other files since. */

@@ -6,9 +6,11 @@ import type { Layout } from '../base/paths.ts'
 import { forgetApplying, noteApplying } from './applying.ts'
 import { readBases, writeBases } from './bases.ts'
 import { renewPlaces } from './carryDecisions.ts'
+import { decisionsOf } from './decisions.ts'
 import { errorCode, type Disk } from './disk.ts'
 import { Journals, type Journal } from './journal.ts'
 import { Landing } from './land.ts'
+import { approvalsOfLanded } from './landedApprovals.ts'
 import { NeitherOldNorNew } from './neither.ts'
 import { BlobReader } from './objects.ts'
 import { adoptBases } from './rebase.ts'
@@ -174,6 +176,11 @@ export async function finish(
     journal.why,
   )
   renewPlaces(context.records, record.id, view)
+  if (journal.kind === 'undo') {
+    const before = await readView(gitDir, '', journal.previous)
+    const decisions = decisionsOf(context.records, record.id)
+    context.records.decide(record.id, approvalsOfLanded(view, before, decisions))
+  }
   await landing.clear()
   // Open until then: what a crash prevents is done by the next start.
   const commits = await follow()

@@ -87,6 +87,17 @@ test('a renamed file of which a part had landed under its old name is taken back
   expect(applied.map(({ path }) => path)).toEqual(['new'])
 })
 
+test('an undo does not tell of a renamed file that was not touched, since the user had chosen his own', async () => {
+  await using bench = await Bench.make()
+  await bench.user('seq 60 > old; echo a > a')
+  const { id } = await bench.dispatch('mv old new; echo b > a')
+  await bench.user('rm old')
+  await bench.changesets.resolve(id, { path: 'new', choice: 'mine' }, 'test')
+  const { applied } = await bench.changesets.apply(id, all, 'test')
+  expect(applied.map(({ path }) => path)).toEqual(['a'])
+  expect((await bench.changesets.undo(id, 'test')).applied).toEqual(applied)
+})
+
 test('an undo of a part that landed in two applies takes both back, and --last only the second', async () => {
   await using bench = await Bench.make()
   await bench.user('seq 60 > f; echo a > a')

@@ -92,12 +92,13 @@ async function filesOf(
   journal: Journal,
 ): Promise<readonly Pick<FileView, 'entry' | 'from'>[]> {
   const { bases, kept = [], operations, previous } = journal
-  const touched = new Set(bases.map(([key]) => key))
+  const landed = new Set(bases.map(([key]) => key))
+  const touched = new Set(landed)
   const left = operations.filter((operation) => operation.left === true).map(entryKey)
   for (const key of [...kept, ...left]) touched.delete(key)
   const { files } = await readView(gitDir, '', previous)
   return files.flatMap(({ entry, from }) => {
-    if (touched.has(entryKey(entry))) return [{ entry, from }]
+    if (landed.has(entryKey(entry))) return touched.has(entryKey(entry)) ? [{ entry, from }] : []
     return from !== null && touched.has(entryKey(from)) ? [{ entry: from, from: null }] : []
   })
 }

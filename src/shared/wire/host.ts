@@ -28,6 +28,7 @@ function parseInput(name: Name, input: unknown): unknown {
     issue?.code === 'too_small' && issue.origin === 'string' ? 'is empty' : (issue?.message ?? 'bad')
   throw new OrangeryError('wire.bad_input', `${name}: ${where === '' ? 'input' : where}: ${why}`, {
     kind: 'input',
+    hint: 'Give it another value. Where nobody gave this one, the other side may be of another version: restart Orangery.',
     details: parsed.error.issues,
   })
 }
