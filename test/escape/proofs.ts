@@ -322,6 +322,12 @@ const egress = [
     "this machine's own public addresses and their networks are refused",
   ),
   proof(
+    'on-link-network',
+    'lets a name resolve to a public address on a cable of this machine, which no router stands before',
+    'src/engine/egress',
+    'a public address on a cable of this machine is refused',
+  ),
+  proof(
     'secret-echo',
     'asks the server to send back the request, with the secret that was put in',
     'src/engine/egress',

@@ -175,6 +175,7 @@ export function toldBy(expansions: readonly Expansion[]): Told {
   return {
     env: Object.assign({}, ...told.map(({ env }) => env)) as Record<string, string>,
     files: told.flatMap(({ files }) => files),
+    git: told.flatMap(({ git = [] }) => git),
   }
 }
 

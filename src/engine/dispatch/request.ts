@@ -4,6 +4,7 @@ import { fromHome } from '../base/homes.ts'
 import { doorPath, type SandboxRequest } from '../base/sandbox.ts'
 import type { WritableScopes } from '../base/contract.ts'
 import type { Workspace } from '../base/workspace.ts'
+import { gitSettingsEnvironment } from '../egress/index.ts'
 import { scopeAt, writablePlaces } from '../policy/index.ts'
 import { homeOf } from './home.ts'
 import type { Job } from './job.ts'
@@ -58,6 +59,7 @@ export function sandboxRequest(
       ...(contract.level === 0 ? {} : job.told.env),
       ...trust?.env,
       ...job.env,
+      ...(contract.level === 0 ? {} : gitSettingsEnvironment(job.told.git, job.env)),
       ORANGERY_DISPATCH: job.id,
       ORANGERY_LEVEL: levelNames[contract.level],
       ...(door == null ? {} : { ORANGERY_ASK: `${doorPath}/bin/orangery-ask` }),

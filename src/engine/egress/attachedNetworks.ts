@@ -47,7 +47,7 @@ function bytesOf(hex: string): number[] {
 
 /**
  * The networks this machine is on, whatever their numbers: what a cable leads to, and what lies beside an own address. A
- * tunnel's other routes are not: they say which part of the internet goes through it. (escape: own-interface)
+ * tunnel's other routes are not: they say which part of the internet goes through it. (escape: on-link-network)
  */
 export async function attachedNetworks(
   routes: readonly LinkRoute[],

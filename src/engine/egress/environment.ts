@@ -1,4 +1,5 @@
 import { ownName } from '../base/sandbox.ts'
+import type { Told } from './presets/told.ts'
 
 /**
  * The variables that lead programs to the proxy in the sandbox's own network namespace. Loopback itself stays
@@ -49,4 +50,22 @@ export function trustEnvironment(all: string, own: string, java: string): Record
     NODE_EXTRA_CA_CERTS: own,
     DENO_CERT: own,
   }
+}
+
+/**
+ * Settings as git takes them from the environment, where they are numbered: behind those that are there already, which
+ * would otherwise hide them.
+ */
+export function gitSettingsEnvironment(
+  settings: Told['git'] = [],
+  given: Readonly<Record<string, string>>,
+): Record<string, string> {
+  const count = given['GIT_CONFIG_COUNT'] ?? ''
+  // git itself stops at what is no number.
+  if (settings.length === 0 || !/^\d*$/.test(count)) return {}
+  const numbered = settings.flatMap(({ key, value }, index) => [
+    [`GIT_CONFIG_KEY_${Number(count) + index}`, key],
+    [`GIT_CONFIG_VALUE_${Number(count) + index}`, value],
+  ])
+  return { ...Object.fromEntries(numbered), GIT_CONFIG_COUNT: String(Number(count) + settings.length) }
 }

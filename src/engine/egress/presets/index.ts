@@ -8,7 +8,7 @@ import { ownAddresses } from '../ownAddresses.ts'
 import { parseAllowHost } from '../policy.ts'
 import { checkApart } from './apart.ts'
 import { toolEnv, type PresetContext } from './asking.ts'
-import { gitHosts } from './git.ts'
+import { git } from './git.ts'
 import { maven } from './maven.ts'
 import { toldOpen, type Found, type Told } from './told.ts'
 import { cargo, go, npm, pip } from './tools.ts'
@@ -20,7 +20,7 @@ import { cargo, go, npm, pip } from './tools.ts'
 export async function expandPreset(name: PresetName, context: PresetContext): Promise<Expansion> {
   const slow = new Set<string>()
   const found = await presets[name]({ ...context, onSlow: (tool) => slow.add(tool) })
-  const configured = new Set(name === 'git' ? [] : found.hosts)
+  const configured = new Set(found.hosts)
   if (found.hosts.length === 0 && name !== 'git' && name !== 'model') await checkApart(toolEnv(context))
   const unique = [...new Set([...found.hosts, ...(found.learnt ?? [])])].sort()
   const own = await ownAddresses()
@@ -111,7 +111,7 @@ const presets: Readonly<Record<PresetName, (context: PresetContext) => Promise<F
   cargo,
   go,
   maven,
-  git: async (context) => ({ hosts: await gitHosts(context) }),
+  git,
   model: async ({ cardHosts }) => ({ hosts: cardHosts }),
 }
 

@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
@@ -120,6 +120,73 @@ test('of Maven settings mirrors and active profiles are told, and no server, pro
     'https://repo.test/r',
   ])
   expect(told).not.toMatch(/s3cret|pw|proxy|properties/)
+})
+
+test("git inside is told the user's own rewritings that its remotes need, with the name that ssh goes by and no password", async () => {
+  const root = join(home, 'repository')
+  const git = (...args: string[]) => execFileSync('git', ['-C', root, ...args])
+  await mkdir(root)
+  git('init', '-q')
+  const remotes = [
+    'https://http.test/x',
+    'https://ssh.test/x',
+    'https://scp.test/x',
+    'git://scheme.test/x',
+    'https://in:s3cret@secret.test/x',
+    'https://login.test/x',
+    'https://own.test/x',
+    'https://odd@split.test/x',
+    'https://folder.test/x',
+  ]
+  for (const [index, url] of remotes.entries()) git('remote', 'add', `r${index}`, url)
+  git('config', 'url.https://theirs.test/.insteadOf', 'https://own.test/')
+  const own = [
+    ['https://ada:s3cret@mirror.test/?tok=s3cret', 'https://http.test/x'],
+    ['ssh://git:s3cret@mirror.test/', 'https://ssh.test/'],
+    ['git@mirror.test:', 'https://scp.test/'],
+    ['https://', 'git://'],
+    ['https://mirror.test/', 'https://in:s3cret@secret.test/'],
+    ['https://ada:s3cret@login.test/', 'https://login.test/'],
+    ['https://ada:s3cret', 'https://odd'],
+    ['/srv/', 'https://folder.test/'],
+    ['https://unused.test/', 'https://nobody.test/'],
+  ]
+  const lines = own.map(([base, value]) => `[url "${base}"]\n insteadOf = ${value}\n`)
+  await writeFile(join(home, '.gitconfig'), lines.join(''))
+  const { told } = await expandPreset('git', { ...context(), roots: [root] })
+  expect(told?.git).toEqual([
+    { key: 'url.https://mirror.test/.insteadOf', value: 'https://http.test/x' },
+    { key: 'url.ssh://git@mirror.test/.insteadOf', value: 'https://ssh.test/' },
+    { key: 'url.git@mirror.test:.insteadOf', value: 'https://scp.test/' },
+    { key: 'url.https://.insteadOf', value: 'git://' },
+    { key: 'url.https://login.test/.insteadOf', value: 'https://login.test/' },
+  ])
+  await rm(join(home, '.gitconfig'))
+})
+
+test("a mirror of the user's own git in the own network is pinned, one that the repository names there is left out", async () => {
+  const root = join(home, 'mirrored')
+  const git = (...args: string[]) => execFileSync('git', ['-C', root, ...args])
+  await mkdir(root)
+  git('init', '-q')
+  git('remote', 'add', 'a', 'https://public.test/x')
+  git('remote', 'add', 'b', 'https://half.test/x')
+  git('remote', 'add', 'c', 'https://theirs.test/x')
+  git('config', 'url.https://planted.lan/.insteadOf', 'https://theirs.test/')
+  const own = [
+    ['https://mirror.lan/', 'https://public.test/'],
+    // What follows is the repository's to choose, and could go on with the name.
+    ['https://half.lan', 'https://half.test'],
+  ]
+  const lines = own.map(([base, value]) => `[url "${base}"]\n insteadOf = ${value}\n`)
+  await writeFile(join(home, '.gitconfig'), lines.join(''))
+  const asked = { ...context(), roots: [root], resolve: async () => ['10.0.0.7'] }
+  expect(await expandPreset('git', asked)).toMatchObject({
+    hosts: ['mirror.lan:443=10.0.0.7:443'],
+    leftOut: ['half.lan:443', 'planted.lan:443'],
+    told: { git: [{ key: 'url.https://mirror.lan/.insteadOf', value: 'https://public.test/' }] },
+  })
+  await rm(join(home, '.gitconfig'))
 })
 
 test('no question, mark, name or password of a url is told, however it is written; its path is, and every url is said in full beforehand', async () => {
