@@ -86,3 +86,39 @@ test('they are shown where the first root is no repository, those on no branch t
     missing: [{ path: second, why: expect.stringContaining('its commits cannot be read') }],
   })
 })
+
+test('who gives a sandbox up is told how many commits go with it and which, of all its roots', async () => {
+  await commitAll(bench.project)
+  const below = join(second, 'below')
+  const make = () =>
+    work(
+      committing(bench.project, 'one.txt', 'In the first'),
+      committing(second, 'two.txt', 'In the second'),
+      committing(below, 'three.txt', 'Below the second'),
+    )
+  const isTold = {
+    commits: 3,
+    notes: expect.arrayContaining([
+      expect.stringMatching(
+        `^commits of the agent: \\w{7} In the first, \\w{7} In the second \\(in ${second}\\), \\w{7} Below the second \\(in ${below}\\)$`,
+      ),
+    ]),
+  }
+  expect(await bench.client.call('changeset.abandon', { id: await make() })).toMatchObject(isTold)
+  expect(await bench.client.call('agent.discard', { id: await make() })).toMatchObject(isTold)
+})
+
+test('a commit that a branch of another root has by now is not told as lost', async () => {
+  const id = await work(
+    committing(second, 'two.txt', 'Taken over'),
+    committing(join(second, 'below'), 'three.txt', 'Left behind'),
+  )
+  await bench.client.call('changeset.decide', { id, path: 'two.txt', verdict: 'approve' })
+  await bench.client.call('changeset.apply', { id })
+  const commit = (await commitsOf(id)).commits.find(({ subject }) => subject === 'Taken over')!.commit
+  await git(['-C', second, 'branch', 'taken', commit])
+  expect(await bench.client.call('changeset.abandon', { id })).toMatchObject({
+    commits: 1,
+    notes: [expect.stringMatching(/^commits of the agent: \w{7} Left behind/)],
+  })
+})

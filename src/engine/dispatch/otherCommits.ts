@@ -6,11 +6,23 @@ import type { ExactText } from '../base/exactText.ts'
 import { alsoObjectsOf } from '../base/git.ts'
 import { assertOwnGit } from '../base/ownGit.ts'
 import { isLeft, type PlacedCommit } from '../changeset/index.ts'
-import { listCommits, readLog, readPatch, showCommit } from '../workspace/index.ts'
+import {
+  listCommits,
+  onNoBranch,
+  readLog,
+  readPatch,
+  showCommit,
+  unlandedCommits,
+} from '../workspace/index.ts'
 import type { Parts } from './parts.ts'
 
 type Entry = Pick<InvocationEntry, 'id' | 'repo_id' | 'meta'>
-type Found = { readonly commit: AgentCommit; readonly where: Parameters<typeof readPatch>[0] }
+type Found = {
+  readonly commit: AgentCommit
+  readonly where: Parameters<typeof readPatch>[0]
+  /** The user's repository that it belongs to. */
+  readonly realGit: string
+}
 type Missing = { readonly path: string; readonly why: string }
 
 /** Whether a commit is in the repository of the first root, whose commits are handed over for a landing. */
@@ -39,7 +51,7 @@ async function readOthers(parts: Parts, { id, repo_id, meta }: Entry) {
       const tips = commits.map(({ ref, oid }) => ({ commit: oid, isLeft: isLeft(ref) }))
       const bases = new Set(commits.flatMap(({ base }) => base ?? []))
       const log = await readLog(where, tips, [...bases])
-      found.push(...log.map((commit) => ({ commit: { ...commit, repository }, where })))
+      found.push(...log.map((commit) => ({ commit: { ...commit, repository }, where, realGit })))
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error)
       missing.push({ path: repository, why: `its commits cannot be read: ${why}` })
@@ -56,6 +68,25 @@ export async function allCommits(
   const first = await commitsOfFirst(parts, entry)
   const { found, missing } = await readOthers(parts, entry)
   return { commits: [...first, ...found.map(({ commit }) => commit)], missing }
+}
+
+/** Those of them that no branch of the user's has: what leaves his sight with a sandbox that is given up. */
+export async function allUnlanded(parts: Parts, entry: Entry): Promise<AgentCommit[]> {
+  const { id, repo_id, meta } = entry
+  const whole = meta ?? { base_commit: null, common_dir: null }
+  // A repository may be gone; what is in the others is told all the same.
+  const first = await unlandedCommits(parts.layout, repo_id as RepoId, id as DispatchId, whole).catch(
+    () => [],
+  )
+  const unlanded = new Map(first.map((each) => [each.commit, each]))
+  const { found } = await readOthers(parts, entry)
+  for (const [realGit, others] of Map.groupBy(found, (each) => each.realGit)) {
+    const [{ where }] = others as [Found]
+    const made = others.map(({ commit }) => commit)
+    for (const each of await onNoBranch(where, realGit, made).catch(() => made))
+      if (!unlanded.has(each.commit)) unlanded.set(each.commit, each)
+  }
+  return [...unlanded.values()]
 }
 
 const commitsOfFirst = ({ layout }: Parts, { id, repo_id, meta }: Entry) =>

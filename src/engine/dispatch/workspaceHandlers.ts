@@ -1,7 +1,7 @@
 import type { Handlers } from '../../shared/api.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { isDispatchId, type DispatchId, type RepoId } from '../../shared/ids.ts'
-import type { InvocationMeta, Orphan } from '../../shared/invocation.ts'
+import type { AgentCommit, InvocationMeta, Orphan } from '../../shared/invocation.ts'
 import {
   claimWorkspace,
   createWorktree,
@@ -13,7 +13,6 @@ import {
   layerPaths,
   listAgents,
   listArchive,
-  unlandedCommits,
   listRunning,
   listWorktrees,
   loadWorkspace,
@@ -35,7 +34,7 @@ import { isIncludeTrusted } from '../policy/index.ts'
 import { claimEnding, findInvocation, landInvocation } from './landInvocation.ts'
 import { landWhenIdle, waitsFor } from './landings.ts'
 import { missingCommits } from './leftBehind.ts'
-import { allCommits, showAnyCommit } from './otherCommits.ts'
+import { allCommits, allUnlanded, showAnyCommit } from './otherCommits.ts'
 import type { Parts } from './parts.ts'
 import { mirror, reconcile } from './reconcile.ts'
 import { bringBack } from './whileLanding.ts'
@@ -120,11 +119,9 @@ export function workspaceHandlers(
       const repoId = entry.repo_id as RepoId
       await using _ending = await claimEnding(parts, entry.id as DispatchId)
       const held = entry.meta === null ? null : await heldIn(parts, entry.meta, repoId)
+      const made = await allUnlanded(parts, entry)
       const retired = await discardAgent(layout, reference)
       store.landings.remove(retired.id)
-      const whole = entry.meta ?? { base_commit: null, common_dir: null }
-      // Its repository may be gone; what was put away stays put away all the same.
-      const made = await unlandedCommits(layout, repoId, retired.id, whole).catch(() => [])
       // Whoever gives the sandbox up gives up what was in it: nothing waits for review any more.
       const changeset = store.changesets.find(retired.id)
       const isOpen = changeset !== null && ['active', 'review', 'rejected'].includes(changeset.state)
@@ -134,7 +131,7 @@ export function workspaceHandlers(
       if (entry.meta === null) store.invocations.forget(retired.id)
       const own = held?.own ?? { uncommitted: [], unmerged: [] }
       const files = (isOpen ? changeset.files : (held?.unseen.length ?? 0)) + own.uncommitted.length
-      const notes = [...(held?.notes ?? []), ...(retired.notes ?? [])]
+      const notes = [...commitNotes(made), ...(held?.notes ?? []), ...(retired.notes ?? [])]
       return { ...retired, files, commits: made.length + own.unmerged.length, notes }
     },
 
@@ -178,8 +175,9 @@ export async function abandonChangeset(parts: Parts, id: DispatchId, by: string)
   const repoId = store.changesets.find(id)?.repoId
   const workspace = repoId === undefined ? null : await loadWorkspace(layout, repoId, id).catch(() => null)
   if (workspace === null) {
+    const made = repoId === undefined ? [] : await allUnlanded(parts, { id, repo_id: repoId, meta: null })
     store.landings.remove(id)
-    return { ...(await changesets.abandon(id, by)), commits: 0, notes: [] }
+    return { ...(await changesets.abandon(id, by)), commits: made.length, notes: commitNotes(made) }
   }
   await using _claim = await claimWorkspace(layout, workspace, { timeoutMs: 0 })
   await refuseWorktreesOf(await readInvocationMeta(layout, workspace.repoId, id))
@@ -195,13 +193,17 @@ export async function abandonChangeset(parts: Parts, id: DispatchId, by: string)
 async function atStake(parts: Parts, { id, repoId }: Workspace) {
   const { layout } = parts
   const meta = await readInvocationMeta(layout, repoId, id)
-  const made = await unlandedCommits(layout, repoId, id, meta).catch(() => [])
+  const made = await allUnlanded(parts, { id, repo_id: repoId, meta })
   const { own, notes } = await heldIn(parts, meta, repoId)
-  const named = made.map(({ commit, subject }) => `${commit.slice(0, 7)} ${subject}`)
-  return {
-    commits: made.length + own.unmerged.length,
-    notes: [...(named.length === 0 ? [] : [`commits of the agent: ${someOf(named)}`]), ...notes],
-  }
+  return { commits: made.length + own.unmerged.length, notes: [...commitNotes(made), ...notes] }
+}
+
+function commitNotes(made: readonly AgentCommit[]): string[] {
+  const named = made.map(({ commit, subject, repository }) => {
+    const where = repository === undefined ? '' : ` (in ${repository})`
+    return `${commit.slice(0, 7)} ${subject}${where}`
+  })
+  return named.length === 0 ? [] : [`commits of the agent: ${someOf(named)}`]
 }
 
 /**

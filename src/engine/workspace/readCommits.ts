@@ -64,12 +64,20 @@ export async function unlandedCommits(
   { base_commit: base, common_dir: commonDir }: Pick<InvocationMeta, 'base_commit' | 'common_dir'>,
 ): Promise<AgentCommit[]> {
   const made = await listCommits(layout, repoId, id, base)
-  if (made.length === 0 || commonDir === null) return made
+  return commonDir === null ? made : onNoBranch({ gitDir: commitsDir(layout, repoId) }, commonDir, made)
+}
+
+/** Those that no branch of a repository has, but for the branches of sandboxes. */
+export async function onNoBranch(
+  where: Pick<GitOptions, 'gitDir' | 'env'>,
+  commonDir: string,
+  made: readonly AgentCommit[],
+): Promise<AgentCommit[]> {
+  if (made.length === 0) return []
   const refs = await allRefs(commonDir).catch(() => [])
   const tips = refs
     .filter(({ ref }) => ref.startsWith('refs/heads/') && !ref.startsWith('refs/heads/agency/sandbox-'))
     .map(({ commit }) => commit)
-  const where = { gitDir: commitsDir(layout, repoId) }
   const left = await walk(where, [...made.map(({ commit }) => commit), ...without(tips)])
   return made.filter(({ commit }) => left.has(commit))
 }
