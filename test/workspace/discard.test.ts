@@ -10,11 +10,13 @@ import {
   createWorktree,
   claimWorkspace,
   discardAgent,
+  enterInvocation,
   findOrphans,
   layerPaths,
   loadWorkspace,
   ownStakes,
   removeIntegration,
+  resolveInvocation,
   restoreArchived,
   stakesNotes,
   startAgent,
@@ -134,4 +136,41 @@ test('a tree or sandbox that the user moved away and linked back is neither empt
     expect(await readdir(precious)).toEqual(before)
     expect(await readdir(ground.layout.archive).catch(() => [])).toEqual([])
   }
+})
+
+test('a record that names a tree which is not its own is broken, and takes no tree of others away', async () => {
+  const { layout } = ground
+  const repoId = worktree.repo_id as RepoId
+  const users = join(dirname(repo), 'users-own')
+  await gitText(repo, 'worktree', 'add', '-q', users)
+  for (const other of [worktree.tree_path, users]) {
+    const meta = await start()
+    const id = meta.invocation_id
+    await writeFile(join(other, 'uncommitted.txt'), 'mine')
+    await writeFile(join(meta.sandbox_path, 'work.txt'), 'the agent')
+    await writeFile(layout.invocationMeta(repoId, id), JSON.stringify({ ...meta, sandbox_path: other }))
+    expect(await resolveInvocation(layout, id)).toMatchObject({
+      broken: true,
+      why: `its meta.json names a tree that is not its own, ${other}`,
+    })
+    await expect(enterInvocation(layout, repoId, id, {})).rejects.toThrow('a tree that is not its own')
+    await discardAgent(layout, id)
+    expect(await readFile(join(other, 'uncommitted.txt'), 'utf8')).toBe('mine')
+    expect(await gitText(repo, 'worktree', 'list')).toContain(other)
+    expect(await readFile(join(contentOf(layout, id), 'tree', 'work.txt'), 'utf8')).toBe('the agent')
+  }
+
+  const second = await createWorktree({ layout, repo, name: 'second' })
+  const path = layout.worktreeMeta(repoId, second.worktree_id)
+  await writeFile(path, JSON.stringify({ ...second, tree_path: users }))
+  await removeIntegration(layout, second.worktree_id, { force: true })
+  expect(await readFile(join(users, 'uncommitted.txt'), 'utf8')).toBe('mine')
+  expect(await gitText(repo, 'worktree', 'list')).toContain(users)
+})
+
+test('a data folder that is reached by another name is still the one of its records', async () => {
+  const meta = await start()
+  const other = `${ground.layout.dataDir}-link`
+  await symlink(ground.layout.dataDir, other)
+  expect(await resolveInvocation(layoutAt(other), meta.invocation_id)).toMatchObject({ broken: false })
 })

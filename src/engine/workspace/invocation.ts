@@ -9,6 +9,7 @@ import { invocationMetaSchema, type InvocationMeta, type InvocationPatch } from 
 import { createRepoLock } from '../base/lock.ts'
 import type { Layout } from '../base/paths.ts'
 import type { Workspace } from '../base/workspace.ts'
+import { namesOwnSandbox } from './ownTree.ts'
 
 /** Makes `invocations/<id>` and fails if it is there: an id is used once. */
 export async function ensureInvocationDir(layout: Layout, repoId: RepoId, id: DispatchId): Promise<void> {
@@ -68,7 +69,9 @@ export async function readInvocationMeta(
       },
     )
   })
-  return parseMeta(text, id)
+  const meta = parseMeta(text, id)
+  if (await namesOwnSandbox(layout, repoId, meta)) return meta
+  throw unreadable(id, `it names a tree that is not its own, ${meta.sandbox_path}`)
 }
 
 function parseMeta(text: string, id: DispatchId): InvocationMeta {
@@ -80,7 +83,11 @@ function parseMeta(text: string, id: DispatchId): InvocationMeta {
   } catch {
     why = 'not JSON'
   }
-  throw new OrangeryError('workspace.meta_unreadable', `invocation ${id}: its meta.json is broken (${why})`, {
+  throw unreadable(id, why)
+}
+
+function unreadable(id: DispatchId, why: string): OrangeryError {
+  return new OrangeryError('workspace.meta_unreadable', `invocation ${id}: its meta.json is broken (${why})`, {
     kind: 'input',
     hint: 'It is shown by `agent ls --all` and left as it is.',
   })

@@ -8,6 +8,7 @@ import {
   type WorktreeEntry,
 } from '../base/invocation.ts'
 import type { Layout } from '../base/paths.ts'
+import { namesOwnSandbox, namesOwnWorktree } from './ownTree.ts'
 
 /** Every invocation on disk, whole or broken. Looks, and never repairs. */
 export async function scanInvocations(layout: Layout): Promise<InvocationEntry[]> {
@@ -27,13 +28,14 @@ export async function inspectInvocation(
 ): Promise<InvocationEntry> {
   const read = await readJson(layout.invocationMeta(repoId, id))
   const parsed = read === undefined ? null : invocationMetaSchema.safeParse(read)
-  const meta = parsed?.success === true && parsed.data.invocation_id === id ? parsed.data : null
+  const named = parsed?.success === true && parsed.data.invocation_id === id ? parsed.data : null
+  const meta = named !== null && (await namesOwnSandbox(layout, repoId, named)) ? named : null
   const tree = meta?.sandbox_path ?? layout.sandbox(repoId, id)
   const standing = await isFolder(tree)
   let why: string | null = null
   if (meta === null) {
-    why = read === undefined ? 'its meta.json is missing' : 'its meta.json cannot be understood'
-    if (!standing) why += ', and so is its sandbox'
+    why = unreadable(read, named?.sandbox_path)
+    if (!standing) why += ', and its sandbox is missing'
   } else if (meta.outcome === null && !standing) why = `its sandbox ${tree} is missing`
   return { repo_id: repoId, id, meta, broken: why !== null, why }
 }
@@ -54,17 +56,22 @@ export async function inspectWorktree(
 ): Promise<WorktreeEntry> {
   const read = await readJson(layout.worktreeMeta(repoId, id))
   const parsed = read === undefined ? null : worktreeMetaSchema.safeParse(read)
-  const meta = parsed?.success === true && parsed.data.worktree_id === id ? parsed.data : null
+  const named = parsed?.success === true && parsed.data.worktree_id === id ? parsed.data : null
+  const meta = named !== null && (await namesOwnWorktree(layout, repoId, named)) ? named : null
   const standing = await isFolder(layout.worktreeTree(repoId, id))
   const why =
     meta === null
-      ? read === undefined
-        ? 'its meta.json is missing'
-        : 'its meta.json cannot be understood'
+      ? unreadable(read, named?.tree_path)
       : meta.outcome === null && !standing
         ? `its tree ${meta.tree_path} is missing`
         : null
   return { repo_id: repoId, id, meta, broken: why !== null, why }
+}
+
+function unreadable(read: unknown, otherTree: string | undefined): string {
+  if (read === undefined) return 'its meta.json is missing'
+  if (otherTree === undefined) return 'its meta.json cannot be understood'
+  return `its meta.json names a tree that is not its own, ${otherTree}`
 }
 
 /** By full id or unique prefix, never by name. A broken one answers only to its full id. */
