@@ -87,10 +87,14 @@ function parseMeta(text: string, id: DispatchId): InvocationMeta {
 }
 
 function unreadable(id: DispatchId, why: string): OrangeryError {
-  return new OrangeryError('workspace.meta_unreadable', `invocation ${id}: its meta.json is broken (${why})`, {
-    kind: 'input',
-    hint: 'It is shown by `agent ls --all` and left as it is.',
-  })
+  return new OrangeryError(
+    'workspace.meta_unreadable',
+    `invocation ${id}: its meta.json is broken (${why})`,
+    {
+      kind: 'input',
+      hint: 'It is shown by `agent ls --all` and left as it is.',
+    },
+  )
 }
 
 /** `2026-01-28T12:05:00Z`, as in the seed. */

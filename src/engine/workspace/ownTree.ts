@@ -8,7 +8,11 @@ import type { Layout } from '../base/paths.ts'
  * Whether a record names the tree that is its own. By one that was edited, or copied along with the data folder,
  * another's tree would be archived and removed. Of what is over the tree is gone, and nothing goes by its name.
  */
-export async function namesOwnSandbox(layout: Layout, repoId: RepoId, meta: InvocationMeta): Promise<boolean> {
+export async function namesOwnSandbox(
+  layout: Layout,
+  repoId: RepoId,
+  meta: InvocationMeta,
+): Promise<boolean> {
   if (meta.outcome !== null) return true
   const { invocation_id: id, strategy } = meta
   const own = strategy === 'worktree' ? layout.sandboxTree(repoId, id) : layout.sandbox(repoId, id)
@@ -16,9 +20,7 @@ export async function namesOwnSandbox(layout: Layout, repoId: RepoId, meta: Invo
 }
 
 export async function namesOwnWorktree(layout: Layout, repoId: RepoId, meta: WorktreeMeta): Promise<boolean> {
-  return (
-    meta.outcome !== null || isSamePlace(meta.tree_path, layout.worktreeTree(repoId, meta.worktree_id))
-  )
+  return meta.outcome !== null || isSamePlace(meta.tree_path, layout.worktreeTree(repoId, meta.worktree_id))
 }
 
 /** The data folder may be reached by a link; the name itself is not followed, for it may be one to elsewhere. */
