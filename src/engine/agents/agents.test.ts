@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -61,6 +62,16 @@ test('a broken card stops only who uses it, and others are told its file, its li
   await expect(findCard(config, 'nobody')).rejects.toMatchObject({
     hint: expect.stringContaining('torn.json'),
   })
+})
+
+test('a pipe among the cards is named, and nobody waits at it', async () => {
+  await mkdir(join(config, 'agents'))
+  execFileSync('mkfifo', [join(config, 'agents', 'pipe.json')])
+  const { notes } = await chooseCard(config, 'command')
+  expect(notes).toEqual([
+    expect.stringMatching(/pipe\.json: it is no regular file.*Mend the file or move it away/),
+  ])
+  await expect(findCard(config, 'pipe')).rejects.toMatchObject({ code: 'agent.bad_card' })
 })
 
 test.each(['{"id":"shell","name":3}', '{"id":"shell",', '{"id":"shell","name":"Mine"} x'])(
