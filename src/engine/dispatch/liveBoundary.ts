@@ -19,7 +19,8 @@ import {
   Boundaries,
   contractHeld,
   currentBoundary,
-  heldByMaximum,
+  givenByConfig,
+  heldByConfig,
   isShut,
   levelForWriting,
   loadConfig,
@@ -166,7 +167,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     opening.catch(() => {})
     return {
       changed: inherited ?? state.grants.at(-1) ?? null,
-      isBeyond: heldByMaximum(held, config.sandboxMaximumBoundary) !== null,
+      isBeyond: heldByConfig(state, config, givenByConfig(contract, config)) !== null,
       opening,
     }
   }
@@ -210,7 +211,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
 
   /** Tries the files alone, so that the record gets no line for each time it was in vain. */
   async #narrowFiles(): Promise<boolean> {
-    const level = await this.#boundaries.beyondMaximum(this.#job.id)
+    const level = await this.#boundaries.beyondConfig(this.#job.id)
     if (level === null || this.#ending.signal.aborted) return true
     await this.#inTurn(async () => {
       const { note } = await this.#setFiles(scopeAt(this.#scopes, level))
