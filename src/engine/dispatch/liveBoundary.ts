@@ -96,6 +96,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   readonly #permits = new PerMinute(mostPermits)
   readonly #asking = new Map<string, Promise<string | null>>()
   #following: Promise<unknown> = Promise.resolve()
+  #filing: Promise<unknown> = Promise.resolve()
   readonly #lapsed: LapsedRequests
   readonly #narrowing = new UntilNarrowed(() => this.#narrowFiles())
 
@@ -251,8 +252,13 @@ export class LiveBoundary implements AsyncDisposable, Listener {
 
   /** A write that the driver saw denied. What a program prints about one is never heard here. */
   writeDenied(path: string): void {
-    this.#boundaries
-      .denied(this.#job.id, { kind: 'write', path, to: levelForWriting(this.#scopes, this.#level, [path]) })
+    const { id } = this.#job
+    // One after the other: who overtakes the first would give its request his own name.
+    this.#filing = this.#filing
+      .then(() => {
+        const to = levelForWriting(this.#scopes, this.#level, [path])
+        return this.#boundaries.denied(id, { kind: 'write', path, to })
+      })
       .catch((error: unknown) => this.#cannotAsk(error))
   }
 
