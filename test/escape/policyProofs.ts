@@ -75,6 +75,12 @@ export const policy = [
     'a level that a project gave goes with the trust in it',
   ),
   proof(
+    'wildcard-for-all',
+    'is given every name of a domain by a yes to one line that looks like a host',
+    'src/shared',
+    'a request for a wildcard says that it reaches a whole top-level domain',
+  ),
+  proof(
     'unnamed-host',
     'is given a host that the window does not name',
     'src/shared',
