@@ -205,7 +205,7 @@ test('an agent that asks for more is answered from the inbox by keyboard', async
   await expect(page.getByRole('button', { name: 'Boundary: Network' })).toBeVisible()
 })
 
-test('that an agent stays beyond the maximum is told as such, and neither key nor button answers it', async ({
+test('that an agent stays beyond the config is told as such, and neither key nor button answers it', async ({
   demo,
 }) => {
   const { page } = demo
@@ -222,8 +222,8 @@ test('that an agent stays beyond the maximum is told as such, and neither key no
   }
   Object.assign(demo.handlers, kept)
   await page.reload()
-  await expect(page.getByRole('navigation', { name: 'Dispatches' })).toContainText('Beyond maximum')
-  await page.getByRole('button', { name: /Beyond your maximum/ }).click()
+  await expect(page.getByRole('navigation', { name: 'Dispatches' })).toContainText('Beyond config')
+  await page.getByRole('button', { name: /Beyond your config/ }).click()
   const card = page.getByRole('article')
   await expect(card).toContainText('notes.md is open for writing')
   await expect(card.getByRole('button', { name: /Allow|Save|Deny/ })).toHaveCount(0)

@@ -1,4 +1,5 @@
 import type { Client } from '../shared/api.ts'
+import { wildcardsInWords } from '../shared/opens.ts'
 import { showAll } from '../shared/visible.ts'
 
 type Question = { readonly request: string; readonly to: string; readonly hosts: readonly string[] }
@@ -28,7 +29,8 @@ export class Questions implements Disposable {
     const isOpen = requests.some((known) => known.id === request && known.status === 'open')
     if (!isOpen || this.#told >= mostTold) return
     this.#told += 1
-    const wish = [to, ...hosts.map(showAll)].join(' ')
+    const covered = wildcardsInWords(hosts).map((words) => `(${words})`)
+    const wish = [to, ...hosts.map(showAll), ...covered].join(' ')
     process.stderr.write(`orangery: ${id}: asks for ${wish}, and a person may answer\n`)
     process.stderr.write(`  hint: orangery boundary approve ${id} --request ${request}\n`)
   }

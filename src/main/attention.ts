@@ -59,7 +59,7 @@ export function noticeOfRequest(request: BoundaryRequest, row: DispatchRow | und
     isAnswerable: request.source !== 'config' && opening.length <= longestOpening,
     title:
       request.source === 'config'
-        ? `Still ${request.to}, beyond your maximum`
+        ? `Still ${request.to}, beyond your config`
         : `Asks for ${isForHosts ? `hosts at ${now}` : request.to}`,
     body: [
       opening.length > longestOpening

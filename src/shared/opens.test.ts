@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { boundaryLevels } from './boundary.ts'
-import { opens, opensEveryHost } from './opens.ts'
+import { opens, opensEveryHost, wildcardsInWords } from './opens.ts'
 
 test('a request says what a yes would open, and only what is closed now', () => {
   expect(opens('readwrite', { to: 'network', hosts: ['registry.test:443'] })).toEqual([
@@ -40,4 +40,13 @@ test('a yes to one host at full is said, and is, a yes to that host alone (escap
   expect(opens('full', { to: 'full', hosts: [] })).toEqual([
     'Everything its sandbox level permits, any host included',
   ])
+})
+
+test('a request for a wildcard says that it reaches a whole top-level domain, or every name below (escape: wildcard-for-all)', () => {
+  expect(opens('readwrite', { to: 'network', hosts: ['*.com:443', '*.co.uk', 'a.test'] })).toEqual([
+    'Reach *.com:443, *.co.uk, a.test',
+    'That is the whole top-level domain com, whoever has a name in it',
+    'That is every name below co.uk, whoever has it',
+  ])
+  expect(wildcardsInWords(['*.com', '*.COM.:80', 'com', '1.2.3.4', '[::1]:443'])).toHaveLength(1)
 })

@@ -218,6 +218,19 @@ test('a write that the driver denied asks the person, or is answered by a saved 
   expect((await call().call('boundary.show', { id: liar })).requests).toEqual([])
 })
 
+test('of many writes that are denied at once the first gives the request its reason', async () => {
+  for (const first of ['f', 'g', 'h']) {
+    const id = await spawn(`for n in ${first} 1 2 3 4 5 6 7 8 9; do echo x >$n; done 2>/dev/null; sleep 60`, {
+      boundary: 'readonly',
+    })
+    await openRequest(id)
+    const known = async () => (await call().call('boundary.show', { id })).requests
+    await waitUntil('all are heard', async () => (await known())[0]?.count === 10, 30_000)
+    expect(await known()).toMatchObject([{ why: `a write was denied: ${join(project, first)}` }])
+    await call().call('dispatch.kill', { id })
+  }
+})
+
 test('who speaks to a dispatch that is just starting, or spawns its child, waits until it is there', async () => {
   const id = await spawn('sleep 600', { boundary: 'readonly' })
   const filed = await call().call('boundary.request', { id, to: 'readwrite', reason: 'soon' })

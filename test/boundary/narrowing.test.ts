@@ -2,9 +2,10 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { renderState } from '../../src/cli/commands/boundary.render.ts'
+import type { EventBody } from '../../src/shared/events.ts'
 import type { BoundaryState } from '../../src/shared/escalation.ts'
 import { waitUntil } from '../dispatch/harness.ts'
-import { call, ended, gated, project, requests, says, spawn, useGround, user } from './ground.ts'
+import { call, ended, events, gated, project, requests, says, spawn, useGround, user } from './ground.ts'
 
 useGround()
 
@@ -60,6 +61,25 @@ test('a config that lowers the maximum narrows a running agent at once', async (
   await user({ sandboxMaximumBoundary: 'readonly' })
   await says(id, 'stopped')
   expect(await ended(id)).toMatchObject({ boundary: 'readonly' })
+})
+
+test('a level that a trusted project gave its builds goes at once with the trust in it, and the record says why', async () => {
+  await writeFile(join(project, '.orangery.json'), '{ "sandboxBoundaries": { "build": "full" } }')
+  const { sha256 } = await call().call('config.question', { root: project })
+  await call().call('config.trust', { root: project, sha256 })
+  const id = await spawn('$ORANGERY_ASK show; echo begun; sleep 60', { phase: 'build' })
+  await says(id, 'begun')
+  expect(await call().call('boundary.show', { id })).toMatchObject({ level: 'full' })
+  await call().call('config.trust', { root: project, sha256: null })
+  const isNarrowed = (event: EventBody) =>
+    event.type === 'BoundaryEscalated' && event.from === 'full' && event.to === 'readwrite'
+  await waitUntil('it is narrowed', async () => (await events(id)).some(isNarrowed), 30_000)
+  expect((await events(id)).find(isNarrowed)).toMatchObject({
+    by: 'config',
+    why: expect.stringContaining('the config that is trusted now gives its phase readwrite') as string,
+  })
+  await call().call('dispatch.kill', { id })
+  expect(await ended(id)).toMatchObject({ boundary: 'readwrite' })
 })
 
 test('narrowing that a writer holds up says who, changes nothing, and leaves the network as it was', async () => {

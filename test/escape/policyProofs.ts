@@ -69,6 +69,18 @@ export const policy = [
     'below a maximum of network no host is opened',
   ),
   proof(
+    'level-outlives-trust',
+    'keeps a level that a project gave it once the trust in that is taken back',
+    'src/engine/policy',
+    'a level that a project gave goes with the trust in it',
+  ),
+  proof(
+    'wildcard-for-all',
+    'is given every name of a domain by a yes to one line that looks like a host',
+    'src/shared',
+    'a request for a wildcard says that it reaches a whole top-level domain',
+  ),
+  proof(
     'unnamed-host',
     'is given a host that the window does not name',
     'src/shared',

@@ -34,6 +34,14 @@ test('the inbox shows what an agent has, every host it asks for, that files come
   }
 })
 
+test('the inbox says that a wildcard is a whole top-level domain, or every name below', () => {
+  const wide = { ...waiting, request: { ...request, hosts: ['*.com', '*.co.uk:443'] } }
+  for (const text of [renderInbox([wide], now), renderWaiting(wide, now)])
+    expect(stripVTControlCharacters(text)).toContain(
+      'network *.com *.co.uk:443 (the whole top-level domain com, whoever has a name in it) (every name below co.uk, whoever has it)',
+    )
+})
+
 test('the history of a boundary names the hosts that were granted', () => {
   const grant = { at: now.toISOString(), from: 'readonly', to: 'readonly', by: 'root', why: 'asked' }
   const state = {

@@ -1,6 +1,7 @@
 import { changeInWords, type BoundaryLevel } from '../../shared/boundary.ts'
 import { shortApprovalId, type EffectiveApproval } from '../../shared/config.ts'
 import type { BoundaryRequest, BoundaryState, TaskApproval } from '../../shared/escalation.ts'
+import { wildcardsInWords } from '../../shared/opens.ts'
 import { showAll } from '../../shared/visible.ts'
 import { paint } from '../terminal/style.ts'
 import { renderFields, renderTable } from '../terminal/table.ts'
@@ -14,7 +15,8 @@ const statusOf = ({ status }: BoundaryRequest) => paint(colours[status], status)
 const wishOf = ({ to, hosts }: Pick<BoundaryRequest, 'to' | 'hosts'>, from: BoundaryLevel | null = null) => {
   if (hosts.length === 0) return to
   const files = from === 'readonly' && to !== 'readonly' ? ', and to write files' : ''
-  return `${to} ${hosts.map(showAll).join(' ')}${files}`
+  const covered = wildcardsInWords(hosts).map((words) => ` (${words})`)
+  return `${to} ${hosts.map(showAll).join(' ')}${covered.join('')}${files}`
 }
 
 export function renderRequest(request: BoundaryRequest, from: BoundaryLevel | null = null): string {

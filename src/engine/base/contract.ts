@@ -57,6 +57,8 @@ export type Contract = WritableScopes & {
   readonly outputs: ContractOutputs
   readonly software: string | null
   readonly boundary: BoundaryLevel
+  /** Nobody asked for that boundary: it is what the config gives the phase, and goes when the config gives less. */
+  readonly byPhase?: boolean
   readonly phase: Phase | null
   readonly roots: readonly string[]
   /** What it may do with each root, where that is not `rw`; none in contracts of earlier releases. */

@@ -19,7 +19,8 @@ import {
   Boundaries,
   contractHeld,
   currentBoundary,
-  heldByMaximum,
+  givenByConfig,
+  heldByConfig,
   isShut,
   levelForWriting,
   loadConfig,
@@ -95,6 +96,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   readonly #permits = new PerMinute(mostPermits)
   readonly #asking = new Map<string, Promise<string | null>>()
   #following: Promise<unknown> = Promise.resolve()
+  #filing: Promise<unknown> = Promise.resolve()
   readonly #lapsed: LapsedRequests
   readonly #narrowing = new UntilNarrowed(() => this.#narrowFiles())
 
@@ -166,7 +168,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     opening.catch(() => {})
     return {
       changed: inherited ?? state.grants.at(-1) ?? null,
-      isBeyond: heldByMaximum(held, config.sandboxMaximumBoundary) !== null,
+      isBeyond: heldByConfig(state, config, givenByConfig(contract, config)) !== null,
       opening,
     }
   }
@@ -210,7 +212,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
 
   /** Tries the files alone, so that the record gets no line for each time it was in vain. */
   async #narrowFiles(): Promise<boolean> {
-    const level = await this.#boundaries.beyondMaximum(this.#job.id)
+    const level = await this.#boundaries.beyondConfig(this.#job.id)
     if (level === null || this.#ending.signal.aborted) return true
     await this.#inTurn(async () => {
       const { note } = await this.#setFiles(scopeAt(this.#scopes, level))
@@ -250,8 +252,13 @@ export class LiveBoundary implements AsyncDisposable, Listener {
 
   /** A write that the driver saw denied. What a program prints about one is never heard here. */
   writeDenied(path: string): void {
-    this.#boundaries
-      .denied(this.#job.id, { kind: 'write', path, to: levelForWriting(this.#scopes, this.#level, [path]) })
+    const { id } = this.#job
+    // One after the other: who overtakes the first would give its request his own name.
+    this.#filing = this.#filing
+      .then(() => {
+        const to = levelForWriting(this.#scopes, this.#level, [path])
+        return this.#boundaries.denied(id, { kind: 'write', path, to })
+      })
       .catch((error: unknown) => this.#cannotAsk(error))
   }
 

@@ -94,7 +94,7 @@ const isNotice = ({ source }: BoundaryRequest): boolean => source === 'config'
 const unanswerable = ({ id, why }: BoundaryRequest): OrangeryError =>
   new OrangeryError('policy.boundary_too_wide', `request ${id}: ${why}`, {
     kind: 'refused',
-    hint: 'End the dispatch, or lift sandboxMaximumBoundary in your config.',
+    hint: 'End the dispatch, or let the config allow it again.',
   })
 
 /** A person's yes, and how far it reaches. */
@@ -219,9 +219,11 @@ export type Narrowing = {
   readonly to?: BoundaryLevel
   /** Patterns of hosts to take back; none: with the level go all that were granted. */
   readonly hosts?: readonly string[]
+  /** What was granted stays open at the lower level: somebody approved that, and only the level goes. */
+  readonly keepsHosts?: boolean
   readonly by: string
   readonly why: string
-  /** `narrowed`: a person did it, and is asked before anything comes back. `config`: its maximum was lowered. */
+  /** `narrowed`: a person did it, and is asked before anything comes back. `config`: it allows less than before. */
   readonly way: 'narrowed' | 'config'
 }
 
@@ -251,9 +253,10 @@ export function narrowBoundary(
   const going = normalised(narrowing.hosts ?? [])
   const why = reasonOf(narrowing, going)
   const isOfHosts = going.length > 0 && to === now.level
-  const hosts = isOfHosts ? now.hosts.filter((host) => !someHostCovers(going, host)) : []
+  const keepsHosts = isOfHosts || narrowing.keepsHosts === true
+  const hosts = keepsHosts ? now.hosts.filter((host) => !someHostCovers(going, host)) : []
   // What was given again was granted, too, and goes with all that was.
-  const { taken, returned } = takingBack(isOfHosts ? now : { ...now, returned: [] }, going)
+  const { taken, returned } = takingBack(keepsHosts ? now : { ...now, returned: [] }, going)
   const grant: BoundaryGrant = {
     at: at.toISOString(),
     from: now.level,

@@ -23,7 +23,7 @@ import {
   type Narrowing,
 } from './answers.ts'
 import { keptNoMore, stepsDown, tellKept } from './kept.ts'
-import { atMost, heldByMaximum } from './maximum.ts'
+import { heldByConfig } from './heldByConfig.ts'
 import { wishOfDenial, type Denial } from './denial.ts'
 import { normalised } from './normalised.ts'
 import { approveStanding, fileRequest, type Asking } from './escalation.ts'
@@ -54,6 +54,8 @@ type Decided<T> = Step<T> & {
   /** Approvals for the task that came with it. */
   readonly forTask: readonly string[]
 }
+
+type HoldingConfig = Pick<EscalationContext, 'config' | 'given'>
 
 const isOpen = ({ status }: BoundaryRequest): boolean => status === 'open'
 
@@ -193,37 +195,37 @@ export class Boundaries {
     return step.result
   }
 
-  /** After a config changed: nothing may stay wider than its maximum, and what it now approves need not wait. */
+  /** After a config changed: nothing may stay wider than it allows, and what it now approves need not wait. */
   async reconsider(id: DispatchId): Promise<void> {
     const context = await this.#context(id).catch(async (error: unknown) => {
       // A file that the agent may have spoilt does not keep the user's own maximum from holding.
       const own = await this.#contexts.ownConfig(id, this.#now())
-      await this.#holdTo(id, own.sandboxMaximumBoundary)
+      await this.#holdTo(id, { config: own })
       throw error
     })
-    await this.#holdTo(id, context.config.sandboxMaximumBoundary)
+    await this.#holdTo(id, context)
     if (!this.#parts.records.read(id).running) return
     const step = this.#change(id, (latest) => approveStanding(latest, context))
     await this.#carryOut(id, step, step.result)
   }
 
-  async #holdTo(id: DispatchId, maximum: BoundaryLevel): Promise<void> {
+  async #holdTo(id: DispatchId, { config, given = null }: HoldingConfig): Promise<void> {
     const state = this.#parts.records.read(id)
-    const now = current(state)
-    const to = heldByMaximum(now, maximum)
+    const over = heldByConfig(state, config, given)
     if (!state.running) return
-    const why = `the config now ${atMost(maximum, now)}`
+    const ofConfig = { by: 'config', way: 'config' } as const
     try {
-      for (const step of to === null ? [] : stepsDown(now, to))
-        await this.#narrowOne(id, { to: step, by: 'config', why, way: 'config' })
+      const steps = over === null ? [] : stepsDown(current(state), over.to)
+      for (const to of steps) await this.#narrowOne(id, { why: '', ...over, ...ofConfig, to })
     } catch (error) {
-      const kept = `${why}: ${error instanceof Error ? error.message : String(error)}`
+      const kept = `${over?.why}: ${error instanceof Error ? error.message : String(error)}`
       const asking = { id: randomBytes(4).toString('hex'), why: kept, at: this.#now() }
       const told = this.#change(id, (latest) => tellKept(latest, asking))
       await this.#carryOut(id, told, [])
       throw error
     }
-    if (to !== null) await this.#holdChildren(id, { to, by: 'config', why, way: 'config' })
+    // Theirs go: a parent may have had them by its level alone.
+    if (over !== null) await this.#holdChildren(id, { ...over, ...ofConfig, keepsHosts: false })
     if (keptNoMore(state) !== state)
       this.#parts.records.change(id, (latest) => ({ state: keptNoMore(latest), result: null }))
   }
@@ -234,11 +236,11 @@ export class Boundaries {
     if (failures.length > 0) throw failures[0]
   }
 
-  /** The level that the config's maximum holds it to and that it has not come down to; null: there is none. */
-  async beyondMaximum(id: DispatchId): Promise<BoundaryLevel | null> {
-    const { config } = await this.#context(id)
+  /** The level that the config holds it to and that it has not come down to; null: there is none. */
+  async beyondConfig(id: DispatchId): Promise<BoundaryLevel | null> {
+    const { config, given = null } = await this.#context(id)
     const state = this.#parts.records.read(id)
-    return state.running ? heldByMaximum(current(state), config.sandboxMaximumBoundary) : null
+    return state.running ? (heldByConfig(state, config, given)?.to ?? null) : null
   }
 
   async reconsiderAll(): Promise<void> {

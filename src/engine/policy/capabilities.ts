@@ -1,7 +1,7 @@
 import { boundaryLevels, boundaryRank, type BoundaryLevel, type Phase } from '../../shared/boundary.ts'
 import type { EffectiveConfig, ResolvedLevel } from '../../shared/config.ts'
 import { someHostCovers } from '../../shared/hosts.ts'
-import type { Contract, NetworkPolicy } from '../base/contract.ts'
+import type { Contract, ContractOutputs, NetworkPolicy } from '../base/contract.ts'
 import { narrowerBoundary, narrowTools, unique } from './config/narrow.ts'
 import { opensHosts } from './maximum.ts'
 import { pinsWithin } from './pins.ts'
@@ -62,6 +62,12 @@ export function capabilitiesOf(level: BoundaryLevel, config: EffectiveConfig): C
 /** The boundary a phase starts with; no phase is a build without the name. */
 export const usualBoundary = (phase: Phase | null, config: EffectiveConfig): BoundaryLevel =>
   phase === null ? 'readwrite' : config.sandboxBoundaries[phase]
+
+/** The level of files that a phase gives, or the one beyond it at which the outputs that were named are reached. */
+export const reachingOutputs = (
+  files: BoundaryLevel,
+  { declared, mode, cut }: Pick<ContractOutputs, 'declared' | 'mode' | 'cut'>,
+): BoundaryLevel => (files === 'readwrite' && declared && mode !== 'none' && cut !== true ? 'network' : files)
 
 /**
  * What the broker lets through at a boundary. `granted` are hosts someone approved for this dispatch: they

@@ -1,3 +1,4 @@
+import type { BoundaryLevel } from '../../shared/boundary.ts'
 import type { EffectiveConfig } from '../../shared/config.ts'
 import type { WritableScopes } from '../base/contract.ts'
 import type { EscalationState } from '../base/escalation.ts'
@@ -10,6 +11,8 @@ export type EscalationContext = {
   readonly config: EffectiveConfig
   /** Real paths of the dispatch's roots: approvals name real folders. */
   readonly roots: readonly string[]
+  /** The boundary that the config gives it by itself; null: who started it named one. */
+  readonly given?: BoundaryLevel | null
   /** Of its ancestors. */
   readonly bounds: Bounds
   /** Whether its contract names outputs that are not open: then `full` by itself reaches no more than those. */

@@ -7,6 +7,7 @@ import type { Bound } from './ancestors.ts'
 import type { EscalationContext, FixedFiles } from './context.ts'
 import { directRoots, loadConfig } from './config/load.ts'
 import { defaultConfig } from './config/merge.ts'
+import { givenByConfig } from './heldByConfig.ts'
 import { networkNow } from './reach.ts'
 
 export type ContextParts = {
@@ -44,6 +45,7 @@ export class Contexts {
       at,
       config,
       roots: real,
+      given: contract === null ? null : givenByConfig(contract, config),
       bounds: new Map(bounds.filter((bound) => bound !== null)),
       namesOutputs,
       isOpen: (state) => contract !== null && networkNow(contract, state, config).mode === 'open',

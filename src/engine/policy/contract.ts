@@ -13,7 +13,7 @@ import { notAHost, parseHostPattern, parsePinAddress } from '../../shared/hosts.
 import { isolationOfLevel, levelNames, levelOfIsolation, type SandboxLevel } from '../../shared/level.ts'
 import { requestedBoundary, type RootModes, type SandboxSpec } from '../../shared/spec.ts'
 import type { Contract, ContractOutputs } from '../base/contract.ts'
-import { capabilitiesOf, usualBoundary } from './capabilities.ts'
+import { capabilitiesOf, reachingOutputs, usualBoundary } from './capabilities.ts'
 import { narrowerBoundary, unique } from './config/narrow.ts'
 import { underParent } from './parent.ts'
 import { isInside, writableOf } from './scope.ts'
@@ -165,8 +165,7 @@ function boundaryOf(input: ContractInput, phase: Phase | null, outputs: Contract
   if (asked === 'full' && !reaches && levelOf(input) > 0)
     return { asked, level: files, outputs: { ...outputs, declared: true, cut: true } }
   if (!reaches) return { asked, level: files, outputs }
-  if (files === 'readwrite') return { asked, level: 'network' as const, outputs }
-  if (files !== 'readonly') return { asked, level: files, outputs }
+  if (files !== 'readonly') return { asked, level: reachingOutputs(files, outputs), outputs }
   // The hosts are reached and the files stay as they are.
   return {
     asked,
@@ -272,6 +271,7 @@ export function resolveContract(input: ContractInput): Contract {
     outputs,
     software: spec?.software ?? null,
     boundary,
+    ...(asked === undefined && phase !== null ? { byPhase: true } : {}),
     phase,
     roots,
     ...(rootModes === undefined ? {} : { rootModes }),

@@ -5,7 +5,7 @@ import { eventOfRequest } from './escalation.ts'
 import { current, replaceRequest, type Held, type Step } from './step.ts'
 
 /**
- * The way down to what a lowered maximum leaves: hosts first, files after, so that who holds a file open keeps that
+ * The way down to what a config leaves that allows less: hosts first, files after, so that who holds a file open keeps that
  * and no more. (escape: held-file-keeps-network)
  */
 export function stepsDown({ level, hosts }: Held, to: BoundaryLevel): readonly BoundaryLevel[] {
@@ -18,7 +18,7 @@ const isOfConfig = ({ status, source }: BoundaryRequest): boolean => status === 
 /** Longer than dispatches run, and no longer than a timer can wait: it is closed when it holds no more. */
 const lastsMs = 20 * 86_400_000
 
-/** A person is told that an agent stays beyond the maximum, in the inbox and once. Nobody can grant it. */
+/** A person is told that an agent stays beyond the config, in the inbox and once. Nobody can grant it. */
 export function tellKept(
   state: EscalationState,
   { id, why, at }: { readonly id: string; readonly why: string; readonly at: Date },
@@ -43,7 +43,7 @@ export function tellKept(
   return { state: { ...state, requests }, effects: [eventOfRequest(kept)], result: null }
 }
 
-/** It is within the maximum again: nobody need know any more. */
+/** It is within the config again: nobody need know any more. */
 export const keptNoMore = (state: EscalationState): EscalationState =>
   state.requests
     .filter(isOfConfig)

@@ -134,11 +134,11 @@ test('an agent that cannot be brought down to a lowered maximum is in the inbox,
   const told = () => boundaries.inbox().filter(({ dispatch }) => dispatch === id)
   expect(told()).toMatchObject([{ source: 'config', to: 'readwrite', why: expect.stringContaining('EBUSY') }])
   await expect(boundaries.approve(id, person)).rejects.toMatchObject({ code: 'policy.boundary_too_wide' })
-  expect(await boundaries.beyondMaximum(id)).toBe('readonly')
+  expect(await boundaries.beyondConfig(id)).toBe('readonly')
   await boundaries.reconsider(id)
   expect(live.level).toBe('readonly')
   expect(told()).toEqual([])
-  expect(await boundaries.beyondMaximum(id)).toBeNull()
+  expect(await boundaries.beyondConfig(id)).toBeNull()
 })
 
 test('the notice that an agent stays beyond the maximum is nobody’s to answer, and holds up no other answer', async () => {

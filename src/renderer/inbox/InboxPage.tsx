@@ -79,7 +79,7 @@ export function InboxPage({
       <div className="mx-auto max-w-2xl space-y-5 px-6 py-8 tight:px-4 tight:py-5">
         <header>
           <h1 className="text-display font-semibold tracking-tight">
-            {isAsked ? 'Asking for more' : 'Beyond your maximum'}
+            {isAsked ? 'Asking for more' : 'Beyond your config'}
           </h1>
           <p className="mt-1 text-ink-soft">
             {isAsked

@@ -18,7 +18,7 @@ test('what can be taken back is what was granted and what the contract opens, an
   expect(takableHosts({ ...at, hosts: many }, null)).toHaveLength(8)
 })
 
-test('a dispatch that only stays beyond the maximum is not said to ask for more', () => {
+test('a dispatch that only stays beyond the config is not said to ask for more', () => {
   const request = (dispatch: string, source: BoundaryRequest['source']) =>
     ({ dispatch, source }) as BoundaryRequest
   const asking = askingOf([
@@ -31,6 +31,6 @@ test('a dispatch that only stays beyond the maximum is not said to ask for more'
   expect([...asking].map(([id, { label }]) => [id, label])).toEqual([
     ['a', 'Asks for more'],
     ['b', 'Asks for more'],
-    ['c', 'Beyond maximum'],
+    ['c', 'Beyond config'],
   ])
 })

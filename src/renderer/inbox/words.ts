@@ -11,10 +11,10 @@ export const sourceWords: Readonly<Record<RequestSource, string>> = {
   driver: 'A write was refused',
   user: 'You asked',
   output: 'Likely a write was refused',
-  config: 'Still beyond your maximum',
+  config: 'Still beyond your config',
 }
 
-/** Whether it is a question at all: that an agent stays beyond the maximum is told, and nobody can answer it. */
+/** Whether it is a question at all: that an agent stays beyond the config is told, and nobody can answer it. */
 export const isAnswerable = ({ source }: Pick<BoundaryRequest, 'source'>): boolean => source !== 'config'
 
 /** What is said of each dispatch that has something in the inbox; a question outshines a notice. */
@@ -23,7 +23,7 @@ export function askingOf(requests: readonly BoundaryRequest[]): ReadonlyMap<stri
   for (const request of requests) {
     if (isAnswerable(request)) asking.set(request.dispatch, { label: 'Asks for more', tone: 'accent' })
     else if (!asking.has(request.dispatch))
-      asking.set(request.dispatch, { label: 'Beyond maximum', tone: 'warn' })
+      asking.set(request.dispatch, { label: 'Beyond config', tone: 'warn' })
   }
   return asking
 }

@@ -60,12 +60,12 @@ test('a request that was over early stands where it was asked, not at a deadline
   expect(chapter).toMatchObject({ at: '2026-01-01T12:00:00Z', by: 'over before anybody answered' })
 })
 
-test('what stayed beyond the maximum for a while was no question that somebody left unanswered', () => {
+test('what stayed beyond the config for a while was no question that somebody left unanswered', () => {
   const kept = {
     ...request('closed', '2026-01-01T12:00:00Z'),
     source: 'config' as const,
     why: 'at most readonly',
   }
   const [chapter] = boundaryStory({ history: [], requests: [kept] })
-  expect(chapter).toMatchObject({ by: 'over now', why: 'Still beyond your maximum: at most readonly' })
+  expect(chapter).toMatchObject({ by: 'over now', why: 'Still beyond your config: at most readonly' })
 })

@@ -54,5 +54,5 @@ test('the config asks for nothing: it tells what could not be narrowed', () => {
   const titles = ['config', 'claude'].map(
     (by) => timelineOf([logged({ ...told, hosts: [], by }, 1)])[0]?.title,
   )
-  expect(titles).toEqual(['Still readwrite, beyond the maximum', 'Asked for readwrite'])
+  expect(titles).toEqual(['Still readwrite, beyond the config', 'Asked for readwrite'])
 })

@@ -58,8 +58,8 @@ function tell({ event }: LoggedEvent): Told | null {
       return event.ok ? null : { title: 'Tool failed', detail: event.text, tone: 'warn' }
     case 'BoundaryRequested':
       return {
-        // The config asks for nothing: it could not bring the agent down to a lowered maximum.
-        title: event.by === 'config' ? `Still ${event.to}, beyond the maximum` : `Asked for ${event.to}`,
+        // The config asks for nothing: it could not bring the agent down to what it allows by now.
+        title: event.by === 'config' ? `Still ${event.to}, beyond the config` : `Asked for ${event.to}`,
         detail: [event.why, ...event.hosts].filter(Boolean).join(' · '),
         tone: 'accent',
       }

@@ -161,7 +161,7 @@ export function Sidebar({ rows, requests, onSpawn, className = '' }: SidebarProp
           >
             <Inbox size={14} />
             <span className="flex-1 text-left font-medium">
-              {requests.some(isAnswerable) ? 'Asking for more' : 'Beyond your maximum'}
+              {requests.some(isAnswerable) ? 'Asking for more' : 'Beyond your config'}
             </span>
             <span className="tabular font-medium">{requests.length}</span>
           </button>
