@@ -78,6 +78,8 @@ export function isOnOtherVersion(record: Anchored, file: FileView): boolean {
 export const hasNoPlace = (record: Anchored): boolean =>
   record.hunk !== null && parse(record.anchor).inBase === ''
 
+/** The agent's version that a record was made on. */
+export const versionOf = ({ anchor }: Anchored): string => parse(anchor).result
 /** The bytes that a record speaks of as a whole: those of a file, or of a hunk that is all of a new one. */
 export function bytesOf({ hunk, anchor }: Anchored): string | null {
   const { result, inBase: place } = parse(anchor)

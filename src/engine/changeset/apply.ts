@@ -137,10 +137,12 @@ function landsCommitsAlone({ state }: ChangesetRecord, { manifest, files }: View
   )
 }
 
+const isTold = ({ target, alone }: Landed) => target.file !== null || alone === true
+
 /** What stays behind, also what was said yes to where the user chose his own. The root is told where there are several. */
 export function skipsOf({ manifest }: View, { skipped, landed }: ApplyPlan): ApplyResult['skipped'] {
   const kept = landed
-    .filter(({ target, kept: isKept }) => (target.file !== null || target.apart === true) && isKept === true)
+    .filter((each) => each.kept === true && (isTold(each) || each.target.apart === true))
     .map(({ target: { entry } }) => ({ ...entry, ...namedPath(entry.path), why: 'you kept your own' }))
   return [...skipped, ...kept].map(({ root, path, path_b64, why }) => ({
     ...(manifest.roots.length > 1 ? { root } : {}),
@@ -153,7 +155,7 @@ export function skipsOf({ manifest }: View, { skipped, landed }: ApplyPlan): App
 /** What landed as a reviewer knows it: folders and former names come along unnamed. */
 export function filesOf(landed: readonly Landed[]): ApplyResult['applied'] {
   return landed
-    .filter(({ target, kept }) => target.file !== null && kept !== true)
+    .filter((each) => each.kept !== true && isTold(each))
     .map(({ target }) => ({ root: target.entry.root, ...namedPath(target.entry.path) }))
 }
 

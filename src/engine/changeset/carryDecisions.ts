@@ -10,6 +10,7 @@ import {
   movedAnchor,
   placesIn,
   storedName,
+  versionOf,
 } from './anchors.ts'
 import { decisionsOf } from './decisions.ts'
 import { entryKey, sameContent, sameSide } from './manifest.ts'
@@ -58,10 +59,22 @@ export async function carryToNewNames(
   const decided = [...records.decisions(id), ...records.comments(id)]
   // Where these stand can be told only from what they were made on.
   if (decided.some(hasNoPlace)) renewPlaces(records, id, await before())
-  const left = new Set(now.manifest.entries.filter(({ result }) => result !== null).map(entryKey))
-  if (decided.every((record) => left.has(entryKey(record)))) return
-  await followRenames(records, id, gitDir, left, await before(), now)
-  bringBackRejected(records, id, left, now)
+  // A folder that stands where a file was is none of it.
+  const left = new Set(
+    now.files.filter(({ entry }) => entry.result !== null).map(({ entry }) => entryKey(entry)),
+  )
+  const isRejection = (record: (typeof decided)[number]) => 'verdict' in record && record.verdict === 'reject'
+  if (decided.every((record) => left.has(entryKey(record)) && !isRejection(record))) return
+  // Lost or damaged it tells nothing: then everything is new.
+  const earlier = await before().catch(() => null)
+  const files = earlier?.files ?? []
+  const rejected = rejectionsOf(records, id, files)
+  if (earlier !== null) await followRenames(records, id, gitDir, left, earlier, now)
+  const known = new Map(files.map((file) => [entryKey(file.entry), bytesOfFile(file)]))
+  // What had these bytes before was there to be decided on by itself.
+  const come = now.files.filter((file) => known.get(entryKey(file.entry)) !== bytesOfFile(file))
+  for (const each of rejected) keepRejected(records, id, each, now, come)
+  bringBackRejected(records, id, left, now, come)
 }
 
 async function followRenames(
@@ -76,11 +89,6 @@ async function followRenames(
   const known = new Map(earlier.files.map((file) => [entryKey(file.entry), file]))
   const gone = new Set(decided.map(entryKey).filter((key) => !left.has(key) && known.has(key)))
   if (gone.size === 0) return
-  const unwanted = rejectionsOf(
-    records,
-    id,
-    [...known.values()].filter(({ entry }) => gone.has(entryKey(entry))),
-  )
   const taken = new Set(decided.map(entryKey))
   for (const { path: root, result_tree: tree } of now.manifest.roots) {
     const last = earlier.manifest.roots.find(({ path }) => path === root)?.result_tree
@@ -91,7 +99,6 @@ async function followRenames(
       if (!taken.has(entryKey(file.entry))) carry(records, id, was, file)
     }
   }
-  for (const each of unwanted) keepRejected(records, id, each, now)
 }
 
 /** A file of which somebody has rejected something, and by what. */
@@ -116,14 +123,20 @@ function rejectionsOf(records: ChangesetRecords, id: DispatchId, files: readonly
  * the agent had rewritten the file before, its old name is a deletion that nobody has spoken of: that something of it
  * was rejected stays known there.
  */
-function keepRejected(records: ChangesetRecords, id: DispatchId, rejected: Rejected, now: View): void {
+function keepRejected(
+  records: ChangesetRecords,
+  id: DispatchId,
+  rejected: Rejected,
+  now: View,
+  come: readonly FileView[],
+): void {
   const { was, isWhole, rejections } = rejected
   const [first] = rejections
   if (first === undefined) return
   const decisions = decisionsOf(records, id)
   const isSame = ({ entry: { result } }: FileView) =>
     result?.kind === 'file' && result.size > 0 && sameContent(result, was.entry.result)
-  for (const file of isWhole ? now.files.filter(isSame) : []) {
+  for (const file of isWhole ? come.filter(isSame) : []) {
     if (decisions.ofFile(file) !== null) continue
     records.decide(
       id,
@@ -139,24 +152,27 @@ function keepRejected(records: ChangesetRecords, id: DispatchId, rejected: Rejec
 }
 
 /**
- * Of a file that was away for longer only what was said of it is known. The very bytes that somebody rejected are so
- * when they come back, under whatever name, and what he said of them comes along.
+ * Of a file that was away for longer, or has been another one, only what was said of it is known. The very bytes that
+ * somebody rejected are so when they come back, under whatever name, and from a file that is gone what he said of
+ * them comes along.
  */
 function bringBackRejected(
   records: ChangesetRecords,
   id: DispatchId,
   left: ReadonlySet<string>,
   now: View,
+  come: readonly FileView[],
 ): void {
   const decisions = decisionsOf(records, id)
   const comments = records.comments(id)
-  const deleted = new Set(now.manifest.entries.map(entryKey).filter((key) => !left.has(key)))
-  const away = records.decisions(id).filter((record) => !left.has(entryKey(record)))
-  for (const said of Map.groupBy(away, (record) => `${entryKey(record)}\0${bytesOf(record)}`).values()) {
+  const deleted = new Set(now.manifest.entries.filter(({ result }) => result === null).map(entryKey))
+  const versions = Map.groupBy(records.decisions(id), (record) => `${entryKey(record)}\0${versionOf(record)}`)
+  for (const ofVersion of versions.values()) {
+    const said = ofVersion.filter((record) => bytesOf(record) !== null)
     const [first] = said
-    const bytes = first === undefined ? null : bytesOf(first)
-    if (first === undefined || bytes === null || said.some(({ verdict }) => verdict !== 'reject')) continue
-    const back = now.files.filter((file) => bytesOfFile(file) === bytes)
+    if (first === undefined || ofVersion.some(({ verdict }) => verdict !== 'reject')) continue
+    const bytes = bytesOf(first)
+    const back = come.filter((file) => bytesOfFile(file) === bytes)
     const open = back.filter((file) => decisions.ofFile(file) === null)
     const places = open.flatMap((file) => placesIn(file, file.hunks, true))
     if (places.length > 0)
@@ -165,7 +181,7 @@ function bringBackRejected(
         places.map((place) => ({ ...first, ...place })),
       )
     const file = open[0] ?? back[0]
-    if (file === undefined) continue
+    if (file === undefined || left.has(entryKey(first))) continue
     const isOfThese = (comment: CommentRecord) =>
       entryKey(comment) === entryKey(first) && bytesOf(comment) === bytes
     commit(records, id, {

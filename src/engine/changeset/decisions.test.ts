@@ -141,6 +141,79 @@ test.each([
   },
 )
 
+const swap = 'cd d; mv a t; mv b a; mv t b'
+test.each([
+  ['new files', 'mkdir d', 'echo'],
+  ['edited files', 'mkdir d; seq 9 > d/a; seq 20 30 > d/b', 'echo'],
+  ['binaries', 'mkdir d', 'printf "%s\\0"'],
+])(
+  'what was rejected of two %s is so when they swap their names, and when they swap back after the other has landed',
+  async (_, user, write) => {
+    for (const byHunk of [false, true]) {
+      await using bench = await Bench.make()
+      const { changesets } = bench
+      await bench.user(user)
+      const { id, workspace } = await bench.dispatch(`${write} evil > d/a; ${write} good > d/b`)
+      const hunk = byHunk ? (await changesets.get(id)).files[0]!.hunks[0]?.id : undefined
+      await changesets.decide(id, { path: 'd/a', hunk, verdict: 'reject' }, 'me')
+      const decisions = async () =>
+        (await changesets.get(id)).files.map(({ path, decision }) => [path, decision])
+      const turn = async (script: string) => {
+        await bench.agent(workspace, script)
+        await changesets.capture(workspace, { final: true })
+      }
+      await turn(swap)
+      expect(await decisions()).toEqual([
+        ['d/a', null],
+        ['d/b', 'reject'],
+      ])
+      await changesets.decide(id, { path: 'd/a', verdict: 'approve' }, 'me')
+      await changesets.apply(id, approved, 'me')
+      await turn(swap)
+      expect(await decisions()).toEqual([
+        ['d/a', 'reject'],
+        ['d/b', null],
+      ])
+      await changesets.apply(id, { ...approved, all: true }, 'me')
+      expect(await readFile(join(bench.root, 'd/a'), 'utf8')).toMatch(/^good/)
+    }
+  },
+)
+
+test('what was rejected is so in a folder of its name and as a copy, and a file that was as it before is not spoken for', async () => {
+  await using bench = await Bench.make()
+  const { changesets } = bench
+  await bench.user('seq 9 > old')
+  const { id, workspace } = await bench.dispatch(
+    'echo one > n; echo two > old; echo three > c; echo three > same; echo fine > fine',
+  )
+  for (const path of ['n', 'old', 'c'])
+    await changesets.decide(id, { path, verdict: 'reject', comment: 'never' }, 'me')
+  await bench.agent(
+    workspace,
+    'rm n old; mkdir n old; echo one > n/n; echo two > old/old; cp c copy; echo four > c',
+  )
+  await changesets.capture(workspace, { final: true })
+  const { files } = await changesets.get(id)
+  expect(files.map(({ path, decision, comments }) => [path, decision, comments?.length])).toEqual([
+    ['c', null, 1],
+    ['copy', 'reject', 0],
+    ['fine', null, 0],
+    ['n/n', 'reject', 1],
+    ['old', null, 1],
+    ['old/old', 'reject', 0],
+    ['same', null, 0],
+  ])
+  const { applied } = await changesets.apply(id, { ...approved, all: true }, 'me')
+  expect(applied.map(({ path }) => path)).toEqual(['c', 'fine', 'same'])
+  expect(await bench.snapshot()).toMatch(/^old f /m)
+  // A person may take it back.
+  await changesets.decide(id, { path: 'copy', verdict: null }, 'me')
+  await bench.agent(workspace, 'echo x > x')
+  await changesets.capture(workspace, { final: true })
+  expect((await changesets.get(id)).files[0]).toMatchObject({ path: 'copy', decision: null })
+})
+
 test.each([
   ['text', 'seq 20', 'seq 200 230', ''],
   ['text, hunk by hunk', 'seq 20', 'seq 200 230', 'by hunk'],

@@ -122,10 +122,11 @@ export class Decisions {
       })
     )
   }
-  /** The agent has deleted what it had changed before, and somebody had said no to that change. */
-  isRejectedThenDeleted({ entry }: FileView): boolean {
-    const records = this.#byPath.get(entryKey(entry)) ?? []
-    return entry.result === null && records.some(({ verdict }) => verdict === 'reject')
+  /** The agent has deleted what it had changed before, or made a folder there, and somebody had said no to that change. */
+  isRejectedThenDeleted({ entry: { base, result, ...place } }: FileView): boolean {
+    const records = this.#byPath.get(entryKey(place)) ?? []
+    const isFolder = result?.kind === 'directory' && base?.kind !== 'directory'
+    return (result === null || isFolder) && records.some(({ verdict }) => verdict === 'reject')
   }
   /** Something of it was decided and is not there any more, or the agent has written it since and something is open. */
   isReopened(file: FileView): boolean {

@@ -103,7 +103,8 @@ export class Prospect {
     if (step.after === null && this.#active.get(folder)?.after === null) this.#holdAlong(folder, hold)
   }
   #holdRest(key: string, { root, path }: Pick<Step, 'root' | 'path'>, hold: Hold): void {
-    this.#holdAlong(this.#otherName.get(key), hold)
+    const name = this.#otherName.get(key)
+    if (!hold.kept || !this.#isChosen(name)) this.#holdAlong(name, hold)
     const swap = this.#ground.entries.get(key)
     if (swap?.base?.kind !== 'directory' || swap.result === null) return
     // The folder stays, so what was only removed to make room stays in it.
@@ -114,6 +115,11 @@ export class Prospect {
       if (isPart && !isOldName)
         this.#holdAlong(other, { ...hold, why: `it goes only together with ${toText(path)}: ${hold.why}` })
     }
+  }
+  /** Whoever was asked for each of the two names and has chosen for each is not bound to one by the other. */
+  #isChosen(key: string | undefined): boolean {
+    const outcome = this.#settled.get(key ?? '')?.outcome
+    return outcome?.kind === 'step' && outcome.answer !== undefined
   }
   #holdAlong(key: string | undefined, hold: Hold): void {
     const step = this.#active.get(key ?? '')

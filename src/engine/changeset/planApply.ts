@@ -34,6 +34,8 @@ export type Landed = {
   readonly wanted: Side | null
   /** The user has chosen his own instead. */
   readonly kept?: boolean
+  /** The old name of a renamed file, for which he has chosen otherwise than for the new one. */
+  readonly alone?: boolean
 }
 export type ApplyPlan = {
   readonly steps: readonly Step[]
@@ -153,10 +155,36 @@ export async function planApply(
       if (hold === null && outcome.kind === 'step' && outcome.merged) merged.push(toText(target.entry.path))
     }
     const steps = await prospect.steps()
-    return { steps, landed, conflicts, answers, skipped: [...skipped, ...held], held: held.length, merged }
+    return {
+      steps,
+      landed: withAlone(landed, settled),
+      conflicts,
+      answers,
+      skipped: [...skipped, ...held],
+      held: held.length,
+      merged,
+    }
   } finally {
     for (const tree of trees.values()) await tree[Symbol.asyncDispose]()
   }
+}
+
+function withAlone(landed: readonly Landed[], settled: readonly Settled[]): readonly Landed[] {
+  const chosen = new Set(
+    settled.flatMap(({ target, outcome }) =>
+      outcome.kind !== 'conflict' && outcome.answer !== undefined ? [target.entry] : [],
+    ),
+  )
+  const newNames = new Map(
+    landed.flatMap((each) =>
+      each.target.from === undefined ? [] : [[entryKey(each.target.from), each] as const],
+    ),
+  )
+  return landed.map((each) => {
+    const renamed = newNames.get(entryKey(each.target.entry))
+    const isOther = renamed !== undefined && renamed.kept !== each.kept
+    return isOther && chosen.has(each.target.entry) ? { ...each, alone: true } : each
+  })
 }
 
 /** A file or link of which the agent made a folder. */

@@ -96,10 +96,13 @@ async function filesOf(
   const touched = new Set(landed)
   const left = operations.filter((operation) => operation.left === true).map(entryKey)
   for (const key of [...kept, ...left]) touched.delete(key)
+  const changed = new Set(operations.map(entryKey).filter((key) => touched.has(key)))
   const { files } = await readView(gitDir, '', previous)
   return files.flatMap(({ entry, from }) => {
-    if (landed.has(entryKey(entry))) return touched.has(entryKey(entry)) ? [{ entry, from }] : []
-    return from !== null && touched.has(entryKey(from)) ? [{ entry: from, from: null }] : []
+    if (touched.has(entryKey(entry))) return [{ entry, from }]
+    // Where he kept his own under the new name the old one may still have gone, by a choice of its own.
+    const isOld = landed.has(entryKey(entry)) ? changed : touched
+    return from !== null && isOld.has(entryKey(from)) ? [{ entry: from, from: null }] : []
   })
 }
 
