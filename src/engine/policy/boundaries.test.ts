@@ -400,6 +400,12 @@ describe('the pipeline', () => {
     const host = { kind: 'host', host: 'a.test', port: 80 } as const
     expect(wishOfDenial('readonly', host)).toMatchObject({ to: 'readonly', hosts: ['a.test:80'] })
     expect(wishOfDenial('readwrite', host)).toMatchObject({ to: 'network', hosts: ['a.test:80'] })
+    // A look-up names no port, and asks for no more than was taken back.
+    const lookup = { ...host, port: null }
+    expect(wishOfDenial('network', lookup)).toMatchObject({ hosts: ['a.test'] })
+    expect(wishOfDenial('network', lookup, ['a.test:80', '*.test:443', 'b.test:22'])).toMatchObject({
+      hosts: ['a.test:80', 'a.test:443'],
+    })
     expect(wishOfDenial('full', host)).toMatchObject({ to: 'network', hosts: ['a.test:80'] })
     expect(wishOfDenial('network', { ...host, host: '::1' })).toMatchObject({
       to: 'network',

@@ -100,8 +100,9 @@ export class Boundaries {
     this.#quiet.set(key, at)
     try {
       const state = this.#parts.records.read(id)
-      const { level } = current(state)
-      const wish = wishOfDenial(level, denial)
+      const now = current(state)
+      const { level } = now
+      const wish = wishOfDenial(level, denial, stillTaken(now))
       if (wish.hosts.length === 0 && wish.to === level) return null
       return await this.request(id, { ...wish, by: wish.source })
     } catch (error) {

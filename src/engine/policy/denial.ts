@@ -1,5 +1,5 @@
 import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
-import { showTarget } from '../../shared/hosts.ts'
+import { portsOf, showTarget } from '../../shared/hosts.ts'
 import { filesAt } from './capabilities.ts'
 import type { Asking } from './escalation.ts'
 
@@ -18,6 +18,8 @@ export type Denial =
 export function wishOfDenial(
   level: BoundaryLevel,
   denial: Denial,
+  /** Hosts that a person took back. */
+  taken: readonly string[] = [],
 ): Pick<Asking, 'to' | 'hosts' | 'source' | 'why'> {
   if (denial.kind === 'write') {
     const usual = boundaryRank(level) < boundaryRank('readwrite') ? 'readwrite' : level
@@ -25,6 +27,9 @@ export function wishOfDenial(
     return { to, hosts: [], source: 'driver', why: `a write was denied: ${denial.path}` }
   }
   const to = filesAt(level) === 'rw' ? 'network' : level
-  const host = showTarget(denial)
-  return { to, hosts: [host], source: 'broker', why: `${host} was denied` }
+  const target = showTarget(denial)
+  // Who looks a name up says no port: a yes would open more than there was before it was taken back.
+  const ports = portsOf(taken, target)
+  const hosts = ports.length === 0 ? [target] : ports.map((port) => showTarget({ host: denial.host, port }))
+  return { to, hosts, source: 'broker', why: `${hosts.join(', ')} was denied` }
 }
