@@ -40,13 +40,28 @@ const ipv6 = `(?:(?:${piece}:){7}${piece}|(?:${piece}:){6}${tailV4}|${compressed
 
 const label = '[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?'
 // What ends in a number is an address or nothing.
-const notNumber = `(?!(?:\\d+|0[xX]${hex}*)\\.?(?::|\\s*$))`
+const notNumber = `(?!(?:\\d+|0[xX]${hex}*)[.\\u3002]?(?::|\\s*$))`
 const notTooLong = '(?![^:\\s]{253}(?:[^:\\s.]|\\.[^:\\s]))'
 const plainName = `${notTooLong}(?:${label}\\.)*${notNumber}${label}\\.?`
-/** What becomes of other letters a pattern cannot tell. */
-const letter = '[^\\x00-\\x9f\\s]|\\uFEFF'
-const otherLabel = `(?:${label}|(?=[A-Za-z0-9_-]*(?:${letter}))(?:[A-Za-z0-9_-]|${letter})+)`
-const otherName = `(?=[^:]*(?:${letter}))${otherLabel}(?:\\.${otherLabel})*\\.?`
+/**
+ * What becomes of most other letters a pattern cannot tell: whether a name may have them, together with its others, and how
+ * long it is then. So it takes those that always stand for one letter, read from the left (Latin, Greek, Cyrillic, Japanese,
+ * Chinese, Korean), in names that are never too long. Any other name can be written as `xn--…`, as we write it ourselves.
+ */
+const letters = [
+  '\\u00c0-\\u00d6\\u00d8-\\u00f6\\u00f8-\\u012f\\u0131\\u0134-\\u013e\\u0141-\\u0148\\u014a-\\u017e',
+  '\\u0386\\u0388-\\u038a\\u038c\\u038e-\\u03a1\\u03a3-\\u03ce\\u0400-\\u045f\\u0490\\u0491',
+  '\\u3005\\u3041-\\u3096\\u30a1-\\u30fa\\u30fc\\u4e00-\\u9fa5\\uac00-\\ud7a3',
+].join('')
+const inLabel = `A-Za-z0-9_${letters}`
+const dot = '[.\\u3002]'
+/** Names of at most `most` characters, none of whose labels has more than `each`. */
+function otherNames(most: number, each: number): string {
+  const one = `(?![Xx][Nn]--)[${inLabel}](?:[${inLabel}-]{0,${each - 2}}[${inLabel}])?`
+  return `(?![^:\\s]{${most + 1}})(?:${one}${dot})*${notNumber}${one}${dot}?`
+}
+const hasFewLetters = `(?!(?:[^:${letters}]*[${letters}]){4})`
+const otherName = `(?=[^:]*[${letters}])(?:${hasFewLetters}${otherNames(200, 40)}|${otherNames(40, 12)})`
 
 const port = `(?!0+\\s*$)(?:[0-5]?\\d{1,4}|6[0-4]\\d{3}|65[0-4]\\d{2}|655[0-2]\\d|6553[0-5])`
 
