@@ -129,7 +129,8 @@ describe('commits of the agent', () => {
       [first, 'Change a.txt'],
       [second, 'Change new.txt'],
     ])
-    const shown = (commit: string) => showCommit(ground.layout, repoId(), meta.invocation_id, commit)
+    const shown = (commit: string) =>
+      showCommit(ground.layout, repoId(), meta.invocation_id, commit, meta.base_commit)
     expect((await shown(first)).text).toContain('+first')
     expect((await shown(second.slice(0, 12))).text).toContain('+second')
     await expect(shown('0'.repeat(40))).rejects.toMatchObject({ code: 'workspace.no_commit' })
@@ -148,7 +149,13 @@ describe('commits of the agent', () => {
     const merge = await gitText(work.inside, 'commit-tree', tree, ...parents, '-m', 'Merge')
     await git(['-C', work.inside, 'update-ref', 'HEAD', merge])
     await work.collect()
-    const { text } = await showCommit(ground.layout, repoId(), meta.invocation_id, merge.slice(0, 12))
+    const { text } = await showCommit(
+      ground.layout,
+      repoId(),
+      meta.invocation_id,
+      merge.slice(0, 12),
+      meta.base_commit,
+    )
     expect(text).toContain('+only in the merge')
   })
 

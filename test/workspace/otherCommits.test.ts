@@ -1,7 +1,9 @@
 import { mkdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { DispatchId, RepoId } from '../../src/shared/ids.ts'
 import { git } from '../../src/engine/base/git.ts'
+import { layout as layoutAt } from '../../src/engine/base/paths.ts'
 import { Bench } from '../dispatch/harness.ts'
 
 let bench: Bench
@@ -57,13 +59,29 @@ test('commits of every root are shown, those of the first root first, each with 
     const file = { 'In the first': 'one', 'In the second': 'two', 'And one more': 'more' }[subject] ?? 'three'
     expect(text, subject).toContain(`+++ b/${file}.txt`)
   }
-  const unknown = bench.client.call('agent.commit', { id, commit: 'f'.repeat(40) })
-  await expect(unknown).rejects.toMatchObject({ kind: 'not_found' })
+  // The user's own history is none of the agent's.
+  const base = (await git(['-C', bench.project, 'rev-parse', 'HEAD'])).toString().trim()
+  for (const other of ['f'.repeat(40), base]) {
+    const unknown = bench.client.call('agent.commit', { id, commit: other })
+    await expect(unknown).rejects.toMatchObject({ kind: 'not_found', hint: expect.stringContaining(id) })
+  }
   // What a landing merges is the first root's alone.
   await bench.client.call('changeset.apply', { id, all: true })
   expect((await commitsOf(id)).commits.map(({ commit }) => commit)).toEqual(
     commits.map(({ commit }) => commit),
   )
+})
+
+test('where its record is torn each of them is shown once, and none of the user', async () => {
+  await commitAll(bench.project)
+  const id = await work(
+    committing(bench.project, 'one.txt', 'In the first'),
+    committing(second, 'two.txt', 'In the second'),
+  )
+  const [entry] = (await bench.client.call('agent.list', { all: true })).filter((each) => each.id === id)
+  await writeFile(layoutAt(bench.dataDir).invocationMeta(entry!.repo_id as RepoId, id as DispatchId), '{')
+  const { commits } = await commitsOf(id)
+  expect(commits.map(({ subject }) => subject).sort()).toEqual(['In the first', 'In the second'])
 })
 
 test('they are shown where the first root is no repository, those on no branch too, and a repository that is gone is named', async () => {

@@ -1,5 +1,4 @@
 import { join } from 'node:path'
-import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { AgentCommit, InvocationEntry } from '../../shared/invocation.ts'
 import type { ExactText } from '../base/exactText.ts'
@@ -8,10 +7,12 @@ import { assertOwnGit } from '../base/ownGit.ts'
 import { isLeft, type PlacedCommit } from '../changeset/index.ts'
 import {
   listCommits,
+  noCommit,
   onNoBranch,
   readLog,
   readPatch,
   showCommit,
+  startsWith,
   unlandedCommits,
 } from '../workspace/index.ts'
 import type { Parts } from './parts.ts'
@@ -65,8 +66,9 @@ export async function allCommits(
   parts: Parts,
   entry: Entry,
 ): Promise<{ commits: AgentCommit[]; missing: Missing[] }> {
-  const first = await commitsOfFirst(parts, entry)
   const { found, missing } = await readOthers(parts, entry)
+  // Without its record nobody knows which root was the first, and those of all are among the others.
+  const first = entry.meta === null && found.length > 0 ? [] : await commitsOfFirst(parts, entry)
   return { commits: [...first, ...found.map(({ commit }) => commit)], missing }
 }
 
@@ -94,19 +96,19 @@ const commitsOfFirst = ({ layout }: Parts, { id, repo_id, meta }: Entry) =>
 
 /** One commit as a patch, whichever root it was made in. */
 export async function showAnyCommit(parts: Parts, entry: Entry, start: string): Promise<ExactText> {
-  const isMeant = ({ commit }: AgentCommit) => /^[0-9a-f]{4,64}$/.test(start) && commit.startsWith(start)
+  const isMeant = startsWith(start)
   const { found } = await readOthers(parts, entry)
   // Two clones of one repository may both have it.
   const others = new Map(
     found.filter(({ commit }) => isMeant(commit)).map((each) => [each.commit.commit, each]),
   )
   const [only, ...more] = others.values()
+  const { id, repo_id, meta } = entry
   if (only === undefined)
-    return showCommit(parts.layout, entry.repo_id as RepoId, entry.id as DispatchId, start)
+    return showCommit(parts.layout, repo_id as RepoId, id as DispatchId, start, meta?.base_commit ?? null)
   const isElsewhere = (await commitsOfFirst(parts, entry)).some(
     (each) => isMeant(each) && each.commit !== only.commit.commit,
   )
   if (more.length === 0 && !isElsewhere) return readPatch(only.where, only.commit.commit)
-  const why = `${entry.id} made more than one that starts so`
-  throw new OrangeryError('workspace.no_commit', `commit ${start}: ${why}`, { kind: 'not_found' })
+  throw noCommit(id, start, 'made more than one that starts so')
 }

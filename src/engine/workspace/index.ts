@@ -34,7 +34,16 @@ export {
   type OnRefused,
 } from './commits.ts'
 export { frameGit } from './framedGit.ts'
-export { listCommits, onNoBranch, readLog, readPatch, showCommit, unlandedCommits } from './readCommits.ts'
+export {
+  listCommits,
+  noCommit,
+  onNoBranch,
+  readLog,
+  readPatch,
+  showCommit,
+  startsWith,
+  unlandedCommits,
+} from './readCommits.ts'
 export { canClone } from './clone.ts'
 export { continueInvocation } from './continueInvocation.ts'
 export { disposeWorkspace, hasWork, type DisposeOptions } from './dispose.ts'

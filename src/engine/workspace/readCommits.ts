@@ -2,7 +2,7 @@ import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { AgentCommit, InvocationMeta } from '../../shared/invocation.ts'
 import { exactText, type ExactText } from '../base/exactText.ts'
-import { git, tryGit, type GitOptions } from '../base/git.ts'
+import { git, type GitOptions } from '../base/git.ts'
 import type { Layout } from '../base/paths.ts'
 import { allRefs, collectedPrefix, commitsDir, listCollected, without } from './commits.ts'
 
@@ -96,17 +96,26 @@ export async function showCommit(
   layout: Layout,
   repoId: RepoId,
   id: DispatchId,
-  commit: string,
+  start: string,
+  base: string | null,
 ): Promise<ExactText> {
-  const gitDir = commitsDir(layout, repoId)
-  const tips = (await listCollected(layout, repoId, id)).map((ref) => ref.commit)
-  const [found, ...others] = await commitsLike(gitDir, commit, tips)
-  if (found === undefined || others.length > 0) {
-    const why = found === undefined ? `${id} made no such commit` : `${id} made more than one that starts so`
-    throw new OrangeryError('workspace.no_commit', `commit ${commit}: ${why}`, { kind: 'not_found' })
-  }
-  return readPatch({ gitDir }, found)
+  const [found, ...others] = (await listCommits(layout, repoId, id, base)).filter(startsWith(start))
+  if (found === undefined) throw noCommit(id, start, 'made no such commit')
+  if (others.length > 0) throw noCommit(id, start, 'made more than one that starts so')
+  return readPatch({ gitDir: commitsDir(layout, repoId) }, found.commit)
 }
+
+/** Whether an id or the start of one stands for a commit. */
+export const startsWith =
+  (start: string) =>
+  ({ commit }: AgentCommit): boolean =>
+    /^[0-9a-f]{4,64}$/.test(start) && commit.startsWith(start)
+
+export const noCommit = (id: string, start: string, why: string): OrangeryError =>
+  new OrangeryError('workspace.no_commit', `commit ${start}: ${id} ${why}`, {
+    kind: 'not_found',
+    hint: `\`orangery agent show ${id}\` lists its commits.`,
+  })
 
 /** A commit as a patch; of a merge one for each parent. */
 export async function readPatch(
@@ -124,21 +133,4 @@ export async function readPatch(
     parts.push(Buffer.from(title), await patch(parent, found))
   }
   return exactText(Buffer.concat(parts))
-}
-
-/** Which commits of an agent an id or the start of one stands for. */
-async function commitsLike(gitDir: string, start: string, tips: readonly string[]): Promise<string[]> {
-  if (!/^[0-9a-f]{4,64}$/.test(start) || tips.length === 0) return []
-  const listed = await tryGit(['rev-parse', `--disambiguate=${start}`], { gitDir })
-  const found: string[] = []
-  for (const object of listed.stdout.toString().split('\n').filter(Boolean))
-    if (await isReachable(gitDir, object, tips)) found.push(object)
-  return found
-}
-
-async function isReachable(gitDir: string, commit: string, tips: readonly string[]): Promise<boolean> {
-  for (const tip of tips) {
-    if ((await tryGit(['merge-base', '--is-ancestor', commit, tip], { gitDir })).code === 0) return true
-  }
-  return false
 }
