@@ -78,7 +78,7 @@ test('where its record is torn each of them is shown once, and none of the user'
     committing(bench.project, 'one.txt', 'In the first'),
     committing(second, 'two.txt', 'In the second'),
   )
-  const [entry] = (await bench.client.call('agent.list', { all: true })).filter((each) => each.id === id)
+  const entry = (await bench.client.call('agent.list', { all: true })).find((each) => each.id === id)
   await writeFile(layoutAt(bench.dataDir).invocationMeta(entry!.repo_id as RepoId, id as DispatchId), '{')
   const { commits } = await commitsOf(id)
   expect(commits.map(({ subject }) => subject).sort()).toEqual(['In the first', 'In the second'])
