@@ -1,7 +1,8 @@
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { Ground, gitText } from '../../src/engine/workspace/fixture.ts'
 import {
@@ -28,10 +29,11 @@ beforeEach(async () => {
 })
 afterEach(() => ground[Symbol.asyncDispose]())
 
+const gitPath = async () => (await promisify(execFile)('which', ['git'])).stdout
 const source = join(import.meta.dirname, '..', '..', 'src', 'engine')
 
 /** Runs a piece of the engine in a process that kills itself with SIGKILL when the piece says so. */
-async function dieDuring(body: string): Promise<void> {
+async function dieDuring(body: string, env: Readonly<Record<string, string>> = {}): Promise<void> {
   const script = `
     import * as workspace from ${JSON.stringify(join(source, 'workspace', 'index.ts'))}
     import { layout as layoutAt } from ${JSON.stringify(join(source, 'base', 'paths.ts'))}
@@ -39,7 +41,10 @@ async function dieDuring(body: string): Promise<void> {
     const die = () => new Promise(() => process.kill(process.pid, 'SIGKILL'))
     ${body}
   `
-  const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'inherit' })
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: 'inherit',
+    env: { ...process.env, ...env },
+  })
   expect((await once(child, 'exit'))[1]).toBe('SIGKILL')
 }
 
@@ -111,6 +116,38 @@ test.each(worktreeSteps)(
       expect((await listWorktrees(layout, { all: true })).find((each) => each.id === id)).toEqual(left)
       if (step !== 'folder') expect(await readFile(work, 'utf8')).toBe('work')
     }
+  },
+)
+
+test.each(['startAgent', 'createWorktree'] as const)(
+  'kill -9 of %s between tree and branch while it is taken back leaves a branch that the end of it takes along',
+  async (what) => {
+    const { layout } = ground
+    // The first of its repository: nothing else says where the branch is.
+    const alone = what === 'createWorktree' ? await ground.repo('alone') : repo
+    const real = (await gitPath()).trim()
+    const bin = join(ground.layout.dataDir, '..', 'bin')
+    await mkdir(bin)
+    const dying = `#!/bin/sh\ncase " $* " in *" update-ref -d "*) kill -9 $PPID; exit 1;; esac\nexec '${real}' "$@"\n`
+    await writeFile(join(bin, 'git'), dying, { mode: 0o755 })
+    const fails = `afterStep: (done) => { if (done === 'marker') throw new Error('injected') }`
+    const which =
+      what === 'startAgent' ? `worktree: 'feature'` : `repo: ${JSON.stringify(alone)}, name: 'second'`
+    await dieDuring(`await workspace.${what}({ layout, ${which}, ${fails} })`, {
+      PATH: `${bin}:${process.env['PATH']}`,
+    })
+    const pattern = what === 'startAgent' ? 'agency/sandbox-*' : 'agency/second-*'
+    // The control: it is there, and its tree is not.
+    expect(await gitText(alone, 'branch', '--list', pattern)).not.toBe('')
+    const [orphan, ...others] = await findOrphans(layout)
+    expect(orphan).toMatchObject({
+      kind: what === 'startAgent' ? 'sandbox_without_record' : 'worktree_without_record',
+    })
+    expect(others).toEqual([])
+    if (what === 'startAgent') await discardAgent(layout, orphan!.id)
+    else await removeIntegration(layout, orphan!.id)
+    expect(await gitText(alone, 'branch', '--list', pattern)).toBe('')
+    expect(await findOrphans(layout)).toEqual([])
   },
 )
 

@@ -8,6 +8,7 @@ import { findGit } from '../base/findGit.ts'
 import type { Layout } from '../base/paths.ts'
 import { putAway, readArchive, recordsOf } from './archive.ts'
 import { asideOf, deleteBranch, removeWorktree } from './checkout.ts'
+import { readMaking } from './making.ts'
 import { openRepository, type Repository } from './repository.ts'
 import { inspectInvocation, inspectWorktree, isFolder } from './scan.ts'
 
@@ -45,11 +46,19 @@ export async function gitOfBroken(layout: Layout, broken: Broken): Promise<GitOf
   if (noted !== null && noted.common_dir !== null && !(await isFolder(broken.tree)))
     return { repository: await openRepository(noted.common_dir), branch: noted.branch }
   const place = await findGit(broken.tree).catch(() => null)
-  if (place === null || place.top !== broken.tree || !place.confirmed) return null
+  if (place === null || place.top !== broken.tree || !place.confirmed) return gitOfMaking(broken)
   const repository = await openRepository(place.commonDir)
   const head = await repository.try(['symbolic-ref', '-q', 'HEAD'], { cwd: broken.tree })
   const on = head.stdout.toString().trim().replace('refs/heads/', '')
   return { repository, branch: isBranchOf(broken, on) ? on : null }
+}
+
+/** Cut off while it was made or taken back: what was noted before. */
+async function gitOfMaking(broken: Broken): Promise<GitOfBroken | null> {
+  const making = await readMaking(broken.records)
+  if (making === null || !isBranchOf(broken, making.branch) || !(await isFolder(making.common_dir)))
+    return null
+  return { repository: await openRepository(making.common_dir), branch: making.branch }
 }
 
 const isBranchOf = ({ kind, id }: Broken, branch: string): boolean =>

@@ -13,6 +13,7 @@ import { borrowedNotes } from './borrowed.ts'
 import { sandboxBranch } from './commits.ts'
 import { includeFiles } from './includeFiles.ts'
 import { ensureInvocationDir, writeInvocationMeta, secondsIso } from './invocation.ts'
+import { forgetMaking, noteMaking } from './making.ts'
 import { assertHidden, hasMarker, hideMarkers, putBack, shownNotes, writeMarker } from './marker.ts'
 import { submoduleNotes, uncommittedNotes } from './notes.ts'
 import { assertSandboxPath } from './pathSafety.ts'
@@ -90,6 +91,8 @@ export async function startAgent(options: StartAgentOptions): Promise<Invocation
   await hideMarkers(repository.commonDir)
   notes.push(...(await shownNotes(repository, worktree.tree_path, integrationMarker)))
   const branch = sandboxBranch(id)
+  const records = layout.invocation(repoId, id)
+  await noteMaking(records, { common_dir: repository.commonDir, branch })
   await addWorktree(repository, { tree, branch, commit: baseCommit, start: worktree.branch, rollback })
   await step('worktree_add')
   await writeMarker(tree, sandboxMarker)
@@ -126,6 +129,7 @@ export async function startAgent(options: StartAgentOptions): Promise<Invocation
   }
   await writeInvocationMeta(layout, repoId, meta)
   await step('meta')
+  await forgetMaking(records)
   rollback.commit()
   return meta
 }

@@ -10,6 +10,7 @@ import type { Layout } from '../base/paths.ts'
 import { addWorktree, refuseTrackedMarkers } from './checkout.ts'
 import { includeFiles } from './includeFiles.ts'
 import { secondsIso } from './invocation.ts'
+import { forgetMaking, noteMaking } from './making.ts'
 import { assertHidden, hideMarkers, writeMarker } from './marker.ts'
 import { submoduleNotes, uncommittedNotes } from './notes.ts'
 import { identifyProject, requireGit, type Project } from './project.ts'
@@ -66,6 +67,8 @@ export async function createWorktree(options: CreateWorktreeOptions): Promise<Wo
   await step('folder')
   await hideMarkers(repository.commonDir)
   const branch = `agency/${name}-${id.slice(-4)}`
+  const records = layout.worktree(repoId, id)
+  await noteMaking(records, { common_dir: repository.commonDir, branch })
   await addWorktree(repository, { tree, branch, commit: baseCommit, start: baseCommit, rollback })
   await step('worktree_add')
   await writeMarker(tree, integrationMarker)
@@ -94,6 +97,7 @@ export async function createWorktree(options: CreateWorktreeOptions): Promise<Wo
   }
   await writeWorktreeMeta(layout, meta)
   await step('meta')
+  await forgetMaking(records)
   rollback.commit()
   return meta
 }
