@@ -93,6 +93,26 @@ test('where case does not count and modes are not kept, what was written under a
   expect(said).toBe('one\nlanded new readme two\nback keep readme one\n')
 })
 
+test('where case does not count, one folder is one root however it is spelled: none lies in another, and none is landed in under an agent', async (context) => {
+  const why = await missing('fuseblk', '/dev/fuse', 'mkntfs', 'lowntfs-3g')
+  if (why !== null) return context.skip(why)
+  const said = await within(
+    context,
+    'truncate -s 50M image && mkntfs -q -F image && lowntfs-3g -o ignore_case image mounted',
+    `mkdir -p mounted/project/part; cd mounted/project; echo one > file
+    "$ORANGERY" run --dir . --dir ../PROJECT/part -- true 2>&1 | grep -o 'PROJECT/part lies inside'
+    "$ORANGERY" run -- sh -c 'echo two > file' 2>/dev/null
+    ${newest}
+    "$ORANGERY" run --dir ../PROJECT -- sh -c 'pwd | grep -o PROJECT; sleep 300' 2>/dev/null > ../said &
+    until grep -q PROJECT ../said; do sleep 0.1; done
+    "$ORANGERY" changeset apply "$id" --all >/dev/null 2>&1 || echo "refused $?"
+    cat file
+    "$ORANGERY" dispatch kill "$("$ORANGERY" dispatch list --json | grep -o '"id": *"[^"]*"' | head -1 | cut -d'"' -f4)" >/dev/null; wait
+    "$ORANGERY" changeset apply "$id" --all >/dev/null; cat file`,
+  )
+  expect(said).toBe('PROJECT/part lies inside\nrefused 75\none\ntwo\n')
+})
+
 test('a sandbox for which there is no room is told as that, with a way out, and leaves nothing behind', async (context) => {
   if (process.getuid?.() !== 0) context.skip('only root may mount an image')
   const script = `

@@ -5,6 +5,7 @@ import type { RepoId } from '../../shared/ids.ts'
 import { tryGit } from '../base/git.ts'
 import { repoIdOf } from '../base/paths.ts'
 import { findGit, type GitPlace } from '../base/findGit.ts'
+import { asSpelled } from '../base/spelling.ts'
 import { isShownInside, parseMounts, readMountinfo, type Mount } from './mounts.ts'
 import { isInside } from './pathSafety.ts'
 
@@ -92,7 +93,7 @@ async function isSubmodule({ top, gitDir, commonDir }: GitPlace): Promise<boolea
 async function findRoot(named: string): Promise<{ path: string; target: string; key: string }> {
   const target = resolve(named)
   try {
-    const path = await realpath(target)
+    const path = await asSpelled(await realpath(target))
     const info = await stat(path)
     if (!info.isDirectory()) {
       throw new OrangeryError('workspace.root_not_directory', `${named}: not a folder`, {
