@@ -3,7 +3,14 @@ import type { Handlers } from '../../shared/api.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import { refuseOwnPlaces } from '../egress/index.ts'
-import { Boundaries, distrustProject, loadConfig, trustProject, trustQuestion } from '../policy/index.ts'
+import {
+  Boundaries,
+  distrustProject,
+  loadConfig,
+  trustProject,
+  trustQuestion,
+  untrustedQuestion,
+} from '../policy/index.ts'
 import { readContract } from './contractFile.ts'
 import { withChoices } from './narrowedFiles.ts'
 import type { Parts } from './parts.ts'
@@ -99,8 +106,11 @@ export function boundaryHandlers(parts: Parts, find: (reference: string) => Disp
     'config.question': ({ root }) => trustQuestion(userConfigDir, resolve(root)),
     'config.trust': async ({ root, sha256 }, { by }) => {
       const folder = resolve(root)
-      if (sha256 === null) await distrustProject(userConfigDir, folder)
-      else await trustProject(userConfigDir, folder, { sha256, by, at: new Date() })
+      if (sha256 === null) {
+        await distrustProject(userConfigDir, folder)
+        return untrustedQuestion(userConfigDir, folder)
+      }
+      await trustProject(userConfigDir, folder, { sha256, by, at: new Date() })
       return trustQuestion(userConfigDir, folder)
     },
   }

@@ -17,7 +17,7 @@ import { boundaryLevels, boundaryRank, phases, type BoundaryLevel } from '../../
 import { OrangeryError } from '../../shared/errors.ts'
 import { approvalScopes, requestSources, type TaskApproval } from '../../shared/escalation.ts'
 import { capabilitiesOf } from './capabilities.ts'
-import { distrustProject } from './config/edit.ts'
+import { distrustProject } from './config/trusting.ts'
 import { loadConfig } from './config/load.ts'
 import { networkNow } from './reach.ts'
 import { current } from './step.ts'

@@ -108,6 +108,25 @@ describe('the policy auto', () => {
     expect(status({ source: 'user' })).toBe('open')
   })
 
+  test('answers the agent that asked for the same and still waits, when a denial brings the yes', () => {
+    const asked = fileRequest(fresh(), asking({ source: 'agent' }), context(auto))
+    expect(asked.result.status).toBe('open')
+    const denied = fileRequest(asked.state, asking(), context(auto))
+    expect(denied.result).toMatchObject({
+      id: asked.result.id,
+      source: 'agent',
+      status: 'approved',
+      count: 2,
+      answer: { way: 'auto' },
+    })
+    expect(denied.state.requests).toEqual([denied.result])
+    // It is on record that it was asked for already.
+    expect(denied.effects.filter(({ kind }) => kind === 'tell')).not.toContainEqual(
+      expect.objectContaining({ event: expect.objectContaining({ type: 'BoundaryRequested' }) }),
+    )
+    expect(denied.effects.length).toBeGreaterThan(0)
+  })
+
   test('never widens beyond the hosts and roots the user named, to full, or in a read-only phase', () => {
     expect(status({ hosts: ['a.test', 'evil.net'] })).toBe('open')
     expect(status({ hosts: [] })).toBe('open')

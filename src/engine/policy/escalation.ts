@@ -130,27 +130,32 @@ export function fileRequest(
     if (denied !== undefined) return repeated(state, denied, at, denied)
   }
   assertNoFlood(state, asking, at, standing !== null)
-  const known = state.requests.map((request) =>
-    request.status === 'open' && sameWish(request, wish)
-      ? { ...request, status: 'closed' as const }
-      : request,
-  )
-  const filed: EscalationState = { ...state, requests: [...known, wish] }
+  // Whoever asked before and still waits hears the same answer.
+  const asked = again === undefined ? wish : repeatOf(again, at, wish)
+  const filed: EscalationState =
+    again === undefined ? { ...state, requests: [...state.requests, wish] } : replaceRequest(state, asked)
+  const told = again === undefined ? (request: BoundaryRequest) => [eventOfRequest(request)] : () => []
   if (!isAllowed) {
     const why = `The policy ${forbidden.says}.`
-    const denied = answered({ ...wish, status: 'denied' }, at, 'policy', 'policy', why)
+    const denied = answered({ ...asked, status: 'denied' }, at, 'policy', 'policy', why)
     return {
       state: replaceRequest(filed, denied),
-      effects: [eventOfRequest(denied), eventOfDenial(denied, 'policy', why)],
+      effects: [...told(denied), eventOfDenial(denied, 'policy', why)],
       result: denied,
     }
   }
-  if (standing === null) return { state: filed, effects: [eventOfRequest(wish)], result: wish }
+  if (standing === null) return { state: filed, effects: told(asked), result: asked }
   const { way, by, message } = standing
-  const approved = answered({ ...standing.wish, status: 'approved' }, at, way, by, message)
+  const approved = answered(
+    { ...asked, to: standing.wish.to, hosts: standing.wish.hosts, status: 'approved' },
+    at,
+    way,
+    by,
+    message,
+  )
   const given = granted(replaceRequest(filed, approved), [approved], at, way, by)
   const step = withHeld(given, context)
-  return { ...step, effects: [eventOfRequest(approved), ...step.effects], result: approved }
+  return { ...step, effects: [...told(approved), ...step.effects], result: approved }
 }
 
 /** Answers open requests that an approval, saved meanwhile, now covers. */
@@ -195,7 +200,13 @@ function repeated(
   at: Date,
   again: BoundaryRequest,
 ): Step<BoundaryRequest> {
-  const why = bothReasons(known, again)
-  const result = { ...known, why, count: known.count + 1, last_at: at.toISOString() }
+  const result = repeatOf(known, at, again)
   return { state: replaceRequest(state, result), effects: [], result }
 }
+
+const repeatOf = (known: BoundaryRequest, at: Date, again: BoundaryRequest): BoundaryRequest => ({
+  ...known,
+  why: bothReasons(known, again),
+  count: known.count + 1,
+  last_at: at.toISOString(),
+})

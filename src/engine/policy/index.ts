@@ -4,7 +4,7 @@ export { Boundaries, type BoundaryParts, type LiveChange } from './boundaries.ts
 export type { Denial } from './denial.ts'
 export { capabilitiesOf, filesAt, networkAt } from './capabilities.ts'
 export { refuseCommand } from './commands.ts'
-export { distrustProject, trustProject, trustQuestion } from './config/edit.ts'
+export { distrustProject, trustProject, trustQuestion, untrustedQuestion } from './config/trusting.ts'
 export { isIncludeTrusted } from './config/include.ts'
 export { configNotes } from './config/notes.ts'
 export { directRoots, heldProjects, loadConfig, type ConfigPlaces } from './config/load.ts'

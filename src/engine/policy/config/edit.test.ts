@@ -17,7 +17,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { SavedApproval } from '../../../shared/config.ts'
-import { distrustProject, revokeApproval, saveApprovals, trustProject, trustQuestion } from './edit.ts'
+import { revokeApproval, saveApprovals } from './edit.ts'
+import { distrustProject, trustProject, trustQuestion } from './trusting.ts'
 import { isIncludeTrusted } from './include.ts'
 import { loadConfig } from './load.ts'
 
@@ -196,6 +197,17 @@ test('trust is in the text that was shown, and a changed file shows the differen
     now: expect.stringContaining('agentForbiddenTools'),
   })
   expect(await distrustProject(userConfigDir, project)).toBe(true)
+  expect((await load()).projects[0]?.trust).toBe('untrusted')
+})
+
+test('trust is taken back also while the file cannot be understood', async () => {
+  const text = '{ "sandboxBoundaries": { "build": "full" } }'
+  await writeFile(projectFile(), text)
+  const { sha256 } = await trustQuestion(userConfigDir, project)
+  await trustProject(userConfigDir, project, { sha256: sha256!, by: 'person', at })
+  await writeFile(projectFile(), '{')
+  expect(await distrustProject(userConfigDir, project)).toBe(true)
+  await writeFile(projectFile(), text)
   expect((await load()).projects[0]?.trust).toBe('untrusted')
 })
 

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { git } from '../../base/git.ts'
-import { distrustProject, revokeApproval, saveApprovals, trustProject, trustQuestion } from './edit.ts'
+import { revokeApproval, saveApprovals } from './edit.ts'
+import { distrustProject, trustProject, trustQuestion } from './trusting.ts'
 import { loadConfig } from './load.ts'
 
 let home: string
