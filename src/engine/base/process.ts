@@ -1,10 +1,13 @@
 import { spawn } from 'node:child_process'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 
 export type RunOptions = {
   readonly cwd?: string
   /** The whole environment of the child; nothing is inherited unless it is in here. */
   readonly env?: Readonly<Record<string, string>>
-  readonly input?: string | Uint8Array
+  /** Whole, or as it comes: where that fails the child finds it cut off. */
+  readonly input?: string | Uint8Array | AsyncIterable<Uint8Array>
   readonly signal?: AbortSignal
   readonly timeoutMs?: number
   /** Largest output kept, in bytes; the child is stopped beyond it. */
@@ -68,6 +71,9 @@ export function run(file: string, args: readonly string[], options: RunOptions =
     })
     // A child that exits without reading its input is not our error.
     child.stdin?.on('error', () => {})
-    child.stdin?.end(options.input)
+    const { input } = options
+    if (typeof input === 'object' && Symbol.asyncIterator in input && child.stdin !== null)
+      pipeline(Readable.from(input), child.stdin).catch(() => {})
+    else child.stdin?.end(input)
   })
 }

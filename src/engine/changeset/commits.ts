@@ -18,6 +18,7 @@ import {
   type AgentRepository,
 } from './agentRefs.ts'
 import { fromBytes, fromText, joinPath } from './bytePath.ts'
+import { contentOf } from './content.ts'
 import { unlessMissing, type Disk } from './disk.ts'
 import type { Manifest } from './manifest.ts'
 import { PackWriter, type ObjectType } from './packWriter.ts'
@@ -244,19 +245,39 @@ async function takeObjects(
     }
   }
   await writer.flush()
-  const packs = joinPath(objects, 'pack')
-  for (const file of (await unlessMissing(tree.list(packs))) ?? []) {
+  await takePacks(repository.realGit, tree, gitDir, env)
+}
+
+const packFolder = 'objects/pack'
+
+/** Also those into which a `git gc` of the agent's put the user's own commits with its own. */
+async function takePacks(
+  realGit: string,
+  tree: Tree,
+  gitDir: string,
+  env: Record<string, string>,
+): Promise<void> {
+  for (const file of (await unlessMissing(tree.list(fromText(packFolder)))) ?? []) {
     const name = fromBytes(file)
-    if (!name.endsWith('.pack')) continue
-    const pack = await readBytes(tree, joinPath(packs, name), 512 * 1024 * 1024)
-    if (pack === null) throw new Error(`${name} is too large`)
+    const path = joinPath(fromText(packFolder), name)
+    const stat = name.endsWith('.pack') ? await tree.lstat(path) : null
+    // One of the user's that the agent took away is a mark in its layer; one that it left is known.
+    if (stat?.isFile() !== true || (await isPackOf(realGit, name, stat.size))) continue
+    if (stat.size > largestPack) throw new Error(`${name} is too large`)
     await git(['index-pack', '--stdin', '--fix-thin', '--fsck-objects', `--max-input-size=${largestPack}`], {
       gitDir,
       env,
-      input: pack,
+      input: contentOf(tree, path),
     })
   }
 }
+
+/** By name and size: who passes something else off as it has its own commits missed, and no others. */
+const isPackOf = (realGit: string, name: string, size: number | bigint): Promise<boolean> =>
+  lstat(join(realGit, packFolder, name)).then(
+    (stat) => stat.isFile() && BigInt(stat.size) === BigInt(size),
+    () => false,
+  )
 
 /** A commit of the agent's, and the user's repository that it belongs to. */
 export type PlacedCommit = Commit & { readonly realGit: string }
