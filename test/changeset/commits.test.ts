@@ -236,6 +236,28 @@ test('roots in several repositories get a commit each', async () => {
     expect(await gitIn(bench.roots[at]!, 'ls-tree', '--name-only', 'new')).toBe(name)
 })
 
+test('an undo names each commit that stays, be they in several repositories or several of the agent', async () => {
+  await using bench = await Bench.make(['one', 'two'])
+  const first = `${setUp}; git commit -qm first --allow-empty`
+  await bench.user(`${first}; cd ../two; ${first}`)
+  const { id } = await bench.dispatch(`${asAgent}; echo 1 > x; git add x; git commit -qm one
+    echo 2 > x; git commit -qam two; cd ../two; ${asAgent}; echo y > y; git add y; git commit -qm three`)
+  const shorts = async (root: string, branch: string) =>
+    (await gitIn(root, 'log', '--reverse', '--abbrev=12', '--format=%h', `main..${branch}`)).split('\n')
+  for (const own of [false, true]) {
+    const branch = own ? 'own' : 'new'
+    await bench.changesets.apply(id, to(branch, { own }), 'anna')
+    const { notes } = await bench.changesets.undo(id, 'anna')
+    const told = bench.roots.map(async (root) => {
+      const names = await shorts(root, branch)
+      const some = names.length === 1 ? `commit ${names[0]} stays` : `commits ${names.join(', ')} stay`
+      return expect.stringContaining(`the ${some} on ${branch} in ${root}:`)
+    })
+    expect(notes).toEqual(await Promise.all(told))
+  }
+  expect(await shorts(bench.root, 'own')).toHaveLength(2)
+})
+
 test('a conflict of a renamed file is settled under the name it is told by, and others beside it', async () => {
   await using bench = await Bench.make()
   await bench.user('seq 20 > old; seq 5 > b')
