@@ -48,6 +48,19 @@ test("the agent's own commits become a branch only if nothing is in them that wa
   expect(await gitIn(bench.root, 'log', '--format=%s', 'own')).toBe('three\ntwo\none\nfirst')
 })
 
+test("approved files that are in none of the agent's own commits land and are named", async () => {
+  await using bench = await Bench.make(['one', 'two'])
+  await bench.user(`${setUp}; seq 9 > a; seq 9 > b; echo g > gone; git add .; git commit -qm first`)
+  const { id } = await bench.dispatch(`${asAgent}
+    echo x >> a; git commit -qam one; echo x >> b; echo n > n; rm gone; mkdir empty; echo t > ../two/t`)
+  const { notes, applied } = await bench.changesets.apply(id, to('own', { own: true }), 'anna')
+  const [one, two] = bench.roots
+  const left = `${one}: b, ${one}: gone, ${one}: n, ${two}: t`
+  expect(notes).toEqual([expect.stringContaining(`in none of the agent's commits: ${left};`)])
+  expect(applied.map(({ path }) => path)).toEqual(['a', 'b', 'empty', 'gone', 'n', 't'])
+  expect(await gitIn(bench.root, 'diff', '--name-only', 'main', 'own')).toBe('a')
+})
+
 test("the agent's own commits are refused where the user's uncommitted work is in them, and one commit is made without it", async () => {
   await using bench = await Bench.make()
   await bench.user(`${setUp}; git config core.autocrlf input; seq 9 > a; printf '1\\r\\n' > w; seq 30 > r; git add .
