@@ -238,7 +238,7 @@ export const api = {
   /** For a path that an apply stopped at after a crash, since it was neither old nor new. */
   'changeset.settle': procedure(
     reference.extend({ ...givenPlace, choice: z.enum(['mine', 'theirs']) }).refine(isGiven, notGiven),
-    z.object({ id: dispatchIdSchema, state: changesetStateSchema }),
+    applyResultSchema.pick({ id: true, state: true, notes: true }),
   ),
   'changeset.escalate': procedure(reference.extend({ why: z.string().nullable() }), changesetSchema),
   /** Brings a rejected or abandoned changeset back to review. */

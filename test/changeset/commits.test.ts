@@ -48,6 +48,19 @@ test("the agent's own commits become a branch only if nothing is in them that wa
   expect(await gitIn(bench.root, 'log', '--format=%s', 'own')).toBe('three\ntwo\none\nfirst')
 })
 
+test("approved files that are in none of the agent's own commits land and are named", async () => {
+  await using bench = await Bench.make(['one', 'two'])
+  await bench.user(`${setUp}; seq 9 > a; seq 9 > b; echo g > gone; git add .; git commit -qm first`)
+  const { id } = await bench.dispatch(`${asAgent}
+    echo x >> a; git commit -qam one; echo x >> b; echo n > n; rm gone; mkdir empty; echo t > ../two/t`)
+  const { notes, applied } = await bench.changesets.apply(id, to('own', { own: true }), 'anna')
+  const [one, two] = bench.roots
+  const left = `${one}: b, ${one}: gone, ${one}: n, ${two}: t`
+  expect(notes).toEqual([expect.stringContaining(`in none of the agent's commits: ${left};`)])
+  expect(applied.map(({ path }) => path)).toEqual(['a', 'b', 'empty', 'gone', 'n', 't'])
+  expect(await gitIn(bench.root, 'diff', '--name-only', 'main', 'own')).toBe('a')
+})
+
 test("the agent's own commits are refused where the user's uncommitted work is in them, and one commit is made without it", async () => {
   await using bench = await Bench.make()
   await bench.user(`${setUp}; git config core.autocrlf input; seq 9 > a; printf '1\\r\\n' > w; seq 30 > r; git add .
@@ -234,6 +247,28 @@ test('roots in several repositories get a commit each', async () => {
   expect(commits?.map(({ root }) => root)).toEqual([...bench.roots])
   for (const [at, name] of ['x', 'y'].entries())
     expect(await gitIn(bench.roots[at]!, 'ls-tree', '--name-only', 'new')).toBe(name)
+})
+
+test('an undo names each commit that stays, be they in several repositories or several of the agent', async () => {
+  await using bench = await Bench.make(['one', 'two'])
+  const first = `${setUp}; git commit -qm first --allow-empty`
+  await bench.user(`${first}; cd ../two; ${first}`)
+  const { id } = await bench.dispatch(`${asAgent}; echo 1 > x; git add x; git commit -qm one
+    echo 2 > x; git commit -qam two; cd ../two; ${asAgent}; echo y > y; git add y; git commit -qm three`)
+  const shorts = async (root: string, branch: string) =>
+    (await gitIn(root, 'log', '--reverse', '--abbrev=12', '--format=%h', `main..${branch}`)).split('\n')
+  for (const own of [false, true]) {
+    const branch = own ? 'own' : 'new'
+    await bench.changesets.apply(id, to(branch, { own }), 'anna')
+    const { notes } = await bench.changesets.undo(id, 'anna')
+    const told = bench.roots.map(async (root) => {
+      const names = await shorts(root, branch)
+      const some = names.length === 1 ? `commit ${names[0]} stays` : `commits ${names.join(', ')} stay`
+      return expect.stringContaining(`the ${some} on ${branch} in ${root}:`)
+    })
+    expect(notes).toEqual(await Promise.all(told))
+  }
+  expect(await shorts(bench.root, 'own')).toHaveLength(2)
 })
 
 test('a conflict of a renamed file is settled under the name it is told by, and others beside it', async () => {

@@ -116,3 +116,32 @@ test('what a person kept after a crash is not in the commit that was asked for, 
   const { stdout } = await run('git', ['diff', '--name-status', 'HEAD', 'landed'], { cwd: bench.root })
   expect(stdout.toString()).toBe('M\ta\nD\tc\n')
 })
+
+const inTheWay = { branch: 'landed', own: false, hooks: false }
+const noCommit = expect.stringMatching(/^no commit was made: .*landed/)
+
+test('a commit that could not be made once a crash was settled is told to who settled it', async () => {
+  await using bench = await Bench.make()
+  const id = await cutOff(bench, null, inTheWay)
+  await bench.user('git branch landed/below')
+  const { notes } = await bench.changesets.settle(id, { path: 'b' }, 'mine')
+  expect(notes).toContainEqual(noCommit)
+  expect(await bench.changesets.get(id)).toMatchObject({ escalated: null })
+})
+
+test('what an undo finished first is told with it, and flagged where the undo itself is refused', async () => {
+  for (const isRefused of [false, true]) {
+    await using bench = await Bench.make()
+    const id = await cutOff(bench, null, inTheWay)
+    await bench.user('git branch landed/below; echo b > b')
+    if (isRefused) await bench.user('chmod 600 a')
+    const undone = bench.changesets.undo(id, 'test')
+    if (isRefused) {
+      await expect(undone).rejects.toMatchObject({ code: 'changeset.conflict' })
+      expect((await bench.changesets.get(id)).escalated).toEqual(noCommit)
+    } else {
+      expect((await undone).notes).toContainEqual(noCommit)
+      expect((await bench.changesets.get(id)).escalated).toBe(null)
+    }
+  }
+})

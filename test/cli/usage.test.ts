@@ -25,6 +25,7 @@ const mistakes: readonly (readonly [number, string, readonly string[]])[] = [
   [64, 'a rejection with an empty comment', ['changeset', 'reject', '2026', '--comment', ' ']],
   [64, 'an empty comment', ['changeset', 'decide', '2026', '--path', 'a', 'reject', '--comment', '']],
   [64, 'a message without a commit', ['changeset', 'apply', '2026', '--all', '--message', 'x']],
+  [64, 'a commit on an empty branch', ['changeset', 'apply', '2026', '--all', '--commit=']],
   [64, 'own commits without a branch', ['changeset', 'apply', '2026', '--own']],
   [
     64,

@@ -81,6 +81,13 @@ const goesWith = [
  * what the agent's own commits are not made with.
  */
 function refuseLoneOptions(options: ApplyOptions): void {
+  // An empty word is a variable that was not set: which branch was meant may not be our guess.
+  if (options.commit === '') {
+    throw new OrangeryError('usage.empty_commit', '--commit: it is empty', {
+      kind: 'usage',
+      hint: 'Nothing was changed. Name the branch that the commit shall be on, or leave --commit away.',
+    })
+  }
   for (const name of ['message', 'hooks', 'sign'] as const) {
     if (options.own === undefined || options[name] === undefined) continue
     throw new OrangeryError('usage.lone_option', `apply: --${name} does not go with --own`, {

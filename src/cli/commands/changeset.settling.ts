@@ -5,6 +5,7 @@ import { choices } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import { showAll } from '../../shared/visible.ts'
 import { withClient } from '../connect.ts'
+import { printError } from '../failure.ts'
 import { tellExpansions } from '../outputs.ts'
 import { addPlace, placeOf, requiredPlace, type PlaceOptions } from './changeset.place.ts'
 import { gather, passedEnv } from '../spawnOptions.ts'
@@ -75,8 +76,9 @@ async function settle(id: string, word: string, options: Json & PlaceOptions) {
   const choice = oneOf(['mine', 'theirs'], word, 'choice')
   const input = { id, ...requiredPlace(options), choice }
   const result = await withClient((client) => client.call('changeset.settle', input))
-  if (options.json) printJson(result)
-  else print(`${result.id} is ${paintState(result.state)}`)
+  if (options.json) return printJson(result)
+  print(`${result.id} is ${paintState(result.state)}`)
+  for (const note of result.notes ?? []) printError(note, undefined)
 }
 
 async function escalate(id: string, options: Json & { why?: string; clear?: boolean }) {

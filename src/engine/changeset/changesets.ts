@@ -42,7 +42,7 @@ import { ChangesetReader, turnOf, type DiffOptions, type Exported, type ExportOp
 import { allConflicts, conflictsOf, resolveConflict, type Resolution } from './resolve.ts'
 import { revisionOf, SavedManifests } from './saved.ts'
 import { sidesOf } from './scan.ts'
-import { recoverChangeset } from './recover.ts'
+import { recoverFirst } from './recover.ts'
 import { endsInCommit, listUnfinished, recoverAll, recoverOne, type ClaimFolders } from './recoverAll.ts'
 import type { ApplyContext } from './transaction.ts'
 import { movedOn, wrongState } from './refusals.ts'
@@ -61,6 +61,7 @@ export type ChangesetsOptions = {
   readonly disk?: Disk
 }
 type Ended = { id: DispatchId; state: ChangesetState }
+type Settled = Ended & { notes?: string[] }
 const openAgain: readonly ChangesetState[] = ['review', 'applied', 'rejected']
 
 export interface Changesets {
@@ -126,7 +127,7 @@ export interface Changesets {
   /** Nothing of it is held in memory beyond a piece, be it as large as it may. */
   export(id: DispatchId, options: ExportOptions, by?: string): Promise<Exported>
   /** Says what becomes of a path that a crash left neither old nor new, and brings the apply to its end. */
-  settle(id: DispatchId, place: GivenPlace, choice: 'mine' | 'theirs'): Promise<Ended>
+  settle(id: DispatchId, place: GivenPlace, choice: 'mine' | 'theirs'): Promise<Settled>
   /** Lets go of what was abandoned more than 30 days ago. */
   expire(now?: number): Promise<readonly DispatchId[]>
   /** Brings applies that a crash cut off to their end, each while `claim` keeps its folders. */
@@ -357,7 +358,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
 
     async apply(id, { all, include_ignored, revision, commit }, by) {
       await using _lock = await locked.landing(find(id))
-      const recovered = await recoverChangeset(context, find(id))
+      using recovered = await recoverFirst(context, find(id))
       await clearWay(context, find(id), locked)
       const record = find(id)
       if (record.state !== 'review' && record.state !== 'applied') throw wrongState(record, 'applied')
@@ -387,19 +388,20 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
         },
         instead: async () => missed !== null,
       })
-      if (plan !== undefined) return withCommits(result, followed, recovered)
+      if (plan !== undefined) return withCommits(result, followed, recovered.take())
       const alone = await commitAlone(context, record, missed, commit)
-      return withCommits(result, alone, [...recovered, ...followed.notes])
+      return withCommits(result, alone, [...recovered.take(), ...followed.notes])
     },
 
     async undo(id, by, { last } = { last: false }) {
       await using _lock = await locked.landing(find(id))
-      await recoverChangeset(context, find(id))
+      using recovered = await recoverFirst(context, find(id))
       await clearWay(context, find(id), locked)
       const record = find(id)
       // Its agent works on what landed: taken away under it, half of its turn would wait for review.
       if (record.state === 'active') throw wrongState(record, 'review')
-      return await undoChangeset(context, record, await reader.view(record), by, last)
+      const result = await undoChangeset(context, record, await reader.view(record), by, last)
+      return withCommits(result, { commits: [], notes: result.notes ?? [] }, recovered.take())
     },
 
     reject: (id, comment, by) => move(id, ['review'], 'rejected', by, comment),
@@ -421,9 +423,9 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
 
     async settle(id, place, choice) {
       await using _lock = await locked.landing(find(id))
-      await settlePath(context, find(id), place, choice)
+      const notes = await settlePath(context, find(id), place, choice)
       records.escalate(id, null, 'orangery')
-      return { id, state: find(id).state }
+      return { id, state: find(id).state, ...(notes.length === 0 ? {} : { notes: [...notes] }) }
     },
 
     expire: (now = Date.now()) => expireAbandoned(context, locks, now),

@@ -134,6 +134,9 @@ export class Decisions {
     // Just this version was decided on as a whole: what was said of others is past.
     if (this.ofWhole(file) !== null) return false
     const known = new Set(file.hunks.map((hunk) => this.recordOf(file, hunk)))
+    // All of it is decided, and some of that on this version: who did so knew what had become of the rest.
+    const isOnThis = (record: DecisionRecord | null) => record !== null && !isOnOtherVersion(record, file)
+    if (this.ofFile(file) !== null && [...known].some(isOnThis)) return false
     return this.#ofPath(file).some((record) => {
       if (known.has(null) && isOnOtherVersion(record, file)) return true
       if (record.hunk === null) return file.hunks.length === 0 && !isOnFile(record, file)

@@ -1,8 +1,9 @@
-import { copyFile, lstat, mkdir, rm } from 'node:fs/promises'
+import { copyFile, lstat, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join, relative, resolve } from 'node:path'
 import { tryGit, type GitOptions } from '../base/git.ts'
 import { makeScratch } from '../base/scratch.ts'
 import { fromBytes, fromText, joinPath, parentOf, rootPath, toBytes, type BytePath } from './bytePath.ts'
+import { userGit } from './userGit.ts'
 
 /** A repository to ask about names: where it stands and what it is given. */
 type Asked = { readonly args: readonly string[]; readonly options: GitOptions }
@@ -11,7 +12,7 @@ const mostRefusals = 16
 
 /**
  * Which paths the *base's* ignore files name: the agent's own version of them has no say, or it could hide its
- * work from "approve all". Tracked files are never ignored. Works without git, by the same rules. What git will not
+ * work from "approve all". So do the user's own for all his repositories. Tracked files are never ignored. Works without git, by the same rules. What git will not
  * speak about counts as ignored: an agent could otherwise land `node_modules` by a name git chokes on.
  */
 export async function ignoredPaths(
@@ -24,8 +25,10 @@ export async function ignoredPaths(
   const top = repository ?? base
   const prefix = fromText(relative(top, base))
   const named = new Map(paths.map((path) => [joinPath(prefix, path), path]))
-  const byName: Asked = { args: ['--work-tree', top], options: { cwd: top, gitDir: ownGitDir } }
-  const asked = repository !== null && (await isReadable(top)) ? { args: [], options: { cwd: top } } : byName
+  const usersFile = await usersExcludes(top)
+  const args = ['-c', `core.excludesFile=${usersFile}`]
+  const byName: Asked = { args: [...args, '--work-tree', top], options: { cwd: top, gitDir: ownGitDir } }
+  const asked = repository !== null && (await isReadable(top)) ? { args, options: { cwd: top } } : byName
   const linkOf = linkFinder(top)
   const plain: BytePath[] = []
   const beyond: Beyond[] = []
@@ -36,7 +39,7 @@ export async function ignoredPaths(
   }
   // Against the index git compares every path with every entry: minutes in a large repository. By rules alone
   // first, and the index only if something is left to ask it about.
-  const found = [...(await namedBy(asked, plain)), ...(await namedBeyond(top, ownGitDir, beyond))]
+  const found = [...(await namedBy(asked, plain)), ...(await namedBeyond(top, ownGitDir, beyond, usersFile))]
   if (found.length === 0) return new Set()
   const tracked = new Set(
     asked === byName ? [] : fromBytes((await tryGit(['ls-files', '-z'], asked.options)).stdout).split('\0'),
@@ -72,31 +75,51 @@ async function namedBy({ args, options }: Asked, paths: readonly BytePath[]): Pr
  * Git refuses to speak about what lies beyond a link of the work tree, and an agent may have made a folder of one.
  * So it is asked in an empty tree with the same rules: there are none below a link.
  */
-async function namedBeyond(top: string, ownGitDir: string, beyond: readonly Beyond[]): Promise<BytePath[]> {
+async function namedBeyond(
+  top: string,
+  ownGitDir: string,
+  beyond: readonly Beyond[],
+  usersFile: string,
+): Promise<BytePath[]> {
   if (beyond.length === 0) return []
   const scratch = await makeScratch('orangery-ignored-')
   const inside = (folder: string, path: BytePath) => Buffer.concat([Buffer.from(`${folder}/`), toBytes(path)])
   try {
+    const tree = join(scratch, 'tree')
     const copied = new Set<BytePath>()
     for (const { link } of beyond) {
       for (let at = parentOf(link); !copied.has(at); at = parentOf(at)) {
         copied.add(at)
-        await mkdir(inside(scratch, at), { recursive: true })
+        await mkdir(inside(tree, at), { recursive: true })
         const rules = joinPath(at, '.gitignore')
         const stat = await lstat(inside(top, rules)).catch(() => null)
-        if (stat?.isFile() === true) await copyFile(inside(top, rules), inside(scratch, rules))
+        if (stat?.isFile() === true) await copyFile(inside(top, rules), inside(tree, rules))
       }
     }
     const excludes = await tryGit(['rev-parse', '--git-path', 'info/exclude'], { cwd: top })
-    const file = excludes.code === 0 ? resolve(top, excludes.stdout.toString().trim()) : '/dev/null'
-    const args = ['-c', `core.excludesFile=${file}`, '--work-tree', scratch]
+    const ownFile = excludes.code === 0 ? [resolve(top, excludes.stdout.toString().trim())] : []
+    // The later rule counts, and those of the one repository come before those of all.
+    const rules = await Promise.all([usersFile, ...ownFile].map((each) => readFile(each).catch(() => '')))
+    const file = join(scratch, 'rules')
+    await writeFile(file, Buffer.concat(rules.flatMap((each) => [Buffer.from(each), Buffer.from('\n')])))
+    const args = ['-c', `core.excludesFile=${file}`, '--work-tree', tree]
     return await namedBy(
-      { args, options: { cwd: scratch, gitDir: ownGitDir } },
+      { args, options: { cwd: tree, gitDir: ownGitDir } },
       beyond.map(({ path }) => path),
     )
   } finally {
     await rm(scratch, { recursive: true, force: true })
   }
+}
+
+/** Where the user says what he ignores everywhere: as his settings say, or where git looks if they do not. */
+async function usersExcludes(top: string): Promise<string> {
+  const { HOME: home = '', XDG_CONFIG_HOME: given = '' } = process.env
+  const config = given || (home && join(home, '.config'))
+  const usual = config && join(config, 'git', 'ignore')
+  const asked = ['config', '--type=path', '--get', 'core.excludesFile']
+  const file = await userGit(asked, { cwd: top }).catch(() => usual)
+  return file === '' ? '/dev/null' : resolve(top, file)
 }
 
 /** The link of the base that a folder lies beyond, or is; null for none. */

@@ -30,6 +30,7 @@ export type RootPlace = { readonly root: string; readonly top: string; readonly 
 type Commit = Manifest['commits'][number]
 /** What was approved for a path and what the agent began with, as git would keep it: as it is, or with the line ends the settings want. */
 type Approved = {
+  readonly key: string
   readonly isProtected: boolean
   readonly items: readonly (GitItem | null)[]
   readonly bases: readonly (GitItem | null)[]
@@ -52,6 +53,7 @@ export async function planTakeOver(
   const ref = `refs/heads/${branch}`
   const finish: CommitPlan['finish'][number][] = []
   const planned: Made[] = []
+  const held = new Set<string>()
   for (const { root, oid } of lastCommits(manifest)) {
     const cwd = await checkoutOf(root, ref, given.places)
     const top = await askGit(['rev-parse', '--show-toplevel'], cwd)
@@ -72,7 +74,8 @@ export async function planTakeOver(
     const from =
       startOf(manifest, root, oid) ?? (await askGit(['rev-parse', '--verify', '-q', 'HEAD^{commit}'], cwd))
     if (from !== '') await tryRef(cwd, { ref, oid: from, old })
-    await refuseUnseen({ context, record, given, cwd, common, history, from, oid })
+    const seen = await refuseUnseen({ context, record, given, cwd, common, history, from, oid })
+    for (const key of seen) held.add(key)
     planned.push({ root, branch, oid })
     finish.push(async () => {
       const message = `orangery: changeset ${manifest.id}`
@@ -84,7 +87,22 @@ export async function planTakeOver(
       return { root, branch, oid }
     })
   }
-  return { finish, planned, notes: [] }
+  return { finish, planned, notes: inNoCommit(given, held) }
+}
+
+/** What the agent has not committed lands as a file all the same, and who reads of its commits takes it for one of them. */
+function inNoCommit({ landed, places }: Given, held: ReadonlySet<string>): string[] {
+  const left = landed.filter(({ target: { entry }, wanted, kept }) => {
+    const isContent = [entry.base, wanted].some((side) => treeItemOf(entry.path, side).length > 0)
+    return isContent && kept !== true && !held.has(entryKey(entry))
+  })
+  if (left.length === 0) return []
+  const names = left.map(({ target: { entry } }) =>
+    places.length > 1 ? `${entry.root}: ${toText(entry.path)}` : toText(entry.path),
+  )
+  return [
+    `approved, but in none of the agent's commits: ${listed(names)}; landed as files only, and \`git status\` shows them: commit them yourself`,
+  ]
 }
 
 const askCommonDir = ['rev-parse', '--path-format=absolute', '--git-common-dir']
@@ -125,6 +143,7 @@ const startOf = (manifest: Manifest, root: string, oid: string): string | null |
   manifest.commits.find((each) => each.root === root && each.oid === oid)?.base
 
 /**
+ * What of all that was approved the last commit holds, by `entryKey`.
  * An agent could commit what nobody is shown (a file it removes again, one that was rejected, a protected one) and
  * have it on the user's branch: every commit may touch only what lands, and the last must hold what was approved.
  */
@@ -137,7 +156,7 @@ async function refuseUnseen(look: {
   readonly history: { gitDir: string; env: Record<string, string> }
   readonly from: string
   readonly oid: string
-}): Promise<void> {
+}): Promise<ReadonlySet<string>> {
   const { history, from, oid } = look
   const approved = await approvedPaths(look)
   const start = from || emptyTree
@@ -145,9 +164,11 @@ async function refuseUnseen(look: {
   const commits = (await git(['rev-list', oid, ...not, '--'], history)).toString().trim().split('\n')
   const unseen = new Set<BytePath>()
   const yours = new Set<BytePath>()
+  const held = new Set<string>()
   for (const commit of new Set([oid, ...commits.filter((each) => each !== '')])) {
     for (const { path, before, after } of await touched(history, start, commit)) {
       const known = approved.get(path)
+      if (known !== undefined && commit === oid) held.add(known.key)
       const isApproved = known?.items.some((item) => sameItem(item, after)) === true
       const isOnTheWay = known?.isProtected === false && commit !== oid
       if (!isApproved && !isOnTheWay && !sameItem(before, after)) unseen.add(path)
@@ -159,17 +180,20 @@ async function refuseUnseen(look: {
     throw refusedCommits('commits_unseen', "the agent's commits hold what was not approved", unseen)
   if (yours.size > 0)
     throw refusedCommits('commits_yours', "the agent's commits hold what you had not committed", yours)
+  return held
 }
 
 function refusedCommits(code: string, why: string, paths: ReadonlySet<BytePath>): OrangeryError {
   const names = [...paths].toSorted().map(toText)
-  const shown = names.slice(0, 5).join(', ')
-  const more = names.length > 5 ? ` and ${names.length - 5} more` : ''
-  return new OrangeryError(`changeset.${code}`, `${why}: ${shown}${more}`, {
+  return new OrangeryError(`changeset.${code}`, `${why}: ${listed(names)}`, {
     kind: 'refused',
     hint: 'Nothing was changed. Leave --own away: then one commit is made of exactly what was approved.',
     details: { paths: names },
   })
+}
+function listed(names: readonly string[]): string {
+  const more = names.length > 5 ? ` and ${names.length - 5} more` : ''
+  return `${names.slice(0, 5).join(', ')}${more}`
 }
 const emptyTree = '4b825dc642cb6eb9a060e54bf8d69288fbee4904'
 const nothing = '000000'
@@ -229,7 +253,7 @@ async function approvedPaths({
     const own = [...sides].flatMap(([key, known]) => {
       const isHere = key.startsWith(`${root}\0`)
       const path = joinPath(prefix, key.slice(root.length + 1))
-      return isHere ? [{ ...known, path, base: bases.get(key) ?? null }] : []
+      return isHere ? [{ ...known, key, path, base: bases.get(key) ?? null }] : []
     })
     const itemsOf = async (given: readonly { path: BytePath; side: Side | null }[]) => {
       const cleaned = await cleanedItems(top, from, given, blobs)
@@ -240,8 +264,8 @@ async function approvedPaths({
     }
     const items = await itemsOf(own)
     const begun = await itemsOf(own.map(({ path, base }) => ({ path, side: base })))
-    for (const [at, { path, isProtected }] of own.entries())
-      approved.set(path, { isProtected, items: items[at] ?? [], bases: begun[at] ?? [] })
+    for (const [at, { key, path, isProtected }] of own.entries())
+      approved.set(path, { key, isProtected, items: items[at] ?? [], bases: begun[at] ?? [] })
   }
   return approved
 }

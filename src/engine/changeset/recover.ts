@@ -44,6 +44,24 @@ export async function recoverChangeset(
   return notes
 }
 
+/** What a recovery had to say is told with what was asked for, or, where that is refused, flagged: never lost. */
+export async function recoverFirst(
+  context: ApplyContext,
+  record: ChangesetRecord,
+): Promise<Disposable & { take(): readonly string[] }> {
+  let untold = await recoverChangeset(context, record)
+  return {
+    take() {
+      const notes = untold
+      untold = []
+      return notes
+    },
+    [Symbol.dispose]() {
+      if (untold.length > 0) context.records.escalate(record.id, untold.join('; '), 'orangery')
+    },
+  }
+}
+
 async function resume(
   context: ApplyContext,
   record: ChangesetRecord,

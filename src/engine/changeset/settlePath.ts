@@ -13,14 +13,15 @@ import { Tree } from './tree.ts'
 
 /**
  * A person has looked at a path that a crash left neither old nor new. `mine`: it stays as it is, and the apply
- * goes on around it. `theirs`: it is taken for the old content, kept for undo like one, and replaced.
+ * goes on around it. `theirs`: it is taken for the old content, kept for undo like one, and replaced. Gives what did not
+ * work out beside the files.
  */
 export async function settlePath(
   context: ApplyContext,
   record: ChangesetRecord,
   place: GivenPlace,
   choice: 'mine' | 'theirs',
-): Promise<void> {
+): Promise<readonly string[]> {
   const journals = new Journals(context.layout.changeset(record.repoId, record.id), context.disk)
   const open = (await journals.open()).filter((journal) => journal.state === 'committing')
   const journal = open.find((each) => each.operations.some((operation) => isAbout(operation, place)))
@@ -34,7 +35,7 @@ export async function settlePath(
   }
   const { stopped: _settled, ...rest } = journal
   await journals.write({ ...rest, operations })
-  await recoverChangeset(context, record)
+  return recoverChangeset(context, record)
 }
 
 function isAbout(operation: Operation, place: GivenPlace): boolean {

@@ -1,9 +1,10 @@
-import type { ApplyResult, MadeCommit } from '../../shared/changeset.ts'
+import type { ApplyResult } from '../../shared/changeset.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord } from '../base/changesetRecords.ts'
 import { readBases } from './bases.ts'
 import { depthOf, namedPath, type BytePath } from './bytePath.ts'
+import { commitsLeft } from './commitsLeft.ts'
 import type { Conflict } from './conflicts.ts'
 import { Journals, type Journal } from './journal.ts'
 import { homesOf } from './classifyEntries.ts'
@@ -72,7 +73,7 @@ export async function undoChangeset(
       applied.set(entryKey(entry), entry)
     }
   }
-  const notes = done.flatMap(({ commits }) => commits ?? []).map(staysBehind)
+  const notes = await commitsLeft(done)
   if (landed.length < all.length)
     notes.push(
       `what was applied before that stays; \`orangery changeset undo ${record.id}\` takes it back too`,
@@ -105,13 +106,6 @@ async function filesOf(
     return from !== null && isOld.has(entryKey(from)) ? [{ entry: from, from: null }] : []
   })
 }
-
-/**
- * A branch is the user's, and others may have built on it. How to take the commit back depends on where he is: where the
- * branch is checked out `git revert` refuses, since the files already are as it wants to make them.
- */
-const staysBehind = ({ branch, oid }: MadeCommit): string =>
-  `the files are as they were; the commit ${oid.slice(0, 12)} stays on ${branch}: keep it, revert it there or drop it`
 
 /** The way back, provided that everything still is as the last apply left it, and was so in between. */
 async function planUndo(

@@ -33,8 +33,12 @@ export function SettleDialog({
   onClose(): void
 }) {
   const settle = useAct('changeset.settle', {
-    onDone: ({ state }) => {
-      showToast({ tone: 'good', title: `Settled. ${changesetWords[state].label}.` })
+    onDone: ({ state, notes = [] }) => {
+      showToast({
+        tone: 'good',
+        title: `Settled. ${changesetWords[state].label}.`,
+        ...(notes.length === 0 ? {} : { detail: notes.join(' ') }),
+      })
       onClose()
     },
     onFailed: (error) => {
