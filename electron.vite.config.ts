@@ -20,9 +20,9 @@ export default defineConfig({
         input: {
           index: from('src/main/index.ts'),
           cli: from('src/cli/index.ts'),
-          supervisor: from('src/engine/dispatch/supervisor.main.ts'),
-          caretaker: from('src/engine/dispatch/caretaker.main.ts'),
-          relay: from('src/engine/egress/relay.main.ts'),
+          supervisor: from('src/engine/dispatch/supervise/supervisor.main.ts'),
+          caretaker: from('src/engine/dispatch/recover/caretaker.main.ts'),
+          relay: from('src/engine/egress/line/relay.main.ts'),
           overhear: from('src/engine/egress/presets/overhear.main.ts'),
         },
       },

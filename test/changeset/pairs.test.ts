@@ -2,12 +2,12 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { changeKinds } from '../../src/shared/changeset.ts'
-import { planApply } from '../../src/engine/changeset/planApply.ts'
+import { planApply } from '../../src/engine/changeset/apply/planApply.ts'
 import { toText } from '../../src/engine/changeset/bytePath.ts'
 import { realDisk } from '../../src/engine/changeset/disk.ts'
-import { PackWriter } from '../../src/engine/changeset/packWriter.ts'
+import { PackWriter } from '../../src/engine/changeset/objects/packWriter.ts'
 import { Bench } from '../../src/engine/changeset/testing.ts'
-import { readView } from '../../src/engine/changeset/view.ts'
+import { readView } from '../../src/engine/changeset/review/view.ts'
 
 /** What there is to begin with, what the agent may make of it, and what the user may have done meanwhile. */
 const beginnings = {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { run } from '../../src/engine/base/process.ts'
 import { createChangesets } from '../../src/engine/changeset/changesets.ts'
-import type { CommitRequest } from '../../src/engine/changeset/commitRequest.ts'
+import type { CommitRequest } from '../../src/engine/changeset/commits/commitRequest.ts'
 import { watchedDisk } from '../../src/engine/changeset/disk.ts'
 import { Bench } from '../../src/engine/changeset/testing.ts'
 

@@ -15,7 +15,7 @@ import {
   type Decided,
 } from '../../src/engine/egress/index.ts'
 
-const relayProgram = resolve(import.meta.dirname, '../../src/engine/egress/relay.main.ts')
+const relayProgram = resolve(import.meta.dirname, '../../src/engine/egress/line/relay.main.ts')
 
 export type Ran = { readonly code: number | null; readonly stdout: string; readonly stderr: string }
 

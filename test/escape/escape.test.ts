@@ -42,7 +42,9 @@ test('the page names every case, and for each attack that others make a test the
   expect(stale.map(({ id }) => `${id}: write the page again with node test/escape/write.ts`)).toEqual([])
   for (const { ids, folder: place, test: name } of proofs) {
     for (const id of ids) expect(page, id).toContain(`\`${id}\``)
-    const files = (await readdir(join(folder, place))).filter((file) => /\.(?:test|spec)\.ts$/.test(file))
+    const files = (await readdir(join(folder, place), { recursive: true })).filter((file) =>
+      /\.(?:test|spec)\.ts$/.test(file),
+    )
     const texts = await Promise.all(files.map((file) => readFile(join(folder, place, file), 'utf8')))
     expect(
       texts.some((text) => text.includes(name)),

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RunningSandbox, SandboxRequest } from '../../src/engine/base/sandbox.ts'
-import { terminalIo } from '../../src/engine/dispatch/agentIo.ts'
+import { terminalIo } from '../../src/engine/dispatch/supervise/agentIo.ts'
 import { planSandbox, SpareHolder, startSandbox, type HostFacts } from '../../src/engine/sandbox/index.ts'
 import type { World } from './world.ts'
 

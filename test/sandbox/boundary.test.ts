@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { run } from '../../src/engine/base/process.ts'
 import { makeGround, runIn, startOn, type Ground } from '../../src/engine/sandbox/fixture.ts'
-import { detectHost, type HostFacts } from '../../src/engine/sandbox/host.ts'
+import { detectHost, type HostFacts } from '../../src/engine/sandbox/host/host.ts'
 
 let host: HostFacts
 beforeAll(async () => {

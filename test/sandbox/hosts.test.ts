@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { CheckResult, DoctorReport } from '../../src/shared/doctor.ts'
 import { run } from '../../src/engine/base/process.ts'
-import { explainNoFuse, explainNoOverlay, explainRefusal } from '../../src/engine/sandbox/host.ts'
+import { explainNoFuse, explainNoOverlay, explainRefusal } from '../../src/engine/sandbox/host/host.ts'
 
 let folder: string
 beforeAll(async () => {
@@ -226,7 +226,7 @@ test('a sandbox starts where the nodes of /dev are on a mount with nosuid and no
   skip(process.getuid?.() !== 0, 'only root can mount /dev so, and only for root its nodes are sealed')
   const start = `
 const { makeGround, runIn } = await import(process.argv[1] + '/fixture.ts')
-const { detectHost } = await import(process.argv[1] + '/host.ts')
+const { detectHost } = await import(process.argv[1] + '/host/host.ts')
 await using ground = await makeGround()
 const end = await runIn(ground, await detectHost(ground.dataDir), 'echo inside; echo lost >/dev/null')
 console.log(end.stdout)`

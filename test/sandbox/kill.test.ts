@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { readdir, readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
-import { childrenOf } from '../../src/engine/sandbox/chain.ts'
+import { childrenOf } from '../../src/engine/sandbox/holder/chain.ts'
 import { makeGround, type Ground } from '../../src/engine/sandbox/fixture.ts'
 
 /** Every process of this machine whose command line or working directory names the ground. */
@@ -20,9 +20,9 @@ async function processesOf(ground: Ground): Promise<readonly string[]> {
 /** A supervisor in a process of its own, which can be killed. */
 const supervisor = `
 const { makeGround } = await import(process.argv[1] + '/fixture.ts')
-const { detectHost } = await import(process.argv[1] + '/host.ts')
-const { planSandbox } = await import(process.argv[1] + '/plan.ts')
-const { startSandbox } = await import(process.argv[1] + '/start.ts')
+const { detectHost } = await import(process.argv[1] + '/host/host.ts')
+const { planSandbox } = await import(process.argv[1] + '/plan/plan.ts')
+const { startSandbox } = await import(process.argv[1] + '/holder/start.ts')
 const { request } = JSON.parse(process.argv[2])
 const sandbox = await startSandbox(planSandbox(request, await detectHost(process.argv[3])), { stdin: 'ignore', stdout: 1, stderr: 2 })
 sandbox.release()

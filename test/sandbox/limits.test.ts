@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { Limits } from '../../src/shared/spec.ts'
 import { makeGround, runIn, startOn } from '../../src/engine/sandbox/fixture.ts'
-import { cgroupName } from '../../src/engine/sandbox/cgroups.ts'
-import { detectHost, type HostFacts } from '../../src/engine/sandbox/host.ts'
-import { planSandbox } from '../../src/engine/sandbox/plan.ts'
-import { startSandbox } from '../../src/engine/sandbox/start.ts'
+import { cgroupName } from '../../src/engine/sandbox/limits/cgroups.ts'
+import { detectHost, type HostFacts } from '../../src/engine/sandbox/host/host.ts'
+import { planSandbox } from '../../src/engine/sandbox/plan/plan.ts'
+import { startSandbox } from '../../src/engine/sandbox/holder/start.ts'
 
 let host: HostFacts
 beforeAll(async () => {

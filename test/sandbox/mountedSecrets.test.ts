@@ -26,9 +26,9 @@ async function onHost(script: string): Promise<Record<string, unknown>> {
   const whole = `
 const at = process.argv[1]
 const { makeGround, runIn } = await import(at + '/fixture.ts')
-const { currentHost, detectHost } = await import(at + '/host.ts')
-const { lesserOn } = await import(at + '/lesserView.ts')
-const { SecretWatch } = await import(at + '/secretWatch.ts')
+const { currentHost, detectHost } = await import(at + '/host/host.ts')
+const { lesserOn } = await import(at + '/plan/lesserView.ts')
+const { SecretWatch } = await import(at + '/plan/secretWatch.ts')
 const { execFileSync } = await import('node:child_process')
 const sh = (line) => execFileSync('sh', ['-ec', line]).toString()
 await using ground = await makeGround()

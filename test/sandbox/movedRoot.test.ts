@@ -4,7 +4,7 @@ import { beforeAll, expect, test } from 'vitest'
 import type { RunningSandbox, SandboxRequest } from '../../src/engine/base/sandbox.ts'
 import type { WorkspaceRoot } from '../../src/engine/base/workspace.ts'
 import { makeGround, startOn, type Ground } from '../../src/engine/sandbox/fixture.ts'
-import { detectHost, type HostFacts } from '../../src/engine/sandbox/host.ts'
+import { detectHost, type HostFacts } from '../../src/engine/sandbox/host/host.ts'
 import { Standing } from '../escape/standing.ts'
 
 let host: HostFacts

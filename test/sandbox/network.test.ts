@@ -4,10 +4,10 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Peer } from '../../src/engine/base/sandbox.ts'
-import { childrenOf, readProcess } from '../../src/engine/sandbox/chain.ts'
+import { childrenOf, readProcess } from '../../src/engine/sandbox/holder/chain.ts'
 import { makeGround, startOn, type Ground } from '../../src/engine/sandbox/fixture.ts'
-import { detectHost } from '../../src/engine/sandbox/host.ts'
-import { inodeIn } from '../../src/engine/sandbox/peers.ts'
+import { detectHost } from '../../src/engine/sandbox/host/host.ts'
+import { inodeIn } from '../../src/engine/sandbox/denials/peers.ts'
 
 /** Stands in for the broker: tells what the relay asked for, and answers each connection with it. */
 async function listenAsBroker(path: string): Promise<AsyncDisposable & { readonly asked: string[] }> {

@@ -2,7 +2,7 @@ import { mkdir, readdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import { makeGround, runIn, startOn, type Ground } from '../../src/engine/sandbox/fixture.ts'
-import { detectHost, type HostFacts } from '../../src/engine/sandbox/host.ts'
+import { detectHost, type HostFacts } from '../../src/engine/sandbox/host/host.ts'
 
 let host: HostFacts
 beforeAll(async () => {

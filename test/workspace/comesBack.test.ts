@@ -16,7 +16,7 @@ import {
   removeIntegration,
   restoreArchived,
 } from '../../src/engine/workspace/index.ts'
-import type { RestoreStep } from '../../src/engine/workspace/reattach.ts'
+import type { RestoreStep } from '../../src/engine/workspace/end/reattach.ts'
 
 let { ground, repo, worktree, start, branches } = {} as Feature
 beforeEach(async () => {

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { RepoId } from '../../src/shared/ids.ts'
 import { git } from '../../src/engine/base/git.ts'
 import { layout as layoutAt } from '../../src/engine/base/paths.ts'
-import { contentOf } from '../../src/engine/workspace/archive.ts'
+import { contentOf } from '../../src/engine/workspace/end/archive.ts'
 import { gitText, makeFeature, type Feature } from '../../src/engine/workspace/fixture.ts'
 import {
   createWorktree,

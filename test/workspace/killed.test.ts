@@ -15,9 +15,9 @@ import {
   restoreArchived,
   startAgent,
 } from '../../src/engine/workspace/index.ts'
-import { restoreSteps } from '../../src/engine/workspace/reattach.ts'
-import { creationSteps } from '../../src/engine/workspace/startAgent.ts'
-import { worktreeSteps } from '../../src/engine/workspace/worktree.ts'
+import { restoreSteps } from '../../src/engine/workspace/end/reattach.ts'
+import { creationSteps } from '../../src/engine/workspace/make/startAgent.ts'
+import { worktreeSteps } from '../../src/engine/workspace/make/worktree.ts'
 import type { DispatchId, RepoId } from '../../src/shared/ids.ts'
 
 let ground: Ground

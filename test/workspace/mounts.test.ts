@@ -145,7 +145,7 @@ test('a landing and an agent keep apart also where a bind mount shows the folder
   for (const folder of [`${one}/deep`, two!, other!]) await mkdir(folder, { recursive: true })
   const source = (path: string) => JSON.stringify(join(import.meta.dirname, '../../src/engine', path))
   const script = `
-    import { claimCopying, claimLanding } from ${source('workspace/claim.ts')}
+    import { claimCopying, claimLanding } from ${source('workspace/find/claim.ts')}
     import { layout } from ${source('base/paths.ts')}
     const place = layout(${JSON.stringify(place.dataDir)})
     const [landing, agent] = ['20260101000000-0001', '20260101000000-0002']

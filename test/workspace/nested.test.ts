@@ -2,7 +2,7 @@ import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { git } from '../../src/engine/base/git.ts'
-import { contentOf } from '../../src/engine/workspace/archive.ts'
+import { contentOf } from '../../src/engine/workspace/end/archive.ts'
 import { fingerprint, gitText, makeFeature, type Feature } from '../../src/engine/workspace/fixture.ts'
 import {
   discardAgent,

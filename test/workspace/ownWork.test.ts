@@ -13,7 +13,7 @@ import {
   restoreArchived,
   startAgent,
 } from '../../src/engine/workspace/index.ts'
-import { workspaceOf } from '../../src/engine/workspace/invocation.ts'
+import { workspaceOf } from '../../src/engine/workspace/find/invocation.ts'
 
 let { ground, repo, worktree, repoId } = {} as Feature
 let feature: Feature

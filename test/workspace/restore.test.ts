@@ -11,7 +11,7 @@ import {
   listArchive,
   restoreArchived,
 } from '../../src/engine/workspace/index.ts'
-import { restoreSteps, type RestoreStep } from '../../src/engine/workspace/reattach.ts'
+import { restoreSteps, type RestoreStep } from '../../src/engine/workspace/end/reattach.ts'
 
 /** Nothing of a restore is taken back, so that an error after a step leaves what a kill there leaves. */
 function cutOff(done: RestoreStep, step: RestoreStep): void {

@@ -6,9 +6,9 @@ import { fileURLToPath } from 'node:url'
 export type Entry = 'supervisor' | 'caretaker' | 'relay' | 'overhear'
 
 const sources: Readonly<Record<Entry, string>> = {
-  supervisor: 'dispatch/supervisor.main.ts',
-  caretaker: 'dispatch/caretaker.main.ts',
-  relay: 'egress/relay.main.ts',
+  supervisor: 'dispatch/supervise/supervisor.main.ts',
+  caretaker: 'dispatch/recover/caretaker.main.ts',
+  relay: 'egress/line/relay.main.ts',
   overhear: 'egress/presets/overhear.main.ts',
 }
 

@@ -1,8 +1,8 @@
 import { rm } from 'node:fs/promises'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
 import type { RepoLock } from '../base/lock.ts'
-import { collectObjects } from './collectObjects.ts'
-import type { ApplyContext } from './transaction.ts'
+import { collectObjects } from './objects/collectObjects.ts'
+import type { ApplyContext } from './apply/transaction.ts'
 
 const keptDays = 30
 const dayMs = 24 * 60 * 60 * 1000

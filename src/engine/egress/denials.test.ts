@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { deniedAddress, parseOutputs } from './policy.ts'
+import { deniedAddress, parseOutputs } from './rules/policy.ts'
 import { hello, useGround } from './testing/ground.ts'
-import { proxiesOf } from './upstream.ts'
+import { proxiesOf } from './dial/upstream.ts'
 
 const { ask, broker, listen, tunnel } = useGround()
 const get = 'GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n'

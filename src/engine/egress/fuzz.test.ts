@@ -1,11 +1,11 @@
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { peek } from './hello.ts'
-import { normaliseHost } from './names.ts'
-import { encodeReply, parseGreeting, parseOldRequest, parseRequest } from './socks.ts'
+import { peek } from './tls/hello.ts'
+import { normaliseHost } from './rules/names.ts'
+import { encodeReply, parseGreeting, parseOldRequest, parseRequest } from './dial/socks.ts'
 import { anyText } from './testing/anyText.ts'
 import { hello, readAll, useGround } from './testing/ground.ts'
-import { encodeOpening, parseOpening, readLine } from './wire.ts'
+import { encodeOpening, parseOpening, readLine } from './line/wire.ts'
 
 const { ask, broker, listen, open } = useGround()
 

@@ -2,17 +2,17 @@ import { isIP, type Socket } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import type { NetworkUse } from '../../shared/effective.ts'
 import { isInCidr } from '../base/networks.ts'
-import { refusedAddress } from './addresses.ts'
-import { portsOf } from './aliases.ts'
+import { refusedAddress } from './rules/addresses.ts'
+import { portsOf } from './rules/aliases.ts'
 import { Books, mostHosts } from './books.ts'
-import type { Caps } from './caps.ts'
-import { dialFirst, withDeadline } from './dial.ts'
-import { reset } from './endings.ts'
-import { Denied, Unreachable } from './failures.ts'
-import type { Target, Wanted } from './names.ts'
-import { ownAddresses } from './ownAddresses.ts'
-import { decide, decideName, deniedAddress, type EgressDecision, type EgressPolicy } from './policy.ts'
-import type { Resolver } from './resolver.ts'
+import type { Caps } from './rules/caps.ts'
+import { dialFirst, withDeadline } from './dial/dial.ts'
+import { reset } from './dial/endings.ts'
+import { Denied, Unreachable } from './dial/failures.ts'
+import type { Target, Wanted } from './rules/names.ts'
+import { ownAddresses } from './rules/ownAddresses.ts'
+import { decide, decideName, deniedAddress, type EgressDecision, type EgressPolicy } from './rules/policy.ts'
+import type { Resolver } from './lookups/resolver.ts'
 import {
   dialThrough,
   isLocalName,
@@ -23,7 +23,7 @@ import {
   type Forwarder,
   type Proxies,
   type Proxy,
-} from './upstream.ts'
+} from './dial/upstream.ts'
 
 /** How a program asked; `name`: for an address, without a word about ports. */
 export type Via = 'connect' | 'http' | 'socks' | 'alias' | 'name'

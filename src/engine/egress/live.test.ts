@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { expect, test } from 'vitest'
-import { parseOutputs } from './policy.ts'
+import { parseOutputs } from './rules/policy.ts'
 import { readAll, readSome, useGround } from './testing/ground.ts'
 
 const { ask, broker, echo, listen, open, tunnel } = useGround()

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { showAll } from '../../shared/visible.ts'
 import type { Peer } from '../base/sandbox.ts'
-import { Denied } from './failures.ts'
+import { Denied } from './dial/failures.ts'
 
 /** Says a line to the program at the other end. */
 export type Tell = (peer: Peer, line: string) => Promise<void>

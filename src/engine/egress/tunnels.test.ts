@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { stat } from 'node:fs/promises'
 import { expect, test } from 'vitest'
-import { aliasesFor } from './aliases.ts'
-import { parseOutputs } from './policy.ts'
+import { aliasesFor } from './rules/aliases.ts'
+import { parseOutputs } from './rules/policy.ts'
 import { readAll, readSome, useGround } from './testing/ground.ts'
 
 const { ask, broker, echo, listen, open, tunnel } = useGround()

@@ -7,9 +7,9 @@ import { makeDispatchId } from '../../shared/ids.ts'
 import { randomBytes } from 'node:crypto'
 import type { RunningSandbox, SandboxEnd, SandboxRequest } from '../base/sandbox.ts'
 import type { WorkspaceRoot } from '../base/workspace.ts'
-import { startSandbox } from './start.ts'
-import type { HostFacts } from './host.ts'
-import { planSandbox } from './plan.ts'
+import { startSandbox } from './holder/start.ts'
+import type { HostFacts } from './host/host.ts'
+import { planSandbox } from './plan/plan.ts'
 
 /** A project, a data folder and a home in one throw-away folder: real ones, for tests and the bench. */
 export type Ground = AsyncDisposable & {

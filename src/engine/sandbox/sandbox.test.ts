@@ -2,7 +2,7 @@ import { access, chmod, readFile, rename, rm, symlink, writeFile } from 'node:fs
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { makeGround, runIn, startOn, type Ground } from './fixture.ts'
-import { detectHost, type HostFacts } from './host.ts'
+import { detectHost, type HostFacts } from './host/host.ts'
 import { describePlan, planSandbox } from './index.ts'
 
 let host: HostFacts

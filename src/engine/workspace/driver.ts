@@ -1,7 +1,7 @@
 import { OrangeryError } from '../../shared/errors.ts'
 import type { WorkspaceStrategy } from '../../shared/spec.ts'
 import type { WorkspaceDriver } from '../base/workspace.ts'
-import type { Project } from './project.ts'
+import type { Project } from './find/project.ts'
 
 /** What this host can carry a workspace with, as the sandbox station found by trying. */
 export type WorkspaceFacts = {

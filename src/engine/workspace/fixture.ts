@@ -7,9 +7,9 @@ import type { RepoId } from '../../shared/ids.ts'
 import { git } from '../base/git.ts'
 import type { InvocationMeta, WorktreeMeta } from '../base/invocation.ts'
 import { layout as layoutAt, type Layout } from '../base/paths.ts'
-import { removeTree } from './removeTree.ts'
-import { startAgent, type StartAgentOptions } from './startAgent.ts'
-import { createWorktree } from './worktree.ts'
+import { removeTree } from './end/removeTree.ts'
+import { startAgent, type StartAgentOptions } from './make/startAgent.ts'
+import { createWorktree } from './make/worktree.ts'
 
 const plainFiles = { 'a.txt': 'one\n', 'src/b.txt': 'two\n' }
 let template: Promise<string> | undefined

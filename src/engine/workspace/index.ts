@@ -5,11 +5,11 @@ export {
   restoreArchived,
   retireLanded,
   type Retired,
-} from './agents.ts'
-export { giveIdentity } from './agentIdentity.ts'
-export { readUserIdentity, type UserIdentity } from './userIdentity.ts'
-export { borrowedNotes, checkBorrowed } from './borrowed.ts'
-export { archiveDays, expireArchive, listArchive } from './archive.ts'
+} from './find/agents.ts'
+export { giveIdentity } from './git/agentIdentity.ts'
+export { readUserIdentity, type UserIdentity } from './git/userIdentity.ts'
+export { borrowedNotes, checkBorrowed } from './git/borrowed.ts'
+export { archiveDays, expireArchive, listArchive } from './end/archive.ts'
 export {
   claimLanding,
   claimTurn,
@@ -21,7 +21,7 @@ export {
   type ClaimOptions,
   type CutOff,
   type Landing,
-} from './claim.ts'
+} from './find/claim.ts'
 export {
   collectedRefs,
   adoptCommits,
@@ -32,8 +32,8 @@ export {
   type CollectedRef,
   type InsideRunner,
   type OnRefused,
-} from './commits.ts'
-export { frameGit } from './framedGit.ts'
+} from './git/commits.ts'
+export { frameGit } from './git/framedGit.ts'
 export {
   listCommits,
   noCommit,
@@ -43,15 +43,15 @@ export {
   showCommit,
   startsWith,
   unlandedCommits,
-} from './readCommits.ts'
-export { canClone } from './clone.ts'
-export { continueInvocation } from './continueInvocation.ts'
-export { disposeWorkspace, hasWork, type DisposeOptions } from './dispose.ts'
+} from './git/readCommits.ts'
+export { canClone } from './make/clone.ts'
+export { continueInvocation } from './make/continueInvocation.ts'
+export { disposeWorkspace, hasWork, type DisposeOptions } from './end/dispose.ts'
 export { chooseDriver, describeDriver, lowerRung, type WorkspaceFacts } from './driver.ts'
-export { assertMarked, enterInvocation } from './enter.ts'
-export { freezeRefs } from './freezeRefs.ts'
-export { lendObjects } from './lendObjects.ts'
-export { readInvocationMeta, syncInvocation, updateInvocation } from './invocation.ts'
+export { assertMarked, enterInvocation } from './make/enter.ts'
+export { freezeRefs } from './git/freezeRefs.ts'
+export { lendObjects } from './git/lendObjects.ts'
+export { readInvocationMeta, syncInvocation, updateInvocation } from './find/invocation.ts'
 export {
   commitLanding,
   integrationPlace,
@@ -59,14 +59,14 @@ export {
   refuseOwnWork,
   type Landed,
   type LandingKind,
-} from './landing.ts'
-export { landingStays } from './undoneLanding.ts'
-export { someOf } from './notes.ts'
-export { loadWorkspace, planRoots, prepareWorkspace, type PrepareOptions } from './prepare.ts'
-export { refuseWorktreesOf } from './nested.ts'
-export { gitsBeside, identifyProject, type Project, type ProjectRoot } from './project.ts'
-export { checkRoots } from './roots.ts'
-export { inspectInvocation, resolveInvocation, resolveWorktree, scanInvocations } from './scan.ts'
+} from './land/landing.ts'
+export { landingStays } from './land/undoneLanding.ts'
+export { someOf } from './git/notes.ts'
+export { loadWorkspace, planRoots, prepareWorkspace, type PrepareOptions } from './make/prepare.ts'
+export { refuseWorktreesOf } from './git/nested.ts'
+export { gitsBeside, identifyProject, type Project, type ProjectRoot } from './find/project.ts'
+export { checkRoots } from './find/roots.ts'
+export { inspectInvocation, resolveInvocation, resolveWorktree, scanInvocations } from './find/scan.ts'
 export {
   assertStartable,
   integrationTree,
@@ -74,9 +74,9 @@ export {
   startAgent,
   worktreeNotes,
   type StartAgentOptions,
-} from './startAgent.ts'
-export { layerPaths, ownStakes, stakesNotes, stakesOf } from './stakes.ts'
-export { removeIntegration } from './endWorktree.ts'
-export { createWorktree, listWorktrees, type CreateWorktreeOptions } from './worktree.ts'
-export { findOrphans, takeInAgain } from './orphans.ts'
-export { isInside } from './pathSafety.ts'
+} from './make/startAgent.ts'
+export { layerPaths, ownStakes, stakesNotes, stakesOf } from './end/stakes.ts'
+export { removeIntegration } from './end/endWorktree.ts'
+export { createWorktree, listWorktrees, type CreateWorktreeOptions } from './make/worktree.ts'
+export { findOrphans, takeInAgain } from './find/orphans.ts'
+export { isInside } from './find/pathSafety.ts'

@@ -7,9 +7,9 @@ import { createRepoLock } from '../base/lock.ts'
 import { run } from '../base/process.ts'
 import { fingerprint, gitText, makeFeature, type Feature } from './fixture.ts'
 import { createWorktree, enterInvocation, prepareWorkspace, identifyProject } from './index.ts'
-import { assertSandboxPath } from './pathSafety.ts'
-import { creationSteps } from './startAgent.ts'
-import { worktreeSteps } from './worktree.ts'
+import { assertSandboxPath } from './find/pathSafety.ts'
+import { creationSteps } from './make/startAgent.ts'
+import { worktreeSteps } from './make/worktree.ts'
 
 let { ground, repo, worktree, repoId, start, branches } = {} as Feature
 /** Set at the end of a test that has proven to leave everything as it found it: the next may use it too. */

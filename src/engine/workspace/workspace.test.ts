@@ -31,10 +31,10 @@ import {
   readInvocationMeta,
   updateInvocation,
 } from './index.ts'
-import { isPlainRef } from './commits.ts'
-import { parseMounts } from './mounts.ts'
-import { refuseName } from './worktree.ts'
-import { uniqueNames } from './project.ts'
+import { isPlainRef } from './git/commits.ts'
+import { parseMounts } from './find/mounts.ts'
+import { refuseName } from './make/worktree.ts'
+import { uniqueNames } from './find/project.ts'
 
 let base: string
 let layout: Layout

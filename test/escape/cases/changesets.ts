@@ -2,7 +2,7 @@ import { access, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { run } from '../../../src/engine/base/process.ts'
-import { clockSlackMs } from '../../../src/engine/changeset/scan.ts'
+import { clockSlackMs } from '../../../src/engine/changeset/capture/scan.ts'
 import type { EscapeCase, Stage } from '../case.ts'
 import { asUser, captureOurWay, landCarelessly, landOurWay } from '../landing.ts'
 import type { World } from '../world.ts'

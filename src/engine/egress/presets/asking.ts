@@ -1,5 +1,5 @@
 import { run } from '../../base/process.ts'
-import { parseAuthority, showTarget } from '../names.ts'
+import { parseAuthority, showTarget } from '../rules/names.ts'
 import { runApart } from './apart.ts'
 
 /** Whose tools are asked, and about what. */

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { tryGit } from '../../base/git.ts'
-import { parseAuthority, showTarget } from '../names.ts'
+import { parseAuthority, showTarget } from '../rules/names.ts'
 import { hostsOf, output, type PresetContext } from './asking.ts'
 import { namesHost, remotesOf, settingsOf, sshHostOf, toldSetting, type Remote } from './remotes.ts'
 import type { Found } from './told.ts'

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { run } from '../../base/process.ts'
-import { parseAuthority, showTarget } from '../names.ts'
+import { parseAuthority, showTarget } from '../rules/names.ts'
 import type { Heard, Overheard } from './overhear.ts'
 
 // Runs in a network namespace of its own, on plain Node: a proxy that only listens, and the tool that asks it.

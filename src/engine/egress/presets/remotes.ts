@@ -1,4 +1,4 @@
-import { parseAuthority, showTarget } from '../names.ts'
+import { parseAuthority, showTarget } from '../rules/names.ts'
 import { addressOf } from './asking.ts'
 
 export type Setting = { readonly key: string; readonly value: string }

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect } from 'vitest'
 import type { Outputs } from '../../../shared/spec.ts'
 import { startBroker, type Broker, type BrokerOptions } from '../broker.ts'
 import type { Decided } from '../gate.ts'
-import { parseOutputs } from '../policy.ts'
+import { parseOutputs } from '../rules/policy.ts'
 
 /** A listener that remembers who came: the oracle of every refusal. */
 export type Oracle = {

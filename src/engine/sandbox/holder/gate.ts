@@ -1,0 +1,191 @@
+import type { WorkspaceRoot } from '../../base/workspace.ts'
+import { watchedFrom } from '../denials/deniedWrites.ts'
+import type { SandboxPlan } from '../plan/plan.ts'
+import { isInside } from '../plan/view.ts'
+
+/** One question the gate answers from inside, and the answer the plan promises. */
+export type GateQuestion = {
+  readonly name: string
+  /**
+   * `create`, `read`: try to make it, to open it. `write`: may we. `exist`: is it there. `attempt`: did it succeed.
+   * `filter`: was it our filter that refused the attempt.
+   */
+  readonly ask: 'create' | 'write' | 'read' | 'exist' | 'attempt' | 'filter'
+  readonly path: string
+  readonly expected: boolean
+}
+
+/**
+ * Runs inside the finished sandbox in the agent's place, with all that holds for the agent, and becomes the
+ * agent when it is let go: there is no moment at which the agent runs under other rules than were probed.
+ *
+ * Arguments: bash cwd attempt console program count (ask path)… command…
+ * `bash` is empty where this is run by bash itself. `console` is named where the gate leads a session already: the
+ * terminal it opens becomes that session's, and so the agent's.
+ */
+export const gateScript = String.raw`
+bash=$1 cwd=$2 attempt=$3 console=$4 program=$5 count=$6 answers= code=; shift 6
+# The one attempt that needs a program of its own runs while we are waited for.
+# Where our filter is not there bubblewrap's limit refuses it, for lack of space.
+if [ -n "$attempt" ]; then
+  (said=$(LC_ALL=C $attempt 2>&1) && exit 0; case $said in *"not permitted"*) exit 1 ;; esac; exit 2) &
+fi
+echo here >&8
+read -r go <&7 || exit 70
+if [ -n "$cwd" ]; then cd -- "$cwd" || exit 70; fi
+while [ "$count" -gt 0 ]; do
+  case $1 in
+  create) true 2>/dev/null >"$2" ;;
+  write) [ -w "$2" ] ;;
+  read) true 2>/dev/null <"$2" ;;
+  exist) [ -e "$2" ] ;;
+  attempt) wait $!; tried=$?; [ $tried = 0 ] ;;
+  filter) [ $tried = 1 ] ;;
+  esac && answers=$answers"y" || answers=$answers"n"
+  shift 2
+  count=$((count - 1))
+done
+echo "answers $answers" >&8
+read -r go <&7 || exit 70
+# Told to us, in words of ours: the agent's own words come from programs that did start.
+case $program in
+*/*) if [ ! -e "$program" ]; then code=127; elif [ -d "$program" ] || [ ! -x "$program" ]; then code=126; fi ;;
+*) command -v "$program" >/dev/null 2>&1 || code=127 ;;
+esac
+if [ -n "$code" ]; then echo unstartable >&8; exit "$code"; fi
+if [ -n "$console" ]; then exec 4<>"$console" 5>&4 6>&4; fi
+exec <&4 >&5 2>&6 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
+# Descriptors that leaked from the host process would be doors into it. A plain shell cannot name those
+# above 9; bash can. With -p it runs nothing that the agent's environment names.
+for each in /proc/self/fd/*; do
+  number=${'${each##*/}'}
+  case $number in
+  [0-9]) ;;
+  *) [ -e "$each" ] || continue
+    if [ -z "$bash" ]; then eval "exec $number>&-"; continue; fi
+    exec "$bash" --norc --noprofile -p -c 'for each in /proc/self/fd/*; do
+      number=${'${each##*/}'}; if [ "$number" -gt 2 ]; then eval "exec $number>&-"; fi; done
+      exec /usr/bin/env -u _ -u SHLVL -u OLDPWD "$@"' orangery "$@" ;;
+  esac
+done
+exec "$@"
+`
+
+const mostAsked = 8
+
+/** One of each kind: a layer or a mask that is missing is missing for all. */
+function hiddenQuestions({ view }: SandboxPlan): readonly GateQuestion[] {
+  const layer = view.find((step) => step.kind === 'covered')?.layer
+  const masks = view.flatMap((step) => (step.kind === 'hidden' ? [step.target] : []))
+  // What a spec hides comes last, and each of it was asked for by itself.
+  const paths = new Set([layer?.hidden[0]?.path, masks[0], ...masks.slice(-mostAsked)])
+  return [...paths].flatMap((path) =>
+    path === undefined ? [] : [{ name: `read ${path}`, ask: 'read', path, expected: false }],
+  )
+}
+
+export function gateQuestions(plan: SandboxPlan): readonly GateQuestion[] {
+  const { request } = plan
+  // At level 0 nothing is put in the place of the real files, so nothing holds what lies beside them.
+  const isHeld = ({ mount, role }: WorkspaceRoot) =>
+    plan.confinement === 'bubblewrap' || mount.kind === 'overlay' || role === 'project'
+  const roots = request.workspace.roots.filter(isHeld)
+  const rootQuestions = roots.map((root): GateQuestion => {
+    const path = root.target
+    // Covered or not there at all: in either case it cannot be opened.
+    if (root.access === 'hidden') return { name: `read ${path}`, ask: 'read', path, expected: false }
+    const isNamed = plan.places.some((place) => place.target === path && place.isNow)
+    const expected = root.access === 'rw' && (plan.files === 'rw' || isNamed)
+    return { name: `write ${path}`, ask: 'write', path, expected }
+  })
+  if (plan.confinement === 'holder') return rootQuestions
+  const placeQuestions = plan.places.slice(0, mostAsked).map(({ target, isNow }): GateQuestion => ({
+    name: `write ${target}`,
+    ask: 'write',
+    path: target,
+    expected: plan.files === 'rw' || isNow,
+  }))
+  const visible = roots.map((root) => root.target)
+  return [
+    ...['/usr', '/etc', '/'].map((folder): GateQuestion => ({
+      name: `create a file in ${folder}`,
+      ask: 'create',
+      path: `${folder === '/' ? '' : folder}/.orangery-probe`,
+      expected: false,
+    })),
+    ...rootQuestions,
+    ...placeQuestions,
+    ...hiddenQuestions(plan),
+    ...request.secretDirs
+      .filter((folder) => !visible.some((path) => isInside(path, folder) || isInside(folder, path)))
+      .map((folder): GateQuestion => ({
+        name: `see ${folder}`,
+        // One below a folder of the system is there, and covered.
+        ask: plan.view.some((step) => step.kind === 'hidden' && step.target === folder) ? 'read' : 'exist',
+        path: folder,
+        expected: false,
+      })),
+    {
+      name: 'make a user namespace',
+      ask: 'attempt',
+      path: '',
+      expected: false,
+    },
+    { name: 'filter of system calls', ask: 'filter', path: '', expected: true },
+  ]
+}
+
+// A shell sets these for itself and does not hand on what it was given.
+export const shellNames = ['PS1', 'PS2', 'PS4', 'IFS', 'OPTIND', 'SHLVL', '_']
+
+function restoredEnvironment(environment: Readonly<Record<string, string>>): readonly string[] {
+  const pairs = shellNames.flatMap((name) => {
+    const value = environment[name]
+    return value === undefined ? [] : [`${name}=${value}`]
+  })
+  return pairs.length === 0 ? [] : ['/usr/bin/env', ...pairs]
+}
+
+/** On a terminal the agent leads a session that owns it; elsewhere at least a group that a signal can reach whole. */
+function session(plan: SandboxPlan): readonly string[] {
+  const { setsid } = plan.shell
+  if (plan.request.terminal) return [setsid, '--ctty', '--wait', '--']
+  // Bubblewrap has made one already.
+  return plan.confinement === 'holder' ? [setsid, '--wait', '--'] : []
+}
+
+// Bubblewrap's first process inside counts with the agent's.
+const firstProcess = 1
+
+/** The gate and, as its last arguments, the agent's own command. */
+export function gateArguments(
+  plan: SandboxPlan,
+  closesDescriptors: boolean,
+  console = '',
+): readonly string[] {
+  const questions = gateQuestions(plan)
+  const { processes } = plan.limits
+  const { bash } = plan.tools
+  const shell = closesDescriptors && bash !== null ? [bash, '--norc', '--noprofile', '-p'] : [plan.shell.sh]
+  return [
+    ...watchedFrom(plan),
+    ...shell,
+    '-c',
+    gateScript,
+    'orangery',
+    shell[0] === bash ? '' : (bash ?? 'bash'),
+    // Level 0: a working directory entered before the mount would be the user's own files under it.
+    plan.confinement === 'holder' ? plan.request.cwd : '',
+    plan.confinement === 'holder' ? '' : `${plan.shell.unshare} -U ${plan.shell.sh} -c :`,
+    console,
+    plan.request.command[0] ?? '',
+    String(questions.length),
+    ...questions.flatMap(({ ask, path }) => [ask, path]),
+    ...(processes === null
+      ? []
+      : [plan.tools.prlimit ?? 'prlimit', `--nproc=${processes + firstProcess}`, '--']),
+    ...(console === '' ? session(plan) : []),
+    ...restoredEnvironment(plan.environment),
+    ...plan.request.command,
+  ]
+}

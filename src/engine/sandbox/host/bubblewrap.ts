@@ -1,0 +1,32 @@
+import { stat } from 'node:fs/promises'
+import { run } from '../../base/process.ts'
+import type { Ability } from './ability.ts'
+
+export type Bubblewrap = {
+  readonly version: string
+  readonly isSetuid: boolean
+  /** Whether it makes a sandbox here: it may tell its version and be kept from all else. */
+  readonly starts: Ability
+}
+
+const smallest =
+  '--unshare-user --unshare-pid --unshare-net --disable-userns --cap-drop ALL --ro-bind / / --proc /proc --dev /dev -- true'
+
+async function tryStart(path: string): Promise<Ability> {
+  const tried = await run(path, smallest.split(' '), { timeoutMs: 5000 }).catch(() => null)
+  if (tried?.code === 0) return { ok: true }
+  const said = tried?.stderr.toString().trim().split('\n')[0] ?? ''
+  return {
+    ok: false,
+    why: `it makes no sandbox here (${said || `it ended with ${tried?.code ?? tried?.signal ?? 'no word'}`})`,
+    fix: 'sudo apt install --reinstall bubblewrap',
+  }
+}
+
+/** Null where there is none that tells its version. */
+export async function detectBubblewrap(path: string | null): Promise<Bubblewrap | null> {
+  if (path === null) return null
+  const [said, info, starts] = await Promise.all([run(path, ['--version']), stat(path), tryStart(path)])
+  const version = /(\d+\.\d+(\.\d+)?)/.exec(said.stdout.toString())?.[1]
+  return version === undefined ? null : { version, isSetuid: (info.mode & 0o4000) !== 0, starts }
+}

@@ -1,0 +1,158 @@
+import type { CheckResult, DoctorReport, LevelReport } from '../../../shared/doctor.ts'
+import { levelNames } from '../../../shared/level.ts'
+import { detectHost, type Ability, type HostFacts, type ToolName } from './host.ts'
+import { lesserOn } from '../plan/lesserView.ts'
+import { memoryHint, noGroup, noProcessLimit } from '../limits/limits.ts'
+
+function check(name: string, ability: Ability, detail: string): CheckResult {
+  return ability.ok
+    ? { name, ok: true, detail, fix: null }
+    : { name, ok: false, detail: ability.why, fix: ability.fix }
+}
+
+const packages: Partial<Record<ToolName, string>> = {
+  bwrap: 'bubblewrap',
+  mount: 'mount',
+  git: 'git',
+  mkfifo: 'coreutils',
+  find: 'findutils',
+}
+
+function toolCheck(host: HostFacts, name: ToolName): CheckResult {
+  const path = host.tools[name]
+  const fix = `sudo apt install ${packages[name] ?? 'util-linux'}`
+  return { name, ok: path !== null, detail: path ?? 'not installed', fix: path === null ? fix : null }
+}
+
+function bubblewrapChecks(host: HostFacts): readonly CheckResult[] {
+  const installed = toolCheck(host, 'bwrap')
+  if (!installed.ok || host.bubblewrap === null) return [installed]
+  const { version, isSetuid, starts } = host.bubblewrap
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  const isNew = major > 0 || minor >= 8
+  return [
+    {
+      name: 'bubblewrap version',
+      ok: isNew,
+      detail: isNew ? version : `${version} is older than 0.8`,
+      fix: isNew ? null : 'sudo apt install bubblewrap',
+    },
+    {
+      name: 'bubblewrap privileges',
+      ok: !isSetuid,
+      detail: isSetuid ? 'installed set-uid root, which cannot refuse nested user namespaces' : 'none',
+      fix: isSetuid ? `sudo chmod u-s ${host.tools.bwrap ?? 'bwrap'}` : null,
+    },
+    // What is told above would be the cause.
+    ...(isSetuid || !isNew || !host.userNamespaces.ok ? [] : [check('bubblewrap starts', starts, 'tried')]),
+  ]
+}
+
+/** The first step of the ladder this host can do. */
+export function workspaceOf(host: HostFacts): string {
+  if (host.overlay.ok) return 'kernel-overlay'
+  return host.fuseOverlay.ok ? 'fuse-overlayfs' : 'copy'
+}
+
+function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
+  const common = [
+    check('data folder', host.dataFolder, 'can be written'),
+    check('user namespaces', host.userNamespaces, 'available to this user'),
+    ...(['sh', 'unshare', 'setpriv', 'setsid', 'mount', 'mkfifo', 'git'] as const).map((name) =>
+      toolCheck(host, name),
+    ),
+  ]
+  const overlay = check('kernel overlay', host.overlay, `works on ${host.filesystem}`)
+  // Without a place to write the others are not tried: one cause is told once.
+  const isUntried = !host.dataFolder.ok && host.userNamespaces.ok
+  const workspace = host.overlay.ok
+    ? [overlay]
+    : isUntried
+      ? []
+      : [overlay, check('fuse-overlayfs', host.fuseOverlay, 'works')]
+  const confined =
+    level === 0
+      ? []
+      : [
+          ...bubblewrapChecks(host),
+          toolCheck(host, 'nsenter'),
+          host.tools.find === null
+            ? toolCheck(host, 'find')
+            : check('find', host.secretSearch, host.tools.find),
+        ]
+  const seesDenied = host.tools.perl !== null && host.tools.nsenter !== null
+  const denied: CheckResult = {
+    name: 'denied writes',
+    ok: seesDenied,
+    detail: seesDenied ? 'seen, by a listener in perl' : 'not seen: who needs to write asks',
+    fix: seesDenied ? null : 'sudo apt install perl-base util-linux',
+  }
+  const lesser = level === 0 || !host.userNamespaces.ok || !host.dataFolder.ok ? [] : lesserOn(host)
+  const layers = lesser.map((detail): CheckResult => ({
+    name: 'layers over the system',
+    ok: false,
+    detail,
+    fix: 'Unmount what is mounted inside (`findmnt` lists it), or use Linux 5.11 or newer.',
+  }))
+  const required = [...common, ...confined]
+  return {
+    level,
+    name: levelNames[level],
+    available: required.every(({ ok }) => ok),
+    driver:
+      level === 0 ? 'bare-cli' : host.bubblewrap === null ? null : `bubblewrap ${host.bubblewrap.version}`,
+    workspace: workspaceOf(host),
+    checks: [...required, ...workspace, denied, ...layers],
+  }
+}
+
+const notHere = (why: string, hint: string) =>
+  `not here: ${why}. A spec that asks for it fails preflight. ${hint}`
+
+function limitMeans(host: HostFacts): DoctorReport['limits'] {
+  const { cgroups } = host
+  const by = (controller: 'memory' | 'cpu' | 'pids', otherwise: string) => {
+    if (cgroups.kind === 'systemd')
+      return cgroups.hands.includes(controller) ? 'systemd user scope' : otherwise
+    if (cgroups.kind === 'none') return otherwise
+    return cgroups.parents[controller] === undefined ? otherwise : `cgroup ${cgroups.kind}`
+  }
+  const pidsHint = noProcessLimit(host)
+  return {
+    memory: by('memory', notHere(noGroup(cgroups, 'memory'), memoryHint)),
+    cpus: by('cpu', 'CPU affinity, whole numbers only'),
+    pids: by(
+      'pids',
+      pidsHint === null
+        ? 'RLIMIT_NPROC in its own user namespace'
+        : notHere(noGroup(cgroups, 'pids'), pidsHint),
+    ),
+    disk: 'the workspace is watched and the run stopped',
+    time: 'timer of the supervisor',
+  }
+}
+
+/** Containers and virtual machines are not part of this release; nothing of the host could change that. */
+function notBuilt(level: 2 | 3): LevelReport {
+  const detail = 'not part of this release of Orangery'
+  return {
+    level,
+    name: levelNames[level],
+    available: false,
+    driver: null,
+    workspace: null,
+    checks: [{ name: 'driver', ok: false, detail, fix: 'Use level 1.' }],
+  }
+}
+
+/** What this host can do per level, tried rather than guessed. */
+export async function doctor(dataDir: string): Promise<DoctorReport> {
+  const host = await detectHost(dataDir)
+  return {
+    platform: host.platform,
+    kernel: host.kernel,
+    data_dir: dataDir,
+    levels: [levelReport(0, host), levelReport(1, host), notBuilt(2), notBuilt(3)],
+    limits: limitMeans(host),
+  }
+}

@@ -1,0 +1,220 @@
+import { constants } from 'node:fs'
+import { access, mkdir, readFile, rmdir, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { run } from '../../base/process.ts'
+
+export const controllers = ['memory', 'cpu', 'pids'] as const
+export type Controller = (typeof controllers)[number]
+
+/**
+ * How limits can be put on a whole sandbox here. `parents` are the folders under which a sandbox may make
+ * its own group: one for each controller (v1), or the same for all (v2). `hands`: what the user's systemd was
+ * handed to hand on.
+ */
+export type CgroupFacts =
+  | { readonly kind: 'systemd'; readonly hands: readonly Controller[] }
+  | { readonly kind: 'v1' | 'v2'; readonly parents: Readonly<Partial<Record<Controller, string>>> }
+  | { readonly kind: 'none'; readonly why: string }
+
+type Membership = { readonly controllers: readonly string[]; readonly path: string }
+
+async function readMemberships(): Promise<readonly Membership[]> {
+  const text = await readFile('/proc/self/cgroup', 'utf8').catch(() => '')
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => {
+      const [, names = '', ...path] = line.split(':')
+      return { controllers: names === '' ? [] : names.split(','), path: path.join(':') }
+    })
+}
+
+async function isWritable(path: string): Promise<boolean> {
+  return access(path, constants.W_OK).then(
+    () => true,
+    () => false,
+  )
+}
+
+/** A v2 group may hand controllers to children only where its parent lets it and it holds no processes itself. */
+export async function findUnifiedParent(
+  own: string,
+  top = '/sys/fs/cgroup',
+): Promise<Readonly<Partial<Record<Controller, string>>>> {
+  // Only the top of all may hold processes itself and have groups below.
+  for (let folder = own === '/' ? top : dirname(join(top, own)); folder.startsWith(top);) {
+    const handed = await readFile(join(folder, 'cgroup.subtree_control'), 'utf8').catch(() => '')
+    const has = controllers.filter((name) => handed.split(/\s/).includes(name))
+    if (has.length > 0 && (await isWritable(folder)) && (await isWritable(join(folder, 'cgroup.procs')))) {
+      return Object.fromEntries(has.map((name) => [name, folder]))
+    }
+    folder = dirname(folder)
+  }
+  return {}
+}
+
+const ownGroup =
+  'while IFS=: read -r number names path; do [ "$number" != 0 ] || group=$path; done </proc/self/cgroup'
+// On a busy machine a scope takes seconds; where there is no systemd to ask, the answer comes at once.
+const scopePatienceMs = 15_000
+const triedProperties = ['MemoryMax=1G', 'CPUQuota=100%', 'TasksMax=100']
+
+/**
+ * The controllers a scope really gets. Systemd takes every property and says nothing of one it cannot keep: a user's has
+ * processors to hand on only since version 252, and not in every distribution; with control groups of version 1 nothing.
+ */
+async function tryScope(systemdRun: string): Promise<readonly Controller[]> {
+  const properties = triedProperties.flatMap((property) => ['-p', property])
+  const script = `${ownGroup}; cat "/sys/fs/cgroup$group/cgroup.controllers"`
+  const args = ['--user', '--scope', '--quiet', '--collect', ...properties, '--', 'sh', '-c', script]
+  const tried = await run(systemdRun, args, { env: systemdEnvironment(), timeoutMs: scopePatienceMs }).catch(
+    () => null,
+  )
+  if (tried?.code !== 0) return []
+  const handed = tried.stdout.toString().split(/\s/)
+  return controllers.filter((name) => handed.includes(name))
+}
+
+/** The folder of the one group of version 2 that a process is in. */
+export function unifiedGroupOf(cgroup: string): string | null {
+  const line = cgroup.split('\n').find((candidate) => candidate.startsWith('0::'))
+  return line === undefined ? null : join('/sys/fs/cgroup', line.slice('0::'.length))
+}
+
+export async function detectCgroups(systemdRun: string | null): Promise<CgroupFacts> {
+  if (systemdRun !== null && process.env['XDG_RUNTIME_DIR'] !== undefined) {
+    const hands = await tryScope(systemdRun)
+    if (hands.length > 0) return { kind: 'systemd', hands }
+  }
+  const memberships = await readMemberships()
+  const parents: Partial<Record<Controller, string>> = {}
+  for (const name of controllers) {
+    const own = memberships.find((membership) => membership.controllers.includes(name))
+    if (own === undefined) continue
+    for (const mountName of [own.controllers.join(','), name]) {
+      // A group that is not ours to see (another cgroup namespace) falls back to the top we do see.
+      for (const path of [own.path, '/']) {
+        const folder = join('/sys/fs/cgroup', mountName, path)
+        if (parents[name] === undefined && (await isWritable(folder))) parents[name] = folder
+      }
+    }
+  }
+  if (Object.keys(parents).length > 0) return { kind: 'v1', parents }
+  const unified = memberships.find((membership) => membership.controllers.length === 0)
+  if (unified !== undefined) {
+    const found = await findUnifiedParent(unified.path)
+    if (Object.keys(found).length > 0) return { kind: 'v2', parents: found }
+  }
+  return {
+    kind: 'none',
+    why: 'there is neither a systemd user session nor a control group we may write',
+  }
+}
+
+export function systemdEnvironment(): Readonly<Record<string, string>> {
+  const names = ['XDG_RUNTIME_DIR', 'DBUS_SESSION_BUS_ADDRESS', 'PATH']
+  return Object.fromEntries(
+    names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
+  )
+}
+
+/** What to write where, to make the groups of one sandbox. */
+export type CgroupPlan = {
+  readonly kind: 'v1' | 'v2'
+  readonly folders: readonly string[]
+  readonly settings: readonly { readonly file: string; readonly value: string }[]
+}
+
+export type CgroupUse = { readonly cpuMs: number | null; readonly peakMb: number | null }
+
+export type CgroupReader = {
+  /** How often each limit was run into so far. */
+  readEvents(): Promise<{ readonly memory: number; readonly pids: number }>
+  readUse(): Promise<CgroupUse>
+}
+
+export type Cgroup = AsyncDisposable &
+  CgroupReader & {
+    /** Files the sandbox's first process writes itself into. */
+    readonly joinFiles: readonly string[]
+  }
+
+async function readNumber(file: string, key?: string): Promise<number | null> {
+  const text = await readFile(file, 'utf8').catch(() => null)
+  if (text === null) return null
+  if (key === undefined) return Number(text.trim())
+  const line = text.split('\n').find((candidate) => candidate.startsWith(`${key} `))
+  return line === undefined ? null : Number(line.slice(key.length + 1))
+}
+
+async function firstNumber(
+  attempts: readonly (readonly [file: string, key: string | undefined])[],
+): Promise<number | null> {
+  for (const [file, key] of attempts) {
+    const value = await readNumber(file, key)
+    if (value !== null && !Number.isNaN(value)) return value
+  }
+  return null
+}
+
+/** Removes what a sandbox whose supervisor was killed left of its control groups. */
+export async function sweepCgroups(id: string): Promise<void> {
+  const facts = await detectCgroups(null)
+  if (facts.kind === 'none' || facts.kind === 'systemd') return
+  for (const parent of new Set(Object.values(facts.parents))) {
+    await rmdir(join(parent, cgroupName(id))).catch(() => {})
+  }
+}
+
+export const cgroupName = (id: string): string => `orangery-${id}`
+
+export function readerOf(folders: readonly string[]): CgroupReader {
+  const inEach = (name: string, key?: string) => folders.map((folder) => [join(folder, name), key] as const)
+  return {
+    async readEvents() {
+      const memory = await firstNumber([
+        ...inEach('memory.events', 'oom_kill'),
+        ...inEach('memory.oom_control', 'oom_kill'),
+      ])
+      const pids = await firstNumber(inEach('pids.events', 'max'))
+      return { memory: memory ?? 0, pids: pids ?? 0 }
+    },
+    async readUse() {
+      const peak = await firstNumber([...inEach('memory.peak'), ...inEach('memory.max_usage_in_bytes')])
+      const microseconds = await firstNumber(inEach('cpu.stat', 'usage_usec'))
+      const nanoseconds = microseconds === null ? await firstNumber(inEach('cpuacct.usage')) : null
+      const cpuMs = microseconds === null ? nanoseconds && nanoseconds / 1e6 : microseconds / 1000
+      return {
+        peakMb: peak === null ? null : Math.round(peak / 1024 / 1024),
+        cpuMs: cpuMs === null ? null : Math.round(cpuMs),
+      }
+    },
+  }
+}
+
+export async function makeCgroup(plan: CgroupPlan): Promise<Cgroup> {
+  for (const folder of plan.folders) await mkdir(folder)
+  try {
+    for (const { file, value } of plan.settings) await writeFile(file, value)
+  } catch (error) {
+    for (const folder of plan.folders) await rmdir(folder).catch(() => {})
+    throw error
+  }
+  return {
+    ...readerOf(plan.folders),
+    joinFiles: plan.folders.map((folder) => join(folder, 'cgroup.procs')),
+    async [Symbol.asyncDispose]() {
+      for (const folder of plan.folders) {
+        // The last process may still be on its way out.
+        for (let attempt = 0; attempt < 50; attempt++) {
+          const gone = await rmdir(folder).then(
+            () => true,
+            (error: NodeJS.ErrnoException) => error.code !== 'EBUSY',
+          )
+          if (gone) break
+          await new Promise((resolve) => setTimeout(resolve, 10))
+        }
+      }
+    },
+  }
+}
