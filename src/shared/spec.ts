@@ -83,7 +83,7 @@ export const sandboxSpecSchema = z.looseObject({
   software: z.string().min(1).optional(),
   boundary: boundaryLevelSchema.optional(),
   phase: phaseSchema.optional(),
-  roots: z.array(absolutePath).optional(),
+  roots: z.array(absolutePath).min(1, 'names no folder').optional(),
   root_modes: rootModesSchema.optional(),
   hide: z.array(hidePatternSchema).optional(),
   on_limit: z.enum(['record', 'stop']).optional(),

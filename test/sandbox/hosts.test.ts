@@ -49,6 +49,22 @@ describe('the doctor names the cause and the one command that helps where', () =
     ])
   })
 
+  test.each([
+    ['says nothing', 'exit 0'],
+    ['does not end', 'exec sleep 60'],
+  ])('bubblewrap %s when asked for its version', async (name, program) => {
+    const path = join(folder, name.replaceAll(' ', '-'))
+    await writeFile(path, `#!/bin/sh\n${program}\n`, { mode: 0o755 })
+    const report = await doctorOn(`mount --bind ${path} "$(command -v bwrap)"`)
+    expect(levelOne(report)?.available).toBe(false)
+    expect(failed(report)).toContainEqual({
+      name: 'bubblewrap version',
+      ok: false,
+      detail: expect.stringContaining('does not tell its version'),
+      fix: 'sudo apt install --reinstall bubblewrap',
+    })
+  })
+
   test('bubblewrap is set-uid', async () => {
     const path = join(folder, 'setuid')
     await copyFile((await run('sh', ['-c', 'command -v bwrap'])).stdout.toString().trim(), path)
@@ -74,6 +90,15 @@ describe('the doctor names the cause and the one command that helps where', () =
       name: 'user namespaces',
       detail: 'user namespaces are switched off (user.max_user_namespaces is 0)',
       fix: 'sudo sysctl -w user.max_user_namespaces=15000',
+    })
+  })
+
+  test.each(['mnt', 'net', 'pid', 'ipc', 'uts'])('%s namespaces are switched off', async (kind) => {
+    const report = await doctorOn(`echo 0 >/proc/sys/user/max_${kind}_namespaces`)
+    expect(levelOne(report)?.available).toBe(false)
+    expect(failed(report)[0]).toMatchObject({
+      detail: `${kind} namespaces are switched off (user.max_${kind}_namespaces is 0)`,
+      fix: `sudo sysctl -w user.max_${kind}_namespaces=15000`,
     })
   })
 
@@ -168,7 +193,7 @@ describe('the doctor names the cause and the one command that helps where', () =
 
 describe('a refusal of user namespaces is explained', () => {
   const signs = {
-    most: '15000',
+    none: [],
     clone: '1',
     apparmor: null,
     inside: null,

@@ -26,7 +26,8 @@ async function tryStart(path: string): Promise<Ability> {
 /** Null where there is none that tells its version. */
 export async function detectBubblewrap(path: string | null): Promise<Bubblewrap | null> {
   if (path === null) return null
-  const [said, info, starts] = await Promise.all([run(path, ['--version']), stat(path), tryStart(path)])
-  const version = /(\d+\.\d+(\.\d+)?)/.exec(said.stdout.toString())?.[1]
+  const told = run(path, ['--version'], { timeoutMs: 5000 }).catch(() => null)
+  const [said, info, starts] = await Promise.all([told, stat(path), tryStart(path)])
+  const version = /(\d+\.\d+(\.\d+)?)/.exec(said?.stdout.toString() ?? '')?.[1]
   return version === undefined ? null : { version, isSetuid: (info.mode & 0o4000) !== 0, starts }
 }

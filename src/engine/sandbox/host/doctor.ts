@@ -26,7 +26,12 @@ function toolCheck(host: HostFacts, name: ToolName): CheckResult {
 
 function bubblewrapChecks(host: HostFacts): readonly CheckResult[] {
   const installed = toolCheck(host, 'bwrap')
-  if (!installed.ok || host.bubblewrap === null) return [installed]
+  if (!installed.ok) return [installed]
+  if (host.bubblewrap === null) {
+    const fix = 'sudo apt install --reinstall bubblewrap'
+    const detail = `${host.tools.bwrap ?? 'bwrap'} does not tell its version`
+    return [{ name: 'bubblewrap version', ok: false, detail, fix }]
+  }
   const { version, isSetuid, starts } = host.bubblewrap
   const [major = 0, minor = 0] = version.split('.').map(Number)
   const isNew = major > 0 || minor >= 8

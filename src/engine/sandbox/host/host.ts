@@ -123,10 +123,13 @@ async function detectContainer(): Promise<string | null> {
   return /docker|containerd|kubepods|lxc/.exec(lines)?.[0] ?? null
 }
 
-/** What the host shows when it refuses user namespaces. */
+const namespaceKinds = ['user', 'mnt', 'net', 'pid', 'ipc', 'uts'] as const
+
+/** What the host shows when it refuses user namespaces, or others within them. */
 export type RefusalSigns = {
-  /** user.max_user_namespaces, kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns */
-  readonly most: string | null
+  /** The kinds of which this user may have none: user.max_KIND_namespaces is 0. */
+  readonly none: readonly (typeof namespaceKinds)[number][]
+  /** kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns */
   readonly clone: string | null
   readonly apparmor: string | null
   readonly inside: string | null
@@ -139,12 +142,14 @@ export type RefusalSigns = {
 const isChroot = (mounts: string): boolean => !mounts.split('\n').some((line) => line.split(' ')[4] === '/')
 
 /** Why a user namespace cannot be made here, from the surest sign to the vaguest, and what helps. */
-export function explainRefusal({ most, clone, apparmor, inside, mounts, said }: RefusalSigns): Ability {
-  if (most?.trim() === '0') {
+export function explainRefusal({ none, clone, apparmor, inside, mounts, said }: RefusalSigns): Ability {
+  const [kind] = none
+  if (kind !== undefined) {
+    const settings = none.map((each) => `user.max_${each}_namespaces`)
     return {
       ok: false,
-      why: 'user namespaces are switched off (user.max_user_namespaces is 0)',
-      fix: 'sudo sysctl -w user.max_user_namespaces=15000',
+      why: `${kind} namespaces are switched off (${settings.join(', ')} is 0)`,
+      fix: `sudo sysctl -w ${settings.map((setting) => `${setting}=15000`).join(' ')}`,
     }
   }
   if (clone?.trim() === '0') {
@@ -207,20 +212,20 @@ async function detectUserNamespaces(tools: HostFacts['tools'], inside: string | 
     return { ok: false, why: 'unshare is not installed', fix: 'sudo apt install util-linux' }
   }
   // What the holder will do, in small: the mount of proc is what containers commonly refuse.
-  const tried = await run(tools.unshare, ['-Urmnpf', '--kill-child=KILL', '--mount-proc', 'true'], {
+  const tried = await run(tools.unshare, ['-Urmnpiuf', '--kill-child=KILL', '--mount-proc', 'true'], {
     timeoutMs: 5000,
   })
   if (tried.code === 0) return { ok: true }
-  const [most, clone, apparmor, mounts] = await Promise.all(
+  const [clone, apparmor, mounts, ...most] = await Promise.all(
     [
-      '/proc/sys/user/max_user_namespaces',
       '/proc/sys/kernel/unprivileged_userns_clone',
       '/proc/sys/kernel/apparmor_restrict_unprivileged_userns',
       '/proc/self/mountinfo',
+      ...namespaceKinds.map((kind) => `/proc/sys/user/max_${kind}_namespaces`),
     ].map(readText),
   )
   return explainRefusal({
-    most: most ?? null,
+    none: namespaceKinds.filter((_, at) => most[at]?.trim() === '0'),
     clone: clone ?? null,
     apparmor: apparmor ?? null,
     inside,
