@@ -131,3 +131,10 @@ test('access mode and boundary are one thing said twice: alike they agree, diffe
   expect(refusal('{"access_mode":"read-only","boundary":"readwrite"}').code).toBe('spec.contradiction')
   expect(refusal('{"access_mode":"full","boundary":"network"}').code).toBe('spec.contradiction')
 })
+
+test('roots that name no folder are bad input, and not the folder one happens to be in', () => {
+  expect(refusal('{"roots":[]}')).toMatchObject({
+    exitCode: 65,
+    message: 'sandbox spec: roots: names no folder',
+  })
+})

@@ -111,6 +111,12 @@ const sandbox = [
     'a grant of a folder above keys and tokens fails preflight, unless they are granted by name',
   ),
   proof(
+    'grant-link-to-keys',
+    'has its card grant a link that came to lead to keys and tokens',
+    'src/engine/sandbox',
+    'a grant that leads to keys and tokens by another name fails preflight',
+  ),
+  proof(
     'etc-replaced',
     'waits until a secret of /etc is replaced by a new file',
     'src/engine/sandbox',

@@ -29,3 +29,10 @@ test('objects are borrowed from a repository whatever its path holds, for one ca
     await rm(base, { recursive: true })
   }
 })
+
+test('where git is missing that is told, with what helps, and not taken for a working directory that is gone', async () => {
+  const env = { PATH: '/nonexistent/bin' }
+  await expect(git(['version'], { env })).rejects.toMatchObject({ code: 'git.missing', exitCode: 69 })
+  await expect(git(['version'], { env, cwd: '/' })).rejects.toMatchObject({ code: 'git.missing' })
+  await expect(git(['version'], { cwd: '/nonexistent/folder' })).rejects.toMatchObject({ code: 'ENOENT' })
+})

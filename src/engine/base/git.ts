@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { OrangeryError } from '../../shared/errors.ts'
@@ -61,8 +62,20 @@ export function tryGit(args: readonly string[], options: GitOptions = {}): Promi
   const call = gitCommand(args, options)
   const words = [call.file, ...call.args] as const
   const [file, ...rest] = options.through === undefined ? words : [...options.through.prefix, ...words]
-  return run(file, rest, { ...options, env: call.env })
+  return run(file, rest, { ...options, env: call.env }).catch((error: unknown) => {
+    const { path, code } = error as NodeJS.ErrnoException
+    // A working directory that is gone is told with the same words.
+    if (path !== 'git' || code !== 'ENOENT' || (options.cwd !== undefined && !existsSync(options.cwd)))
+      throw error
+    throw new OrangeryError(gitMissing, 'git: not installed on this host', {
+      kind: 'preflight',
+      hint: 'sudo apt install git',
+      cause: error,
+    })
+  })
 }
+
+export const gitMissing = 'git.missing'
 
 /** Runs git hardened; a failure is an error that says which call failed and what git said. */
 export async function git(args: readonly string[], options: GitOptions = {}): Promise<Buffer> {

@@ -5,6 +5,7 @@ import type { Handlers } from '../../../shared/api.ts'
 import type { ApplyResult } from '../../../shared/changeset.ts'
 import { isTerminal } from '../../../shared/dispatch.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
+import { gitMissing } from '../../base/git.ts'
 import type { DispatchId } from '../../../shared/ids.ts'
 import type { Orphan } from '../../../shared/invocation.ts'
 import { loadCards } from '../../agents/index.ts'
@@ -75,9 +76,13 @@ export function createHandlers(
     'host.doctor': async () => {
       const [report, orphans] = await Promise.all([
         doctor(layout.dataDir),
-        reconcile(parts, { patient: true }),
+        // That git is missing is among what the report says; what belongs to nothing cannot be told without it.
+        reconcile(parts, { patient: true }).catch((error: unknown) => {
+          if (error instanceof OrangeryError && error.code === gitMissing) return undefined
+          throw error
+        }),
       ])
-      return { ...report, orphans }
+      return orphans === undefined ? report : { ...report, orphans }
     },
     'host.directories': async ({ path }) => {
       const full = resolve(path.replace(/^~(?=\/|$)/, homedir()))

@@ -61,3 +61,26 @@ test('a grant of a folder above keys and tokens fails preflight, unless they are
   expect(await faultsOf('.config/gh', '.config/tool', '.local', '.ssh')).toEqual([])
   expect(await faultsOf('.config', '.config/gh')).toEqual([])
 })
+
+test('a grant that leads to keys and tokens by another name fails preflight', async () => {
+  await using ground = await makeGround()
+  const home = join(ground.folder, 'home')
+  const alias = join(ground.folder, 'alias')
+  const at = (path: string) => join(home, path)
+  for (const path of ['.ssh/deep', '.config/gh', 'dots/kube']) await mkdir(at(path), { recursive: true })
+  await symlink('.ssh', at('link'))
+  await symlink('.ssh/deep', at('deep'))
+  await symlink('.config', at('settings'))
+  await symlink('dots/kube', at('.kube'))
+  await symlink(home, alias)
+  const faultsOf = async (...paths: readonly string[]) =>
+    (await checkGrants(ground.request(['true'], { grants: paths }), [alias])).map(({ detail }) => detail)
+  const why = (path: string, keys: string) =>
+    `${path} leads to ${at(keys)}, where keys and tokens are kept, by another name`
+  expect(await faultsOf(at('link'), at('deep'), at('settings/gh'))).toEqual([
+    why(at('link'), '.ssh'),
+    why(at('deep'), '.ssh'),
+    why(at('settings/gh'), '.config/gh'),
+  ])
+  expect(await faultsOf(at('.ssh'), `${alias}/.ssh/deep`, at('dots/kube'), at('.kube'))).toEqual([])
+})

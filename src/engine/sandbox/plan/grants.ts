@@ -1,6 +1,6 @@
 import { constants } from 'node:fs'
 import { access, realpath } from 'node:fs/promises'
-import { isAbsolute } from 'node:path'
+import { isAbsolute, join, relative, resolve } from 'node:path'
 import type { CheckResult } from '../../../shared/doctor.ts'
 import { findKeyFolders, ownHomes, realHomes } from '../../base/homes.ts'
 import { doorPath, type SandboxRequest } from '../../base/sandbox.ts'
@@ -28,7 +28,15 @@ export async function checkGrants(
     realHomes(homes),
     Promise.all(grants.map(real)),
   ])
-  const unnamed = findKeyFolders(own).filter((folder) => !named.includes(folder.real))
+  const keyFolders = findKeyFolders(own)
+  const unnamed = keyFolders.filter((folder) => !named.includes(folder.real))
+  // The home itself may be known by a link.
+  const spelled = (grant: string) => [
+    resolve(grant),
+    ...homes.flatMap((home, index) =>
+      isInside(resolve(grant), home) ? [join(own[index] ?? home, relative(home, resolve(grant)))] : [],
+    ),
+  ]
   const findFault = async (grant: string): Promise<string | null> => {
     if (!isAbsolute(grant)) return 'is no absolute path'
     const path = await real(grant)
@@ -50,6 +58,13 @@ export async function checkGrants(
     const keys = unnamed.find((folder) => isAbove(folder.path) || isAbove(folder.real))
     if (keys !== undefined)
       return `contains ${keys.path}, where keys and tokens are kept, and nobody named that`
+    // A link may come to lead there long after somebody has named it. (escape: grant-link-to-keys)
+    const within = keyFolders.find((folder) => isInside(path, folder.real))
+    if (
+      within !== undefined &&
+      !spelled(grant).some((name) => isInside(name, within.path) || isInside(name, within.real))
+    )
+      return `leads to ${within.path}, where keys and tokens are kept, by another name`
     const covered = ownPlaces.find((place) => places.some((each) => isInside(place, each)))
     if (covered !== undefined) return `would cover ${covered} of the sandbox`
     const kernel = kernelPlaces.find((place) => places.some((each) => isInside(each, place)))

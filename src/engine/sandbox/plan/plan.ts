@@ -85,6 +85,9 @@ export function requireShell(host: HostFacts): Shell {
   return Object.fromEntries(paths) as Shell
 }
 
+/** What the agent leaves is kept by git: without it there would be nothing to review. */
+const requireGit = (host: HostFacts) => requireTool(host, 'git', 'sudo apt install git')
+
 const oldestBubblewrap = [0, 8] as const
 
 function requireBubblewrap(host: HostFacts): string {
@@ -229,6 +232,7 @@ const requirements = (request: SandboxRequest, host: HostFacts): readonly Requir
 const hostRequirements = (level: SandboxLevel, host: HostFacts): readonly Requirement[] => [
   () => requireNamespaces(host),
   ...shellTools.map((name) => () => requireTool(host, name, shellFixes[name])),
+  () => requireGit(host),
   ...(level === 0
     ? []
     : [
@@ -320,6 +324,7 @@ function planWhole(request: SandboxRequest, host: HostFacts): SandboxPlan {
   }
   requireNamespaces(host)
   const shell = requireShell(host)
+  requireGit(host)
   const { roots, workspaceBy } = requireWorkspace(request, host)
   const limits = requireLimits(request, host)
   const common = {
