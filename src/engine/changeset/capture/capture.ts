@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto'
+import { stat } from 'node:fs/promises'
+import { OrangeryError } from '../../../shared/errors.ts'
 import { readCopiedTree } from '../../base/copiedTree.ts'
 import type { ThroughHolder } from '../../base/throughHolder.ts'
 import type { Workspace, WorkspaceRoot } from '../../base/workspace.ts'
@@ -66,6 +68,16 @@ export type WorkspaceCapture = {
 }
 type Dropped = Manifest['dropped'][number]
 
+// Compared with nothing, all the agent touched would look as if it had made it.
+async function refuseMovedAway(root: string): Promise<void> {
+  const info = await unlessMissing(stat(root))
+  if (info !== null) return
+  throw new OrangeryError('changeset.root_gone', `${root}: it is no longer there`, {
+    kind: 'cannot_create',
+    hint: 'Put the folder back in its place, then ask again.',
+  })
+}
+
 /** Records what the agent left, against what it started from, in two trees and a manifest. */
 export async function captureWorkspace(
   workspace: Workspace,
@@ -76,6 +88,7 @@ export async function captureWorkspace(
   // While the agent runs its modes are its own business; what it locks is read when it has ended.
   await using locked = new LockedFolders(disk)
   const roots = workspace.roots.filter((root) => root.role === 'project' && root.access === 'rw')
+  for (const { path } of roots) await refuseMovedAway(path)
   const gitDir = layout.objects(workspace.repoId)
   const repository = ensureRepository(gitDir, disk)
   repository.catch(() => {})
