@@ -360,6 +360,11 @@ describe('the pipeline', () => {
     expect(await boundaries.denied(id, denial)).toMatchObject({ status: 'open' })
   })
 
+    const here = async (root: string) =>
+      (await set.boundaries.approvals([root])).saved.flatMap((each) =>
+        each.source === 'user' ? each.here : [],
+      )
+    expect([await here(inner), await here(set.project)]).toEqual([[true], [false]])
   test('two people who answer at the same moment: one is told that it is answered', async () => {
     const { boundaries, make, id } = await theatre.stage()
     const { id: request } = await boundaries.request(id, wish)

@@ -1,11 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
-import type { EffectiveApproval } from '../../shared/config.ts'
+import type { ListedApproval } from '../../shared/config.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { BoundaryGrant, BoundaryRequest, BoundaryState, TaskApproval } from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { EscalationState } from '../base/escalation.ts'
+import { realFolder } from '../base/paths.ts'
+import { coversRoot } from './approvals.ts'
 import type { EscalationContext } from './context.ts'
 import { coveredFolders, refuseEnded } from './approving.ts'
 import { holdFiles, revokeApproval, saveApprovals } from './config/edit.ts'
@@ -298,11 +300,16 @@ export class Boundaries {
   }
 
   async approvals(roots: readonly string[]): Promise<{
-    readonly saved: readonly EffectiveApproval[]
+    readonly saved: readonly ListedApproval[]
     readonly tasks: readonly TaskApproval[]
   }> {
     const config = await loadConfig({ userConfigDir: this.#parts.userConfigDir, roots }, this.#now())
-    return { saved: config.sandboxApprovedEscalations, tasks: this.#parts.records.taskApprovals() }
+    const real = roots.map(realFolder)
+    const saved = config.sandboxApprovedEscalations.map((approval) => ({
+      ...approval,
+      here: approval.covers === null || real.some((root) => coversRoot(approval, root)),
+    }))
+    return { saved, tasks: this.#parts.records.taskApprovals() }
   }
 
   /** Takes back an approval, saved or of a task. A running agent keeps what it has until it is narrowed. */
