@@ -368,6 +368,8 @@ export const api = {
       /** Folders that an approval which is saved covers; all of the project, or of the user's, where there are none. */
       roots: z.array(z.string().min(1)).max(20).optional(),
       message: z.string().default(''),
+      /** The boundary it was shown at to who says yes: what would open more by now is refused. */
+      shown: boundaryLevelSchema.optional(),
     }),
     z.array(boundaryRequestSchema),
   ),

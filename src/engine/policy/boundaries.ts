@@ -51,8 +51,8 @@ export type BoundaryParts = ContextParts & {
 
 type Decided<T> = Step<T> & {
   readonly before: Held
-  /** Those that were open, and had their yes by it. */
-  readonly given: readonly BoundaryRequest[]
+  /** Those that were open, and had their yes by it, or were closed. */
+  readonly settled: readonly BoundaryRequest[]
   /** Approvals for the task that came with it. */
   readonly forTask: readonly string[]
 }
@@ -341,13 +341,13 @@ export class Boundaries {
     return this.#parts.records.change(id, (state) => {
       const step = change(state)
       const wasOpen = new Set(state.requests.filter(isOpen).map((request) => request.id))
-      const given = step.state.requests.filter(
-        (request) => request.status === 'approved' && wasOpen.has(request.id),
+      const settled = step.state.requests.filter(
+        ({ id: of, status }) => (status === 'approved' || status === 'closed') && wasOpen.has(of),
       )
       const forTask = step.state.taskApprovals
         .slice(state.taskApprovals.length)
         .map((approval) => approval.id)
-      return { state: step.state, result: { ...step, before: current(state), given, forTask } }
+      return { state: step.state, result: { ...step, before: current(state), settled, forTask } }
     })
   }
 
@@ -370,10 +370,10 @@ export class Boundaries {
       // It ended before it could say that the change took: nothing is left to take back, and the yes was one.
       if (code === 'dispatch.not_running' || code === 'sandbox.ended') return
       const why = error instanceof Error ? error.message : String(error)
-      const { before, state: decidedState, given, forTask } = decided
+      const { before, state: decidedState, settled, forTask } = decided
       // The question is open again: were it denied now, what is saved would go on saying yes.
       await takeBack().catch(() => {})
-      const answered = new Map([...given, ...requests].map((request) => [request.id, request]))
+      const answered = new Map([...settled, ...requests].map((request) => [request.id, request]))
       this.#parts.records.change(id, (state) => ({
         state: undoGrant(state, [...answered.values()], {
           before,

@@ -281,7 +281,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     const asked = { ...wish, reason, waitMs: longestWaitMs }
     const { status, answer } = await this.#file(asked, { signal: this.#ending.signal, began: () => {} })
     const isOver = status !== 'approved' && status !== 'denied'
-    return { isGranted: status === 'approved', message: isOver ? nobodyAnswered : (answer?.message ?? '') }
+    return { isGranted: status === 'approved', message: answer?.message ?? (isOver ? nobodyAnswered : '') }
   }
 
   async #file({ to, hosts, reason, waitMs }: Asked, waiting: Waiting): Promise<BoundaryRequest> {
