@@ -175,7 +175,7 @@ export function boundaryDemo(
       running()
         .map(request)
         .filter(({ status }) => status === 'open'),
-    'boundary.approvals': async () => ({ saved: [...saved], tasks: [] }),
+    'boundary.approvals': async () => ({ saved: saved.map((each) => ({ ...each, here: true })), tasks: [] }),
     'boundary.revoke': async ({ approval }) => {
       const at = saved.findIndex((each) => each.id === approval)
       return { removed: saved.splice(at, at === -1 ? 0 : 1).map((each) => each.id) }

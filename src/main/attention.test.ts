@@ -71,6 +71,7 @@ function watched(spoil: (name: string) => void = () => {}) {
   const told: Notice[] = []
   const counts: { waiting: number; running: number }[] = []
   const failures: unknown[] = []
+  const settled: string[] = []
   const pending: (() => void)[] = []
   const leaving = new AbortController()
   const answers: Readonly<Record<string, (input: never) => unknown>> = {
@@ -92,7 +93,7 @@ function watched(spoil: (name: string) => void = () => {}) {
   } as unknown as Client
   const watching = watchDispatches(client, leaving.signal, {
     tell: (notice) => told.push(notice),
-    settled: () => {},
+    settled: (requests) => settled.push(...requests),
     count: (each) => counts.push(each),
     failed: (error) => failures.push(error),
   })
@@ -103,7 +104,7 @@ function watched(spoil: (name: string) => void = () => {}) {
     await vi.waitFor(() => expect(pending).toHaveLength(1))
   }
   const ready = () => vi.waitFor(() => expect(pending).toHaveLength(1))
-  return { told, counts, failures, changed, ready, watching }
+  return { told, settled, counts, failures, changed, ready, watching }
 }
 
 test('what runs, asks or waits for a review is counted behind any number of newer dispatches, and how it ended is told', async () => {
@@ -161,4 +162,30 @@ test('a look that fails is made again though nothing changes any more', async ()
   isSpoilt = false
   await vi.advanceTimersByTimeAsync(10_000)
   expect(counts).toEqual([{ waiting: 0, running: 1 }])
+})
+
+test('a notice is withdrawn and told anew when a yes would open something else than it says (escape: stale-yes)', async () => {
+  const id = running('2026-01-01T00:00:00.000Z', 'the agent')
+  const { told, settled, changed, ready } = watched()
+  await ready()
+  asks(id, 'r1')
+  await changed()
+  expect(told).toMatchObject([
+    { request: 'r1', shown: 'readwrite', body: expect.not.stringContaining('Write') },
+  ])
+  store.dispatches.setBoundary(id, 'readonly')
+  await changed()
+  expect(settled).toEqual(['r1'])
+  expect(told).toMatchObject([
+    {},
+    { request: 'r1', shown: 'readonly', body: expect.stringContaining('Write in its') },
+  ])
+  await changed()
+  expect([settled, told]).toMatchObject([['r1'], { length: 2 }])
+  // At its level and beyond a yes opens the host, as it said before.
+  for (const level of ['network', 'full'] as const) {
+    store.dispatches.setBoundary(id, level)
+    await changed()
+    expect(told).toHaveLength(3)
+  }
 })

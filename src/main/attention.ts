@@ -1,5 +1,5 @@
 import type { Client } from '../shared/api.ts'
-import { boundaryRank } from '../shared/boundary.ts'
+import { boundaryRank, type BoundaryLevel } from '../shared/boundary.ts'
 import { isTerminal, type DispatchRow } from '../shared/dispatch.ts'
 import type { BoundaryRequest } from '../shared/escalation.ts'
 import { opens } from '../shared/opens.ts'
@@ -13,6 +13,8 @@ export type Notice = {
   readonly request?: string
   /** Where the desktop lets a notification carry buttons, the request can be answered there. */
   readonly isAnswerable?: boolean
+  /** The boundary that its words speak from: an answer is one to them. */
+  readonly shown?: BoundaryLevel
 }
 
 const nameOf = (row: DispatchRow) => row.name ?? row.prompt?.split('\n')[0] ?? row.command.join(' ')
@@ -56,6 +58,8 @@ export function noticeOfRequest(request: BoundaryRequest, row: DispatchRow | und
   return {
     id: request.dispatch,
     request: request.id,
+    // Unknown is shown as the least there is.
+    shown: now ?? 'readonly',
     isAnswerable: request.source !== 'config' && opening.length <= longestOpening,
     title:
       request.source === 'config'
@@ -70,6 +74,12 @@ export function noticeOfRequest(request: BoundaryRequest, row: DispatchRow | und
       .filter(Boolean)
       .join('\n'),
   }
+}
+
+/** Whence a yes would lift it: with the request itself, which stays as it is, that says what it would open. */
+function liftsFrom({ to }: BoundaryRequest, row: DispatchRow | undefined): BoundaryLevel {
+  const now = row?.boundary ?? 'readonly'
+  return boundaryRank(now) < boundaryRank(to) ? now : to
 }
 
 /** More than this at once is one notice: who is asked a hundred things answers none of them. */
@@ -115,7 +125,8 @@ export async function watchDispatches(
   { tell, settled, count, failed }: Attention,
 ): Promise<void> {
   const known = new Map<string, DispatchRow>()
-  let asked = new Set<string>()
+  /** Each open request, and whence a yes would have lifted when it was told. */
+  let asked: ReadonlyMap<string, BoundaryLevel> = new Map()
   let isFirst = true
   let looking: Promise<void> = Promise.resolve()
   let timer: NodeJS.Timeout | undefined
@@ -137,9 +148,12 @@ export async function watchDispatches(
       known.set(row.id, row)
       if (notice !== null) tell(notice)
     }
-    const fresh = requests.filter(({ id }) => !asked.has(id))
-    const open = new Set(requests.map(({ id }) => id))
-    settled([...asked].filter((id) => !open.has(id)))
+    const open: ReadonlyMap<string, BoundaryLevel> = new Map(
+      requests.map((request) => [request.id, liftsFrom(request, known.get(request.dispatch))]),
+    )
+    const fresh = requests.filter(({ id }) => asked.get(id) !== open.get(id))
+    // One that opens something else by now is withdrawn and told anew: a yes is to what was read. (escape: stale-yes)
+    settled([...asked].filter(([id, from]) => open.get(id) !== from).map(([id]) => id))
     asked = open
     if (!quiet) for (const notice of noticesOfRequests(fresh, (id) => known.get(id))) tell(notice)
     count({

@@ -265,7 +265,7 @@ function engineThatAsks(approve: (input: unknown) => unknown = () => []) {
   const inbox = { open: [] as ReturnType<typeof request>[] }
   const isOpen = ({ expires_at: at }: { expires_at: string }) => Date.parse(at) > Date.now()
   const engine = fakeEngine({
-    'dispatch.list': async () => [row({})],
+    'dispatch.list': async () => [row({ boundary: 'readwrite' })],
     'boundary.inbox': (async () => inbox.open.filter(isOpen)) as unknown as Handlers['boundary.inbox'],
     'boundary.approve': (async (input: unknown) => approve(input)) as unknown as Handlers['boundary.approve'],
     changes: async function* () {
@@ -301,7 +301,9 @@ test('a request is notified once, can be answered from the notification, and goe
   expect(shown?.options).toMatchObject({ title: 'Asks for network', actions: [{}, {}] })
   expect(shown?.options.body).toContain('Reach registry.test:443')
   shown?.emit('action', {}, 0)
-  await vi.waitFor(() => expect(answered).toMatchObject([{ request: 'r1', scope: 'once' }]))
+  await vi.waitFor(() =>
+    expect(answered).toMatchObject([{ request: 'r1', scope: 'once', shown: 'readwrite' }]),
+  )
   await change([])
   expect(shown?.closed).toBe(true)
   expect(app.badge).toBe(0)

@@ -4,6 +4,7 @@ import { accountName } from '../engine/base/accountName.ts'
 import type { Engine } from '../engine/index.ts'
 import { ipcNames, type WindowCommand } from '../preload/bridge.ts'
 import { builtWindow, loadAssets, packageRoot } from '../serve/index.ts'
+import type { BoundaryLevel } from '../shared/boundary.ts'
 import { reportError } from '../shared/errors.ts'
 import { watchDispatches, type Notice } from './attention.ts'
 import { denyPermissions, keepInPlace } from './guard.ts'
@@ -191,7 +192,7 @@ class Desktop {
     this.#electron.app.setBadgeCount(waiting)
   }
 
-  #tell({ id, title, body, request, isAnswerable = false }: Notice): void {
+  #tell({ id, title, body, request, isAnswerable = false, shown = 'readonly' }: Notice): void {
     const { Notification } = this.#electron
     if (!Notification.isSupported()) return
     const notification = new Notification({
@@ -210,7 +211,8 @@ class Desktop {
     const place = id === null ? '#/inbox' : `#/dispatch/${encodeURIComponent(id)}`
     notification.on('click', () => this.#show(place))
     notification.on('action', (_event, index) => {
-      if (isAnswerable && request !== undefined && id !== null) void this.#answer(id, request, index === 0)
+      if (isAnswerable && request !== undefined && id !== null)
+        void this.#answer(id, request, index === 0 ? shown : null)
     })
     if (request !== undefined) this.#asking.set(request, notification)
     notification.show()
@@ -224,9 +226,10 @@ class Desktop {
     }
   }
 
-  async #answer(id: string, request: string, allow: boolean): Promise<void> {
+  /** `shown`: the boundary that a yes speaks from; null: it is a no. */
+  async #answer(id: string, request: string, shown: BoundaryLevel | null): Promise<void> {
     try {
-      if (allow) await this.#engine.client.call('boundary.approve', { id, request })
+      if (shown !== null) await this.#engine.client.call('boundary.approve', { id, request, shown })
       else await this.#engine.client.call('boundary.deny', { id, request })
     } catch (error) {
       // Who pressed a button must not believe that it took.

@@ -17,7 +17,7 @@ import {
   verdictSchema,
 } from './changeset.ts'
 import { changesetSummarySchema, dispatchDetailSchema, dispatchRowSchema } from './dispatch.ts'
-import { effectiveApprovalSchema, effectiveConfigSchema, trustQuestionSchema } from './config.ts'
+import { effectiveConfigSchema, listedApprovalSchema, trustQuestionSchema } from './config.ts'
 import { diskUseSchema, removedLogSchema } from './disk.ts'
 import { doctorReportSchema, preflightReportSchema } from './doctor.ts'
 import {
@@ -368,6 +368,8 @@ export const api = {
       /** Folders that an approval which is saved covers; all of the project, or of the user's, where there are none. */
       roots: z.array(z.string().min(1)).max(20).optional(),
       message: z.string().default(''),
+      /** The boundary it was shown at to who says yes: what would open more by now is refused. */
+      shown: boundaryLevelSchema.optional(),
     }),
     z.array(boundaryRequestSchema),
   ),
@@ -381,7 +383,7 @@ export const api = {
   'boundary.inbox': procedure(nothing, z.array(boundaryRequestSchema)),
   'boundary.approvals': procedure(
     z.object({ roots: z.array(z.string()).default([]) }),
-    z.object({ saved: z.array(effectiveApprovalSchema), tasks: z.array(taskApprovalSchema) }),
+    z.object({ saved: z.array(listedApprovalSchema), tasks: z.array(taskApprovalSchema) }),
   ),
   'boundary.revoke': procedure(
     z.object({ approval: z.string().min(1), roots: z.array(z.string()).default([]) }),

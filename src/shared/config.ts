@@ -282,6 +282,10 @@ export const effectiveApprovalSchema = savedApprovalSchema.extend({
 })
 export type EffectiveApproval = z.infer<typeof effectiveApprovalSchema>
 
+/** `here`: whether it answers anything in one of the folders it is listed for. */
+export const listedApprovalSchema = effectiveApprovalSchema.extend({ here: z.boolean() })
+export type ListedApproval = z.infer<typeof listedApprovalSchema>
+
 /** As much of an approval's id as people read and type. Whoever trusts by it compares the whole. */
 export const shortApprovalId = (id: string): string => id.slice(0, 12)
 

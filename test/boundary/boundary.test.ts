@@ -292,6 +292,17 @@ test('an agent that was refused a host at once and then falls silent is stopped;
   expect(await output(waiting)).toContain('waited')
 })
 
+test.each([
+  ['without waiting', ''],
+  ['and has waited long enough', '--wait 3'],
+])('an agent that asks %s and then falls silent is stopped, though its question is open', async (_, wait) => {
+  await user({ agentInactivityTimeout: 2 })
+  const id = await spawn(`$ORANGERY_ASK network --host a.test --reason r ${wait}; sleep 60`)
+  await says(id, 'has not answered yet')
+  expect(await call().call('boundary.inbox', {})).toMatchObject([{ dispatch: id, status: 'open' }])
+  expect((await ended(id)).status).toBe('timeout')
+})
+
 test('a child in a repository that lies in its parent’s root is denied what the parent’s project denies', async () => {
   const nested = join(project, 'nested')
   await mkdir(nested)

@@ -93,6 +93,12 @@ export const policy = [
     'a notification with buttons names the level and every host',
   ),
   proof(
+    'stale-yes',
+    'gets back what was taken from it by a yes to what was shown before',
+    'src/engine/policy',
+    'a yes that would open more than its giver was shown is refused',
+  ),
+  proof(
     'answered-unseen',
     'asks so often that the card a key answers is one that nobody sees',
     'e2e',

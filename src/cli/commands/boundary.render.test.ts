@@ -69,6 +69,24 @@ test('the list of approvals says in which phase one counts', () => {
     line: 1,
     covers: null,
     expired: false,
+    here: true,
   }
   expect(renderApprovals({ saved: [approval], tasks: [] })).toContain('everywhere, phase plan')
+})
+
+test('the list of approvals says which of them answer nothing in the folder it is for', () => {
+  const approval = {
+    id: 'a'.repeat(64),
+    agent: '*',
+    level: 'network' as const,
+    hosts: [],
+    source: 'user' as const,
+    file: '/config.json',
+    line: 1,
+    covers: ['/projects/shop'],
+    expired: false,
+  }
+  const listed = (here: boolean) => renderApprovals({ saved: [{ ...approval, here }], tasks: [] })
+  expect(listed(false)).toContain('not here: /projects/shop')
+  expect(listed(true)).not.toContain('not here')
 })

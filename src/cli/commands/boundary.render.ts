@@ -1,5 +1,5 @@
 import { changeInWords, type BoundaryLevel } from '../../shared/boundary.ts'
-import { shortApprovalId, type EffectiveApproval } from '../../shared/config.ts'
+import { shortApprovalId, type ListedApproval } from '../../shared/config.ts'
 import type { BoundaryRequest, BoundaryState, TaskApproval } from '../../shared/escalation.ts'
 import { wildcardsInWords } from '../../shared/opens.ts'
 import { showAll } from '../../shared/visible.ts'
@@ -109,16 +109,21 @@ export function renderInbox(inbox: readonly Waiting[], now: Date = new Date()): 
 export const renderWaiting = (waiting: Waiting, now: Date = new Date()): string =>
   waitingCells(waiting, now).join('  ')
 
+/** One of the user's for other folders is listed, since it is here that one looks for it, and answers nothing here. */
+function placeOf({ covers, phase, here }: ListedApproval): string {
+  const where = covers === null ? 'everywhere' : covers.map(showAll).join(' ') || 'nowhere'
+  return `${here ? '' : 'not here: '}${where}${phase === undefined ? '' : `, phase ${phase}`}`
+}
+
 export function renderApprovals(approvals: {
-  readonly saved: readonly EffectiveApproval[]
+  readonly saved: readonly ListedApproval[]
   readonly tasks: readonly TaskApproval[]
 }): string {
   const saved = approvals.saved.map((approval) => [
     shortApprovalId(approval.id),
     approval.agent,
     wishOf({ to: approval.level, hosts: approval.hosts }),
-    (approval.covers === null ? 'everywhere' : approval.covers.map(showAll).join(' ')) +
-      (approval.phase === undefined ? '' : `, phase ${approval.phase}`),
+    placeOf(approval),
     approval.expired ? paint('dim', 'expired') : (approval.expires ?? 'for good'),
     `${showAll(approval.file)}:${approval.line}`,
   ])

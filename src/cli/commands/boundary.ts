@@ -314,7 +314,9 @@ export function registerBoundary(program: Command): void {
   approvals
     .command('list')
     .summary('what is approved already')
-    .description('Lists the approvals that hold for a folder, and those of tasks.')
+    .description(
+      'Lists the approvals that hold for a folder, those of yours that hold for others only, and those of tasks.',
+    )
     .option('--dir <folder>', 'for dispatches on this folder; repeatable (default: this folder)', gather)
     .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  orangery boundary approvals list')

@@ -12,6 +12,7 @@ import { narrowerBoundary, unique } from './config/narrow.ts'
 import { forbids, refusalOf } from './forbidden.ts'
 import { withHeld } from './held.ts'
 import { normalised } from './normalised.ts'
+import { closeOvertaken, refuseStale } from './overtaken.ts'
 import {
   answered,
   assertRunning,
@@ -33,6 +34,8 @@ export type Approving = Answering & {
   readonly expires?: string | null
   /** Folders that one which is saved covers; null: all there are. */
   readonly covers?: readonly string[] | null
+  /** The boundary that the giver was shown; null: he goes by what holds. */
+  readonly shown?: BoundaryLevel | null
 }
 
 export type Answering = {
@@ -76,7 +79,9 @@ function openOnes(state: EscalationState, wanted: readonly string[] | null): Bou
 
 /** Who comes when a command has failed and ended finds nothing to answer: the next run is what he can still speak of. */
 function afterEnd(state: EscalationState): string | null {
-  const unanswered = state.requests.filter(({ status, source }) => status === 'closed' && source !== 'config')
+  const unanswered = state.requests.filter(
+    ({ status, source, answer }) => status === 'closed' && source !== 'config' && answer === null,
+  )
   if (state.running || unanswered.length === 0) return null
   const { level } = current(state)
   const given = unanswered.flatMap((request) => givenBy(level, request))
@@ -108,6 +113,7 @@ export function approveRequests(
   const asked = openOnes(state, answering.requests)
   assertRunning(state)
   const { level: from } = current(state)
+  if (answering.shown != null) refuseStale(asked, answering.shown, from)
   const refusals = asked.map((request) => {
     const forbidden = forbids(request, from, context)
     return forbidden === null
@@ -269,9 +275,14 @@ export function narrowBoundary(
     way: isOfHosts || to !== now.level || way === 'config' ? way : 'closed',
     request: null,
   }
+  const from = { at, by, way: way === 'config' ? way : 'once' } as const
+  const left = closeOvertaken({ ...state, grants: [...state.grants, grant] }, [now.level, to], from)
   return {
-    state: { ...state, grants: [...state.grants, grant] },
-    effects: [{ kind: 'apply', to, hosts, by, why }],
+    state: left.state,
+    effects: [
+      { kind: 'apply', to, hosts, by, why },
+      ...left.closed.map((request) => eventOfDenial(request, by, request.answer?.message ?? '')),
+    ],
     result: grant,
   }
 }
@@ -368,7 +379,9 @@ export function undoGrant(
       : approval,
   )
   const grants = [...state.grants, undone]
-  const left = reopened.reduce(replaceRequest, { ...state, grants, taskApprovals })
+  const open = reopened.reduce(replaceRequest, { ...state, grants, taskApprovals })
+  const between = [undoing.before.level, held.level] as const
+  const { state: left } = closeOvertaken(open, between, { at: undoing.at, by: undone.by, way: 'once' })
   const failed = state.grants[undoing.grants - 1]
   if (failed === undefined) return left
   const isHigher = boundaryRank(failed.to) < boundaryRank(held.level)

@@ -26,6 +26,9 @@ export const asksForEveryHost = (
 const isInside = (path: string, folder: string): boolean =>
   path === folder || path.startsWith(folder === '/' ? '/' : `${folder}/`)
 
+export const coversRoot = ({ covers }: Pick<EffectiveApproval, 'covers'>, root: string): boolean =>
+  covers === null || covers.some((folder) => isInside(root, folder))
+
 type Reach = Pick<EffectiveApproval, 'agent' | 'level' | 'hosts'>
 
 function reaches(
@@ -63,9 +66,7 @@ export function savedApprovalsFor(
   )
   const used = new Set<EffectiveApproval>()
   for (const root of roots) {
-    const found = fitting.find(
-      ({ covers }) => covers === null || covers.some((folder) => isInside(root, folder)),
-    )
+    const found = fitting.find((approval) => coversRoot(approval, root))
     if (found === undefined) return null
     used.add(found)
   }

@@ -276,8 +276,70 @@ describe('the pipeline', () => {
     expect(boundaries.show(id)).toMatchObject({
       level: 'readonly',
       hosts: [],
-      requests: [{ status: 'open' }],
+      // Nor would a second yes to the same question: it was asked from where it is no more.
+      requests: [{ status: 'closed' }],
     })
+  })
+
+  test('what was asked before a narrowing that a yes would undo is closed with it, and who waits asks again', async () => {
+    const { boundaries, id } = await theatre.stage('readwrite')
+    const asked = await boundaries.request(id, wish)
+    const other = await boundaries.request(id, { ...wish, to: 'readonly', hosts: ['host-only.test'] })
+    const waiting = boundaries.waitFor(id, asked.id)
+    await boundaries.narrow(id, { to: 'readonly', by: 'person', why: '', way: 'narrowed' })
+    expect(await waiting).toMatchObject({
+      status: 'closed',
+      answer: { message: expect.stringContaining('ask again') },
+    })
+    const yes = { by: 'person', message: '', scope: 'once' as const }
+    await expect(boundaries.approve(id, { ...yes, requests: [asked.id] })).rejects.toMatchObject({
+      code: 'boundary.answered',
+      kind: 'busy',
+    })
+    await boundaries.approve(id, { ...yes, requests: null })
+    expect(boundaries.show(id)).toMatchObject({ level: 'readonly', hosts: other.hosts })
+    // Asked again it is a new question, to which a yes is one from here.
+    const again = await boundaries.request(id, wish)
+    expect(again).toMatchObject({ status: 'open' })
+    expect(again.id).not.toBe(asked.id)
+    await boundaries.approve(id, { ...yes, requests: [again.id] })
+    expect(boundaries.show(id).level).toBe('network')
+  })
+
+  test('a narrowing that fails leaves open what was asked before it', async () => {
+    const { boundaries, id, failNext } = await theatre.stage('readwrite')
+    await boundaries.request(id, wish)
+    failNext('before')
+    const narrowing = { to: 'readonly', by: 'person', why: '', way: 'narrowed' } as const
+    await expect(boundaries.narrow(id, narrowing)).rejects.toThrow('EBUSY')
+    expect(boundaries.show(id)).toMatchObject({
+      level: 'readwrite',
+      requests: [{ status: 'open', answer: null }],
+    })
+  })
+
+  test('a yes that would open more than its giver was shown is refused (escape: stale-yes)', async () => {
+    const { boundaries, id } = await theatre.stage('readonly')
+    const { id: request } = await boundaries.request(id, wish)
+    const yes = { requests: [request], by: 'person', message: '', scope: 'once' as const }
+    for (const shown of ['readwrite', 'full'] as const) {
+      await expect(boundaries.approve(id, { ...yes, shown })).rejects.toMatchObject({
+        code: 'boundary.stale_yes',
+        kind: 'busy',
+      })
+    }
+    expect(boundaries.show(id)).toMatchObject({ level: 'readonly', requests: [{ status: 'open' }] })
+    // The control: who was shown that it gives files, too.
+    await boundaries.approve(id, { ...yes, shown: 'readonly' })
+    expect(boundaries.show(id).level).toBe('network')
+  })
+
+  test('a yes that opens no more than its giver was shown counts, wherever it is by now', async () => {
+    const { boundaries, id } = await theatre.stage('readwrite')
+    const hostOnly = await boundaries.request(id, { ...wish, to: 'readonly' })
+    const yes = { requests: [hostOnly.id], by: 'person', message: '', scope: 'once' as const }
+    await boundaries.approve(id, { ...yes, shown: 'full' })
+    expect(boundaries.show(id)).toMatchObject({ level: 'readwrite', hosts: wish.hosts })
   })
 
   test('an approval is saved for the folders a person named, and for no others', async () => {
@@ -298,6 +360,11 @@ describe('the pipeline', () => {
       { source: 'project', roots: ['packages'], covers: [inner] },
       { source: 'user', roots: [inner], covers: [inner] },
     ])
+    const here = async (root: string) =>
+      (await set.boundaries.approvals([root])).saved.flatMap((each) =>
+        each.source === 'user' ? each.here : [],
+      )
+    expect([await here(inner), await here(set.project)]).toEqual([[true], [false]])
     const answered = async (root: string) => {
       const id = theatre.newId()
       theatre.addDispatch(id, root, 'readwrite', 'claude', null)
@@ -313,14 +380,18 @@ describe('the pipeline', () => {
     const at = set.now()
     const narrowing = { to: 'readonly', by: 'you', why: '', way: 'narrowed' } as const
     const narrowed = narrowBoundary(state, narrowing, { at }).state
-    const asked = narrowed.requests.map((request) => ({
+    const asked = state.requests.map((request) => ({
       ...request,
       id: 'denied',
       source: 'broker' as const,
     }))
     const grants = narrowed.grants.length
     const undoing = { before: current(state), grants, forTask: [], why: 'EBUSY', at }
-    const left = undoGrant({ ...narrowed, requests: [...narrowed.requests, ...asked] }, [], undoing)
+    const left = undoGrant(
+      { ...narrowed, requests: [...narrowed.requests, ...asked] },
+      narrowed.requests,
+      undoing,
+    )
     expect(left.requests.map(({ source, status }) => `${source} ${status}`)).toEqual([
       'agent open',
       'broker closed',

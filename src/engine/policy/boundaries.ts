@@ -1,11 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
-import type { EffectiveApproval } from '../../shared/config.ts'
+import type { ListedApproval } from '../../shared/config.ts'
 import { OrangeryError } from '../../shared/errors.ts'
 import type { BoundaryGrant, BoundaryRequest, BoundaryState, TaskApproval } from '../../shared/escalation.ts'
 import type { EventBody } from '../../shared/events.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { EscalationState } from '../base/escalation.ts'
+import { realFolder } from '../base/paths.ts'
+import { coversRoot } from './approvals.ts'
 import type { EscalationContext } from './context.ts'
 import { coveredFolders, refuseEnded } from './approving.ts'
 import { holdFiles, revokeApproval, saveApprovals } from './config/edit.ts'
@@ -49,8 +51,8 @@ export type BoundaryParts = ContextParts & {
 
 type Decided<T> = Step<T> & {
   readonly before: Held
-  /** Those that were open, and had their yes by it. */
-  readonly given: readonly BoundaryRequest[]
+  /** Those that were open, and had their yes by it, or were closed. */
+  readonly settled: readonly BoundaryRequest[]
   /** Approvals for the task that came with it. */
   readonly forTask: readonly string[]
 }
@@ -298,11 +300,16 @@ export class Boundaries {
   }
 
   async approvals(roots: readonly string[]): Promise<{
-    readonly saved: readonly EffectiveApproval[]
+    readonly saved: readonly ListedApproval[]
     readonly tasks: readonly TaskApproval[]
   }> {
     const config = await loadConfig({ userConfigDir: this.#parts.userConfigDir, roots }, this.#now())
-    return { saved: config.sandboxApprovedEscalations, tasks: this.#parts.records.taskApprovals() }
+    const real = roots.map(realFolder)
+    const saved = config.sandboxApprovedEscalations.map((approval) => ({
+      ...approval,
+      here: approval.covers === null || real.some((root) => coversRoot(approval, root)),
+    }))
+    return { saved, tasks: this.#parts.records.taskApprovals() }
   }
 
   /** Takes back an approval, saved or of a task. A running agent keeps what it has until it is narrowed. */
@@ -334,13 +341,13 @@ export class Boundaries {
     return this.#parts.records.change(id, (state) => {
       const step = change(state)
       const wasOpen = new Set(state.requests.filter(isOpen).map((request) => request.id))
-      const given = step.state.requests.filter(
-        (request) => request.status === 'approved' && wasOpen.has(request.id),
+      const settled = step.state.requests.filter(
+        ({ id: of, status }) => (status === 'approved' || status === 'closed') && wasOpen.has(of),
       )
       const forTask = step.state.taskApprovals
         .slice(state.taskApprovals.length)
         .map((approval) => approval.id)
-      return { state: step.state, result: { ...step, before: current(state), given, forTask } }
+      return { state: step.state, result: { ...step, before: current(state), settled, forTask } }
     })
   }
 
@@ -363,10 +370,10 @@ export class Boundaries {
       // It ended before it could say that the change took: nothing is left to take back, and the yes was one.
       if (code === 'dispatch.not_running' || code === 'sandbox.ended') return
       const why = error instanceof Error ? error.message : String(error)
-      const { before, state: decidedState, given, forTask } = decided
+      const { before, state: decidedState, settled, forTask } = decided
       // The question is open again: were it denied now, what is saved would go on saying yes.
       await takeBack().catch(() => {})
-      const answered = new Map([...given, ...requests].map((request) => [request.id, request]))
+      const answered = new Map([...settled, ...requests].map((request) => [request.id, request]))
       this.#parts.records.change(id, (state) => ({
         state: undoGrant(state, [...answered.values()], {
           before,

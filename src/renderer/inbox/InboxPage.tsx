@@ -7,7 +7,7 @@ import { useToasts } from '../design/toasts.ts'
 import { go } from '../shell/route.ts'
 import { useKeys } from '../shell/useKeys.ts'
 import { RequestCard } from './RequestCard.tsx'
-import { useAllow, useIsAnswered } from './useAnswers.ts'
+import { shownOf, useAllow, useIsAnswered } from './useAnswers.ts'
 import { useSight } from './useSight.ts'
 import { countAlike, isAnswerable } from './words.ts'
 
@@ -38,6 +38,7 @@ export function InboxPage({
   const at = found >= 0 ? found : Math.max(0, Math.min(lastAt, requests.length - 1))
   if (at !== lastAt) setLastAt(at)
   const current = requests[at]
+  const rowOf = (dispatch: string) => rows.find((row) => row.id === dispatch)
   const step = (by: number) =>
     setCurrent(requests[Math.max(0, Math.min(requests.length - 1, at + by))]?.id ?? null)
   const { pane, isSeen, bring } = useSight(current?.id ?? null, currentId)
@@ -48,7 +49,9 @@ export function InboxPage({
     else bring()
   }
   const allow = (scope: ApprovalScope) =>
-    answer(({ dispatch: id, id: request }) => approve.mutate({ id, request, scope }))
+    answer(({ dispatch: id, id: request }) =>
+      approve.mutate({ id, request, scope, shown: shownOf(rowOf(id)) }),
+    )
   useKeys({
     j: () => step(1),
     k: () => step(-1),
@@ -101,7 +104,7 @@ export function InboxPage({
             <RequestCard
               key={request.id}
               request={request}
-              row={rows.find((row) => row.id === request.dispatch)}
+              row={rowOf(request.dispatch)}
               current={request === current}
               alike={countAlike(requests, request)}
               denying={denying === request.id}

@@ -47,7 +47,7 @@ export function RequestCard({
 }: RequestCardProps) {
   const [message, setMessage] = useState('')
   const [isSaving, setSaving] = useState(false)
-  const { allow, deny, busy } = useAnswers(request)
+  const { allow, deny, busy } = useAnswers(request, row)
   const from = row?.boundary ?? null
   const canAnswer = isAnswerable(request)
   const opened = opens(from, request)

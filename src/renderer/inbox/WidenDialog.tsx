@@ -8,6 +8,7 @@ import { Button } from '../design/Button.tsx'
 import { Dialog, DialogActions } from '../design/Dialog.tsx'
 import { showError, showToast } from '../design/toasts.ts'
 import { boundaryWords } from '../dispatches/words.ts'
+import { shownOf } from './useAnswers.ts'
 import { hostsOf } from '../spawn/form.ts'
 import { inputLook } from '../spawn/Field.tsx'
 import { HostsField } from '../spawn/HostsField.tsx'
@@ -47,7 +48,11 @@ export function WidenDialog({ row, to, hosts: first = '', onClose }: WidenDialog
       const reason = why.trim() === '' ? 'asked for in the window' : why.trim()
       const request = await client.call('boundary.request', { id: row.id, to, hosts, reason })
       if (request.status === 'open')
-        await client.call('boundary.approve', { id: row.id, request: request.id })
+        await client.call('boundary.approve', {
+          id: row.id,
+          request: request.id,
+          shown: shownOf(row),
+        })
     },
     onSuccess: () => {
       showToast({ tone: 'good', title: `Widened to ${boundaryWords[to].label}` })

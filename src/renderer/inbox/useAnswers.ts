@@ -1,4 +1,6 @@
 import { useMutationState, useQueryClient, type Mutation } from '@tanstack/react-query'
+import type { BoundaryLevel } from '../../shared/boundary.ts'
+import type { DispatchRow } from '../../shared/dispatch.ts'
 import type { ApprovalScope, BoundaryRequest } from '../../shared/escalation.ts'
 import { useAct } from '../client/queries.ts'
 import { showToast } from '../design/toasts.ts'
@@ -33,7 +35,10 @@ export function useIsAnswered(): (request: string) => boolean {
   return (request) => mutations.getAll().some(isAnswerTo(request))
 }
 
-export function useAnswers(request: BoundaryRequest) {
+/** The boundary that the words of a request speak from. Unknown is shown as the least there is. */
+export const shownOf = (row: DispatchRow | undefined): BoundaryLevel => row?.boundary ?? 'readonly'
+
+export function useAnswers(request: BoundaryRequest, row: DispatchRow | undefined) {
   const approve = useAllow()
   const deny = useAct('boundary.deny', {
     onDone: () => showToast({ about, tone: 'plain', title: 'Denied. The agent is told.' }),
@@ -46,6 +51,7 @@ export function useAnswers(request: BoundaryRequest) {
       approve.mutate({
         ...place,
         scope,
+        shown: shownOf(row),
         ...(expires === null ? {} : { expires }),
         ...(roots === null ? {} : { roots }),
       }),

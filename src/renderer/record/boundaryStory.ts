@@ -50,7 +50,12 @@ function ofRequest(request: BoundaryRequest): Chapter[] {
   const endings = {
     denied: `denied by ${answer?.by ?? 'nobody'}${said}`,
     expired: 'nobody answered in time',
-    closed: isAnswerable(request) ? 'over before anybody answered' : 'over now',
+    closed:
+      answer !== null
+        ? `closed by ${answer.by}${said}`
+        : isAnswerable(request)
+          ? 'over before anybody answered'
+          : 'over now',
   }
   // Of one that was over early only the asking has a time; its deadline may not even have come.
   const at = answer?.at ?? (status === 'expired' ? request.expires_at : request.last_at)

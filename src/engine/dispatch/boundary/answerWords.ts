@@ -14,7 +14,7 @@ export function answerInWords(asked: Asked, { status, answer, to, hosts }: Bound
   if (status === 'approved') return { status, message: said === '' ? `${what} is granted` : said }
   if (status === 'open') return { status, message: 'a person was asked and has not answered yet' }
   if (status === 'denied') return { status, message: said === '' ? 'a person said no' : said }
-  return { status: 'expired', message: nobodyAnswered }
+  return { status: 'expired', message: said === '' ? nobodyAnswered : said }
 }
 
 const mostHosts = 300

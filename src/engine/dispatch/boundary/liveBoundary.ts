@@ -95,6 +95,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   readonly #ending = new AbortController()
   readonly #permits = new PerMinute(mostPermits)
   readonly #asking = new Map<string, Promise<string | null>>()
+  #waiting = 0
   #following: Promise<unknown> = Promise.resolve()
   #filing: Promise<unknown> = Promise.resolve()
   readonly #lapsed: LapsedRequests
@@ -230,19 +231,12 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     return this.#parts.store.boundaries.read(this.#job.id)
   }
 
-  /** Whether something inside waits for a person's answer. Who was refused at once goes on, and may fall silent. */
+  /**
+   * Whether something inside waits for a person's answer, be it a connection that is held. Who was refused at once, or
+   * asked without waiting, goes on and has to give signs: an open request alone excuses nobody.
+   */
   get waitsForPerson(): boolean {
-    try {
-      const { requests } = this.#boundaries.show(this.#job.id)
-      const isSaid = new Set<BoundaryRequest['source']>(['agent', 'user'])
-      return (
-        this.#asking.size > 0 ||
-        requests.some(({ status, source }) => status === 'open' && isSaid.has(source))
-      )
-    } catch {
-      // Records that cannot be read now are no reason to end anybody.
-      return true
-    }
+    return this.#waiting > 0
   }
 
   /** Whether somebody answers questions for names by now, be it with a no. */
@@ -287,7 +281,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     const asked = { ...wish, reason, waitMs: longestWaitMs }
     const { status, answer } = await this.#file(asked, { signal: this.#ending.signal, began: () => {} })
     const isOver = status !== 'approved' && status !== 'denied'
-    return { isGranted: status === 'approved', message: isOver ? nobodyAnswered : (answer?.message ?? '') }
+    return { isGranted: status === 'approved', message: answer?.message ?? (isOver ? nobodyAnswered : '') }
   }
 
   async #file({ to, hosts, reason, waitMs }: Asked, waiting: Waiting): Promise<BoundaryRequest> {
@@ -423,7 +417,10 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   async #answerTo(request: string, ms: number, enough?: AbortSignal): Promise<BoundaryRequest> {
     const ends = [AbortSignal.timeout(ms), this.#ending.signal, ...(enough === undefined ? [] : [enough])]
     const signal = AbortSignal.any(ends)
-    const answered = await this.#boundaries.waitFor(this.#job.id, request, signal)
+    this.#waiting++
+    const answered = await this.#boundaries
+      .waitFor(this.#job.id, request, signal)
+      .finally(() => this.#waiting--)
     // Whoever approved also tells us to look, but who waits here need not wait for that.
     if (answered.status === 'approved') await this.follow(answered.answer?.by ?? '', answered.why)
     return answered

@@ -78,9 +78,9 @@ export function boundaryHandlers(parts: Parts, find: (reference: string) => Disp
       if (filed.status !== 'open' || seconds === 0) return filed
       return boundaries.waitFor(dispatch, filed.id, AbortSignal.timeout(seconds * 1000))
     },
-    'boundary.approve': async ({ id, request, scope, expires = null, roots, message }, { by }) => {
+    'boundary.approve': async ({ id, request, scope, expires = null, roots, message, shown }, { by }) => {
       const covers = roots === undefined ? null : absolute(roots)
-      const answering = { requests: only(request), by, message, scope, expires, covers }
+      const answering = { requests: only(request), by, message, scope, expires, covers, shown: shown ?? null }
       return [...(await boundaries.approve(find(id), answering))]
     },
     'boundary.deny': async ({ id, request, message }, { by }) => [

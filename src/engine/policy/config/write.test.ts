@@ -2,12 +2,14 @@ import {
   chmod,
   mkdir,
   mkdtemp,
+  readdir,
   readFile,
   realpath,
   rename,
   rm,
   stat,
   symlink,
+  utimes,
   writeFile,
 } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -91,5 +93,30 @@ test.each(['664', '666', '640', '600'])(
       const facts = await stat(path)
       expect((facts.mode & 0o7777).toString(8), path).toBe(mode)
     }
+  },
+)
+
+test.each(['project', 'user'])(
+  'what a save to the %s that was killed left behind goes with the next one, and nothing else does',
+  async (scope) => {
+    const [folder, name] = scope === 'project' ? [project, '.orangery.json'] : [home, 'config.json']
+    const old = new Date(Date.now() - 120_000)
+    const left = `.${name}.0123456789ab.tmp`
+    const others = [
+      `.${name}.ba9876543210.tmp`,
+      `.${name}.0123456789a.tmp`,
+      `x${left}`,
+      `${left}.bak`,
+      '.b.json.0123456789ab.tmp',
+    ]
+    for (const each of [left, ...others]) await writeFile(join(folder, each), '{}')
+    const link = `.${name}.aaaaaaaaaaaa.tmp`
+    await symlink(mine, join(folder, link))
+    // All but the first, which somebody may be writing, are old.
+    for (const each of [left, ...others.slice(1)]) await utimes(join(folder, each), old, old)
+    await (scope === 'project' ? writeProjectConfig(file, '{}') : writeUserConfig(mine, '{}'))
+    const names = await readdir(folder)
+    expect(names).not.toContain(left)
+    expect(names).toEqual(expect.arrayContaining([...others, link, name]))
   },
 )

@@ -1,0 +1,42 @@
+import { boundaryRank, type BoundaryLevel } from '../../shared/boundary.ts'
+import { OrangeryError } from '../../shared/errors.ts'
+import type { AnswerWay, BoundaryRequest } from '../../shared/escalation.ts'
+import type { EscalationState } from '../base/escalation.ts'
+import { answered, replaceRequest } from './step.ts'
+
+/** Whether a yes to it opens more at `now` than it did at `from`: what was taken in between would come back with it. */
+const opensMore = ({ to }: BoundaryRequest, from: BoundaryLevel, now: BoundaryLevel): boolean =>
+  boundaryRank(now) < boundaryRank(from) && boundaryRank(now) < boundaryRank(to)
+
+/** A yes speaks of what its giver was shown. Whoever narrowed meanwhile has the last word. (escape: stale-yes) */
+export function refuseStale(
+  requests: readonly BoundaryRequest[],
+  shown: BoundaryLevel,
+  now: BoundaryLevel,
+): void {
+  const stale = requests.find((request) => opensMore(request, shown, now))
+  if (stale === undefined) return
+  throw new OrangeryError(
+    'boundary.stale_yes',
+    `request ${stale.id}: a yes would open more than was shown, since it is at ${now} by now, not at ${shown}`,
+    { kind: 'busy', hint: 'Look again at what it would open, and answer that.' },
+  )
+}
+
+/**
+ * Closes what was asked before a narrowing that a yes to it would undo: only what is asked from here on says what it opens
+ * from here. Who waits is told, and asks again for what it still needs.
+ */
+export function closeOvertaken(
+  state: EscalationState,
+  [from, now]: readonly [BoundaryLevel, BoundaryLevel],
+  { at, by, way }: { readonly at: Date; readonly by: string; readonly way: AnswerWay },
+): { readonly state: EscalationState; readonly closed: readonly BoundaryRequest[] } {
+  const message = `it was narrowed to ${now} meanwhile: ask again for what is still needed`
+  const closed = state.requests
+    .filter(
+      (request) => request.status === 'open' && request.source !== 'config' && opensMore(request, from, now),
+    )
+    .map((request) => answered({ ...request, status: 'closed' }, at, way, by, message))
+  return { state: closed.reduce(replaceRequest, state), closed }
+}
