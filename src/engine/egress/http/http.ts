@@ -113,17 +113,17 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     client.resume()
   }
 
-  server.on('clientError', (error: ParseError, socket) => {
+  server.on('clientError', (failure: ParseError, socket) => {
     // A socket of ours, emitted into the server above.
-    void onUnreadable(error, socket as Socket).catch(() => socket.destroy())
+    void onUnreadable(failure, socket as Socket).catch(() => socket.destroy())
   })
-  async function onUnreadable(error: ParseError, client: Socket): Promise<void> {
+  async function onUnreadable(failure: ParseError, client: Socket): Promise<void> {
     // Who hangs up has asked for nothing.
-    if (error.code?.startsWith('HPE_') !== true || error.code === 'HPE_INVALID_EOF_STATE')
+    if (failure.code?.startsWith('HPE_') !== true || failure.code === 'HPE_INVALID_EOF_STATE')
       return hangUp(client, httpAnswer(400, 'Orangery could not read this request'))
-    const why = whyUnreadable(error)
+    const why = whyUnreadable(failure)
     const inside = fixed.get(client)
-    const said = inside === undefined ? placeOfUnreadable(error) : null
+    const said = inside === undefined ? placeOfUnreadable(failure) : null
     const target = said === null ? inside?.target : options.named(said)
     const denied =
       target === undefined
