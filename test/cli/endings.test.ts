@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
@@ -56,6 +56,53 @@ test.for(endings)(
     })
   },
 )
+
+test.for(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
+  '%s ends a run that still prepares at once, with no dispatch and nothing else left',
+  async (signal) => {
+    using place = new Place('launcher')
+    const asked = join(place.home, 'asked')
+    const cards = join(place.home, 'config/orangery/agents')
+    mkdirSync(cards, { recursive: true })
+    // Whoever looks whether the account is signed in takes his time.
+    const check = ['sh', '-c', `: >${asked}; while kill -0 $PPID; do sleep 0.1; done`]
+    const card = { id: 'slow', name: 'Slow', command: ['true'], auth: { check } }
+    writeFileSync(join(cards, 'slow.json'), JSON.stringify(card))
+    await place.orangery('dispatch', 'list')
+    const before = filesBelow(place.dataDir)
+    const child = place.start({}, 'run', '--agent', 'slow')
+    child.stdin.end()
+    const end = ended(child)
+    await expect.poll(() => existsSync(asked), { timeout: 10_000 }).toBe(true)
+    child.kill(signal)
+    await end
+    expect(child.signalCode).toBe(signal)
+    expect(await leftovers(place.home)).toEqual([])
+    expect(filesBelow(place.dataDir)).toEqual(before)
+    expect((await place.orangery('dispatch', 'list', '--json')).stdout.trim()).toBe('[]')
+  },
+)
+
+test('Ctrl-C before the command has begun ends the run, and it never begins', async () => {
+  using place = new Place('launcher')
+  const slow = join(place.home, 'slow')
+  mkdirSync(slow)
+  const script = ['#!/bin/sh', ': >"$0.asked"', 'sleep 2', 'PATH=${PATH#*:} exec git "$@"', '']
+  writeFileSync(join(slow, 'git'), script.join('\n'), { mode: 0o755 })
+  const env = { PATH: `${slow}:${place.env['PATH'] ?? ''}` }
+  const child = place.start({ env }, 'run', '-q', '--', 'sh', '-c', 'echo ran > ran.txt')
+  child.stdin.end()
+  const end = ended(child)
+  await expect.poll(async () => (await newestStatus(place))?.status, { timeout: 10_000 }).toBe('starting')
+  child.kill('SIGINT')
+  expect((await end).code).toBe(130)
+  expect(await leftovers(place.home)).toEqual([])
+  expect(await newestStatus(place)).toMatchObject({
+    status: 'cancelled',
+    error: 'cancelled by SIGINT',
+    changeset: null,
+  })
+})
 
 test('a command that ends in good order after SIGTERM keeps its own code', async () => {
   using place = new Place('launcher')

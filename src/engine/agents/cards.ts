@@ -1,10 +1,10 @@
-import { constants } from 'node:fs'
-import { open, readdir } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { findNodeAtLocation, parseTree, type ParseError } from 'jsonc-parser'
 import type { z } from 'zod'
 import { agentCardSchema, type AgentCard } from '../../shared/card.ts'
 import { OrangeryError } from '../../shared/errors.ts'
+import { readRegularFile } from '../base/files.ts'
 import { resourcePath } from '../base/resources.ts'
 
 /** A file that is no card as it is, and the id it is for as far as one can tell. */
@@ -26,7 +26,7 @@ async function readCard(path: string): Promise<Read> {
   }
   let text: string
   try {
-    text = await readRegular(path)
+    text = await readRegularFile(path)
   } catch (error) {
     return fail('', (error as Error).message, null)
   }
@@ -48,13 +48,6 @@ async function readCard(path: string): Promise<Read> {
   const [first] = parsed.error.issues
   const words = parsed.error.issues.map(({ path: keys, message }) => [...keys, message].join(': '))
   return fail(first === undefined ? '' : lines(first), words.join('; '), id)
-}
-
-/** A pipe among the cards would be waited at for ever, by every start. */
-async function readRegular(path: string): Promise<string> {
-  await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
-  if (!(await file.stat()).isFile()) throw new Error('it is no regular file')
-  return await file.readFile('utf8')
 }
 
 async function readFolder(folder: string): Promise<Folder> {

@@ -65,6 +65,15 @@ export function readSmallFile(path: string, mostBytes = 65_536): string | null {
   }
 }
 
+/** A file of somebody's, whole. A pipe in its place would be waited at for ever, and whoever waits for a file hears no signal. */
+export async function readRegularFile(path: string, mostBytes = Infinity): Promise<string> {
+  await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  const facts = await file.stat()
+  if (!facts.isFile()) throw new Error('it is no regular file')
+  if (facts.size > mostBytes) throw new Error(`it is larger than ${mostBytes} bytes`)
+  return await file.readFile('utf8')
+}
+
 export async function syncDir(path: string): Promise<void> {
   const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY)
   try {

@@ -267,12 +267,16 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   }
   return {
     setPolicy: (policy) => {
-      // First the way in: who is cut off tries again at once.
+      // First the names: who is cut off asks again at once.
       lookups.setPolicy(policy)
       const hosts = aliasesFor(policy)
-      const wanted = new Set([...hosts, ...lookups.aliases].flatMap(listenerKeys))
-      for (const key of listeners.keys()) if (!isLasting(key) && !wanted.has(key)) drop(key)
       gate.setPolicy(policy)
+      // Listeners go after the names in the sandbox's own list, when the relay says so: until then whoever comes to one is
+      // told why. Where there is none nobody would say so.
+      if (!line.isUp) {
+        const wanted = new Set([...hosts, ...lookups.aliases].flatMap(listenerKeys))
+        for (const key of listeners.keys()) if (!isLasting(key) && !wanted.has(key)) drop(key)
+      }
       line.setHosts(hosts)
     },
     usage: () => gate.usage(),

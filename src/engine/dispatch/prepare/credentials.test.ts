@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -64,4 +65,17 @@ test('a secret that the agent would be given as a variable fails the preflight',
   const contract = { outputs: outputs(['api.test']), level: 1 } as const
   const { checks } = await readCredentials([fromEnvironment], contract, { TOKEN: 'Bearer s3cret-value' })
   expect(checks.find(({ ok }) => !ok)?.detail).toBe('the agent would be given it as the variable TOKEN')
+})
+
+test('nobody waits at a pipe in the place of a secret: it fails the preflight, and is told', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'secrets-'))
+  const file = join(folder, 'token')
+  execFileSync('mkfifo', [file])
+  const credential = credentialSchema.parse({ hosts: ['api.test'], file })
+  const contract = { outputs: outputs(['api.test']), level: 1 } as const
+  const { checks } = await readCredentials([credential], contract, {})
+  expect(checks).toMatchObject([
+    { ok: false, detail: `the file ${file} cannot be read: it is no regular file` },
+  ])
+  await rm(folder, { recursive: true })
 })

@@ -1,13 +1,14 @@
-import { readFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import type { CredentialConfig } from '../../../shared/config.ts'
 import type { CheckResult } from '../../../shared/doctor.ts'
 import { someHostCovers } from '../../../shared/hosts.ts'
 import type { Contract, ContractOutputs } from '../../base/contract.ts'
+import { readRegularFile } from '../../base/files.ts'
 import type { CredentialGrant } from '../../egress/index.ts'
 
 const longestSecret = 16 * 1024
+const largestFile = 64 * 1024
 /** A shorter one would be found in any text. */
 const shortestLookedFor = 6
 
@@ -21,8 +22,13 @@ export const credentialFiles = (configured: readonly CredentialConfig[]): readon
 type Read = { readonly secret: string } | { readonly fault: string }
 
 async function readSecret({ env, file }: CredentialConfig): Promise<Read> {
-  const text =
-    env === undefined ? await readFile(pathOf(file ?? ''), 'utf8').catch(() => null) : process.env[env]
+  let text: string | undefined
+  try {
+    text = env === undefined ? await readRegularFile(pathOf(file ?? ''), largestFile) : process.env[env]
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    return { fault: `cannot be read: ${code ?? message}` }
+  }
   const secret = text?.trim() ?? ''
   if (secret === '') return { fault: 'holds none' }
   if (secret.length > longestSecret) return { fault: `holds more than ${longestSecret} characters` }

@@ -63,6 +63,7 @@ import {
 import type { InvocationMeta } from '../../base/invocation.ts'
 import type { SandboxRequest } from '../../base/sandbox.ts'
 import type { WorkspaceDriver } from '../../base/workspace.ts'
+import { addressNotes } from './addressNotes.ts'
 import { cardEnvironment } from './cardEnvironment.ts'
 import { refuseCutOff } from '../landing/cutOffLandings.ts'
 import { doorFolder } from '../supervise/agentDoor.ts'
@@ -180,6 +181,7 @@ async function workOut(parts: Parts, request: SpawnRequest, turn: InvocationMeta
       ...aboutGit,
       ...(await landingNotes(parts, contract, identified.project)),
       ...writableNotes(contract),
+      ...addressNotes(contract),
       ...aboutConfig,
       ...cardNotes,
     ],

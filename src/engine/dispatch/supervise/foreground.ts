@@ -66,6 +66,7 @@ export async function runForeground(
   const stop = new AbortController()
   const passedOn = new Set<NodeJS.Signals>()
   let stoppedBy: NodeJS.Signals | null = null
+  let isRecorded = false
   let sandbox: RunningSandbox | undefined
   let asked = 0
   let lastAsked = 0
@@ -75,7 +76,14 @@ export async function runForeground(
     stoppedBy ??= name
     stop.abort(name)
   }
+  const deafen = () => passedSignals.forEach((each) => process.off(each, onSignal))
   const onSignal = (name: NodeJS.Signals) => {
+    // There is nothing yet to bring to its end, and what is being looked at may never answer: we end as whoever never asked
+    // to hear of signals.
+    if (!isRecorded) {
+      deafen()
+      return void process.kill(process.pid, name)
+    }
     // The first one is the command's own business; whoever repeats it means it.
     // A terminal and a wrapper that passes signals on both tell of one Ctrl-C.
     const isEcho = asked > 0 && performance.now() - lastAsked < echoMs
@@ -96,6 +104,7 @@ export async function runForeground(
     using _caretaker = leaveCaretaker({ dataDir: parts.layout.dataDir, configDir: parts.configDir })
     using io = size === undefined ? await pipeIo(parts.runtime, onRefused !== undefined) : terminalIo(size)
     const job = await prepare(parts, size === undefined ? request : { ...request, size })
+    isRecorded = true
     onPrepared?.(job.contract)
     onNotes?.(job.notes, lowerRung(job.driver, job.contract.strategy))
     using _raw = hasTerminal ? await enterRawMode(process.stdin as ReadStream) : null
@@ -126,7 +135,7 @@ export async function runForeground(
     return { id: job.id, exitCode: exitCodeOf(outcome, stoppedBy), error }
   } finally {
     clearTimeout(grace)
-    for (const name of passedSignals) process.off(name, onSignal)
+    deafen()
   }
 }
 

@@ -256,6 +256,14 @@ async function runAgent(
     }
   }
   await boundary.start(starts, followed)
+  // Called off before it began, it never begins.
+  if (options.signal.aborted)
+    return {
+      status: 'cancelled',
+      exitCode: null,
+      signal: 'SIGKILL',
+      error: `cancelled by ${String(options.signal.reason)}`,
+    }
   // Where nothing holds it to a boundary the guards hold all the same.
   if (starts === null) followed.follow((latest) => changed(job.contract.boundary, latest))
   sandbox.onDeniedWrite((path) => {
@@ -319,8 +327,7 @@ async function runAgent(
   const startedAt = new Date().toISOString()
   store.dispatches.markRunning(id, { startedAt, supervisorPid: process.pid, supervisorStartTicks })
   const cancel = () => void end(String(options.signal.reason))
-  if (options.signal.aborted) cancel()
-  else options.signal.addEventListener('abort', cancel, { once: true })
+  options.signal.addEventListener('abort', cancel, { once: true })
   let ended: SandboxEnd
   {
     using _turnedAway = watchTurnedAway(sandbox, note, () => boundary.answersNames)

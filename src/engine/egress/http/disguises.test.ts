@@ -82,6 +82,45 @@ test.each([
   expect(await ask(path, 'proxy', good)).toContain('reached')
 })
 
+const longHead = 'headers are longer than 16384 bytes'
+const oddByte = 'has a byte that HTTP does not allow there: write it percent-encoded'
+const rest = 'HTTP/1.1\r\nHost: a.test\r\n'
+
+test.each([
+  [`GET http://a.test/ ${rest}X: ${'x'.repeat(20_000)}\r\n\r\n`, 'proxy', 'a.test:80', longHead],
+  [`GET http://a.test:81/${'x'.repeat(20_000)} ${rest}\r\n`, 'proxy', 'a.test:81', longHead],
+  [`CONNECT a.test:443 ${rest}X: ${'x'.repeat(20_000)}\r\n\r\n`, 'proxy', 'a.test:443', longHead],
+  [`GET http://a.test/\u00fc ${rest}\r\n`, 'proxy', 'a.test:80', oddByte],
+  [`GET http://u@A.test?\u00fc ${rest}\r\n`, 'proxy', 'a.test:80', oddByte],
+  [`GET /\u00fc ${rest}\r\n`, 'alias a.test 80', 'a.test:80', oddByte],
+  [`POST http://a.test/ ${rest}Content-Length: x\r\n\r\n`, 'proxy', 'a.test:80', 'Content-Length'],
+  // Behind another on the same connection.
+  [
+    `GET http://a.test/ ${rest}\r\nGET http://b.test/\u00fc ${rest}\r\n`,
+    'proxy',
+    'b.test:80',
+    'not in the list of allowed hosts',
+  ],
+  // What cannot be read is read as nobody's name.
+  [`GET http://a.test\u00fc/ ${rest}\r\n`, 'proxy', '(not a host)', oddByte],
+  [`GET http://\u00fca.test/ ${rest}\r\n`, 'proxy', '(not a host)', oddByte],
+])(
+  '%j over %s cannot be read: the host that it named and the reason are told and on record',
+  async (...row) => {
+    const [request, line, host, why] = row
+    const oracle = await listen(hello('reached'))
+    const { path, decisions } = await broker({ pins: { 'a.test': `127.0.0.1:${oracle.port}` } })
+    const said = await ask(path, line, request)
+    expect(said).toMatch(/HTTP\/1.1 400 Orangery/)
+    expect(said).toContain(why)
+    const denied = decisions.filter(({ allowed }) => !allowed)
+    expect(denied.map((each) => (each.port === null ? each.host : `${each.host}:${each.port}`))).toEqual([
+      host,
+    ])
+    expect(denied[0]?.why).toContain(why)
+  },
+)
+
 test.each(['xchunked', 'identity', 'gzip, chunked'])(
   'a request with a body in the coding %s is refused before its head is sent',
   async (coding) => {

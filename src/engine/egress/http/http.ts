@@ -17,10 +17,19 @@ import {
   unreadable,
   type Head,
 } from './exchange.ts'
-import { Unreachable } from '../dial/failures.ts'
+import { Denied, Unreachable } from '../dial/failures.ts'
 import type { Cut, Gate, Passage, Via } from '../gate.ts'
 import { parseAuthority, showTarget, type Target } from '../rules/names.ts'
-import { forProxy, nameHost, placeOfProxyRequest, wholeUrl, wrongHost } from './requests.ts'
+import {
+  forProxy,
+  nameHost,
+  placeOfProxyRequest,
+  placeOfUnreadable,
+  whyUnreadable,
+  wholeUrl,
+  wrongHost,
+  type ParseError,
+} from './requests.ts'
 import { hangUp, isBreakingOff, resetWith } from '../dial/endings.ts'
 import type { TellWhy } from '../telling.ts'
 import type { Carrying } from '../dial/upstream.ts'
@@ -104,15 +113,26 @@ export function createHttpSide(gate: Gate, options: HttpOptions): HttpSide {
     client.resume()
   }
 
-  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    // Who hangs up has asked for nothing.
-    if (error.code?.startsWith('HPE_') === true && error.code !== 'HPE_INVALID_EOF_STATE') {
-      const inside = fixed.get(socket)
-      if (inside === undefined) gate.denyNonsense('http')
-      else gate.deny(inside.target, inside.via, 'the request could not be read')
-    }
-    hangUp(socket as Socket, httpAnswer(400, 'Orangery could not read this request'))
+  server.on('clientError', (failure: ParseError, socket) => {
+    // A socket of ours, emitted into the server above.
+    void onUnreadable(failure, socket as Socket).catch(() => socket.destroy())
   })
+  async function onUnreadable(failure: ParseError, client: Socket): Promise<void> {
+    // Who hangs up has asked for nothing.
+    if (failure.code?.startsWith('HPE_') !== true || failure.code === 'HPE_INVALID_EOF_STATE')
+      return hangUp(client, httpAnswer(400, 'Orangery could not read this request'))
+    const why = whyUnreadable(failure)
+    const inside = fixed.get(client)
+    const said = inside === undefined ? placeOfUnreadable(failure) : null
+    const target = said === null ? inside?.target : options.named(said)
+    const denied =
+      target === undefined
+        ? gate.denyNonsense('http', why)
+        : await gate.denyUse(target, inside?.via ?? 'http', why).catch((refused: unknown) => refused)
+    await tell(client, denied)
+    const isNamed = target !== undefined && denied instanceof Denied
+    hangUp(client, httpAnswer(400, isNamed ? denied.message : `Orangery: ${why}`))
+  }
 
   const turns = createTurns((socket, why) => {
     const inside = fixed.get(socket)

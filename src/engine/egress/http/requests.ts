@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http'
+import { maxHeaderSize, type IncomingMessage } from 'node:http'
 import { normaliseSent, parseAuthority, showTarget, type Target } from '../rules/names.ts'
 import { authorizationOf, type Forwarder } from '../dial/upstream.ts'
 
@@ -24,6 +24,36 @@ export function placeOfProxyRequest(url: string): { target: Target; path: string
   // Only what follows the last "@" is the host: http://allowed@other/ leads to other.
   const target = parseAuthority(authority.slice(authority.lastIndexOf('@') + 1), 80)
   return target === null ? null : { target, path: rest.startsWith('?') ? `/${rest}` : rest }
+}
+
+const overflow = 'HPE_HEADER_OVERFLOW'
+const badUrl = 'HPE_INVALID_URL'
+
+/** What of Node's parser's errors is told. */
+export type ParseError = NodeJS.ErrnoException & {
+  readonly reason?: string
+  readonly rawPacket?: Buffer
+  /** So many bytes of that it took. */
+  readonly bytesParsed?: number
+}
+
+export function whyUnreadable({ code, reason }: ParseError): string {
+  if (code === overflow)
+    return `the request's first line and headers are longer than ${maxHeaderSize} bytes together`
+  if (code === badUrl)
+    return 'the address in the request has a byte that HTTP does not allow there: write it percent-encoded'
+  return `the request could not be read: ${reason ?? code ?? 'it is no proper HTTP'}`
+}
+
+/** Where a request to a proxy was to lead that could not be read to its end, for the record; null where it does not say so. */
+export function placeOfUnreadable({ rawPacket, bytesParsed = 0 }: ParseError): Target | null {
+  const text = rawPacket?.toString('latin1', 0, bytesParsed) ?? ''
+  // An earlier request may stand before it. A letter beyond ASCII is read as no host's.
+  const [line] = [...text.matchAll(/^(?:CONNECT ([!-~]+) |[A-Z-]+ http:\/\/([!-.0->@-~]+)[ /?])/gm)].slice(-1)
+  if (line === undefined) return null
+  const [, tunnel, host = ''] = line
+  if (tunnel !== undefined) return parseAuthority(tunnel, null)
+  return placeOfProxyRequest(`http://${host}`)?.target ?? null
 }
 
 /** A front end that serves many names goes by the Host header: it must name the host that was allowed. */

@@ -1,5 +1,6 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { readRegularFile } from '../../base/files.ts'
 import { addressesOnly, addressOf, hostsOf, toolEnv, urlsIn, type PresetContext } from './asking.ts'
 import { insideFolder, type Found } from './told.ts'
 import { overheard } from './tools.ts'
@@ -74,7 +75,7 @@ export function mavenTold(text: string): string {
 
 export async function maven(context: PresetContext): Promise<Found> {
   const path = join(context.home, '.m2/settings.xml')
-  const settings = await readFile(path, 'utf8').catch(() => null)
+  const settings = await readRegularFile(path).catch(() => null)
   const heard = await overheard(context, {
     prepare: async (folder) => {
       if (settings !== null) await writeFile(join(folder, 'settings.xml'), plain(settings))

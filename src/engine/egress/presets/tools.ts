@@ -1,5 +1,6 @@
-import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { readRegularFile } from '../../base/files.ts'
 import {
   addressesOnly,
   addressOf,
@@ -29,7 +30,7 @@ const registryLine = /^[ \t]*((?:@[^:\s]+:)?registry)[ \t]*=[ \t]*"?([^\s"]+)/gm
 
 export async function npm(context: PresetContext): Promise<Found> {
   const values = parseJson(await outputApart(context, ['npm', 'config', 'list', '--json']))
-  const text = (key: string) => readFile(String(values[key] ?? ''), 'utf8').catch(() => '')
+  const text = (key: string) => readRegularFile(String(values[key] ?? '')).catch(() => '')
   const [general, own] = await Promise.all([text('globalconfig'), text('userconfig')])
   // npm does not print a url with a password in it: where that is, its files say.
   const written = [...`${general}\n${own}`.matchAll(registryLine)].map(([, key = '', url = '']) => [key, url])
@@ -155,7 +156,8 @@ export async function cargo(context: PresetContext): Promise<Found> {
       await mkdir(join(folder, 'home'))
       await mkdir(join(folder, 'src'))
       for (const name of ['config.toml', 'config']) {
-        await copyFile(join(home, name), join(folder, 'home', name)).catch(() => {})
+        const text = await readRegularFile(join(home, name)).catch(() => null)
+        if (text !== null) await writeFile(join(folder, 'home', name), text)
       }
       await writeFile(join(folder, 'src/lib.rs'), '')
       await writeFile(

@@ -334,7 +334,14 @@ export class LinuxSandbox implements RunningSandbox {
     const agent = this.#agentPid
     if (holder === null || agent === null || !this.#chain.isAlive) throw hasEnded()
     try {
-      return await this.#relay.start(holder, agent, brokerSocket, hosts, onStarted, isLazy)
+      return await this.#relay.start({
+        holderPid: holder,
+        agentPid: agent,
+        broker: brokerSocket,
+        aliases: hosts,
+        onStarted,
+        isLazy,
+      })
     } catch (error) {
       // The kernel takes the relay along with the sandbox, and it may be heard of first.
       const isOver = this.#chain.ended.then(() => true)
@@ -344,7 +351,7 @@ export class LinuxSandbox implements RunningSandbox {
 
   async stopRelay(): Promise<void> {
     await this.#relay.stop()
-    await this.#relay.setNames([])
+    this.#relay.setNames([])
   }
 
   async tell(peer: Peer, line: string): Promise<void> {

@@ -1,9 +1,20 @@
 import type { ChildProcess } from 'node:child_process'
-import { open } from 'node:fs/promises'
+import { closeSync, ftruncateSync, openSync, writeSync } from 'node:fs'
 import type { HostAlias } from '../../base/sandbox.ts'
 import type { SandboxPlan } from '../plan/plan.ts'
 import { RelayProgram } from './relayProgram.ts'
 import { hostsFile, hostsPath } from '../plan/view.ts'
+
+type Name = Pick<HostAlias, 'host' | 'address'>
+
+type Start = {
+  readonly holderPid: number
+  readonly agentPid: number
+  readonly broker: string
+  readonly aliases: readonly HostAlias[]
+  readonly onStarted?: ((relay: ChildProcess) => void) | undefined
+  readonly isLazy: boolean
+}
 
 /** The program that listens in the sandbox's network namespace and speaks to the broker outside. */
 export class Relay {
@@ -12,22 +23,29 @@ export class Relay {
   #asleep: RelayProgram | null
   #program: RelayProgram | null = null
   /** As the sandbox is started with. */
-  #names = hostsFile([])
+  #names: readonly Name[] = []
 
   constructor(plan: SandboxPlan, asleep: RelayProgram | null = null) {
     this.#plan = plan
     this.#asleep = asleep
   }
 
-  async start(
-    holderPid: number,
-    agentPid: number,
-    broker: string,
-    aliases: readonly HostAlias[],
-    onStarted?: (relay: ChildProcess) => void,
-    isLazy = false,
-  ): Promise<readonly string[]> {
-    await this.setNames(aliases)
+  /**
+   * A name is known only while somebody listens for it: one that goes does so before its listener, one that comes when that
+   * stands. Who resolves it in between would be told that nobody is there, and give up.
+   */
+  async start(wanted: Start): Promise<readonly string[]> {
+    const { aliases } = wanted
+    const isKept = (name: Name) =>
+      aliases.some(({ host, address }) => host === name.host && address === name.address)
+    this.setNames(this.#names.filter(isKept))
+    const unheard = await this.#listen(wanted)
+    this.setNames(aliases)
+    return unheard
+  }
+
+  async #listen(wanted: Start): Promise<readonly string[]> {
+    const { holderPid, agentPid, broker, aliases, onStarted, isLazy } = wanted
     if (this.#program?.isAlive === true) return this.#program.setAliases(aliases)
     const asleep = this.#asleep
     this.#asleep = null
@@ -53,11 +71,10 @@ export class Relay {
   }
 
   /** From now on these names resolve inside, and no others. */
-  async setNames(aliases: readonly HostAlias[]): Promise<void> {
-    const text = hostsFile(aliases)
-    if (text === this.#names) return
-    await writeInPlace(hostsPath(this.#plan.request), text)
-    this.#names = text
+  setNames(names: readonly Name[]): void {
+    const text = hostsFile(names)
+    if (text !== hostsFile(this.#names)) writeInPlace(hostsPath(this.#plan.request), text)
+    this.#names = names
   }
 
   async stop(): Promise<void> {
@@ -67,9 +84,12 @@ export class Relay {
   }
 }
 
-// A new file would not show inside, where this one is bound.
-async function writeInPlace(path: string, text: string): Promise<void> {
-  await using handle = await open(path, 'r+')
-  const { bytesWritten } = await handle.write(text, 0)
-  await handle.truncate(bytesWritten)
+// A new file would not show inside, where this one is bound. At once: trips to the thread pool take ten times as long.
+function writeInPlace(path: string, text: string): void {
+  const file = openSync(path, 'r+')
+  try {
+    ftruncateSync(file, writeSync(file, text, 0))
+  } finally {
+    closeSync(file)
+  }
 }
