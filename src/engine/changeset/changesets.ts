@@ -31,7 +31,14 @@ import { expireAbandoned } from './expireAbandoned.ts'
 import { givenText, toBytes, toText, type GivenPlace } from './bytePath.ts'
 import type { CommitRequest } from './commits/commitRequest.ts'
 import { placedCommits, type PlacedCommit } from './commits/commits.ts'
-import { followFiles, planCommit, refuseBadName, withCommits, type Followed } from './commits/landCommit.ts'
+import {
+  followFiles,
+  planCommit,
+  refuseBadName,
+  submoduleNotes,
+  withCommits,
+  type Followed,
+} from './commits/landCommit.ts'
 import { commitAlone, missedCommit } from './commits/missedCommit.ts'
 import type { CommitPlan } from './commits/ownCommits.ts'
 import { landedPaths, type LandedHash } from './apply/landedPaths.ts'
@@ -400,9 +407,10 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
         },
         instead: async () => missed !== null,
       })
-      if (plan !== undefined) return withCommits(result, followed, recovered.take())
+      const before = [...recovered.take(), ...submoduleNotes(record, view.manifest)]
+      if (plan !== undefined) return withCommits(result, followed, before)
       const alone = await commitAlone(context, record, missed, commit)
-      return withCommits(result, alone, [...recovered.take(), ...followed.notes])
+      return withCommits(result, alone, [...before, ...followed.notes])
     },
 
     async undo(id, by, { last } = { last: false }) {

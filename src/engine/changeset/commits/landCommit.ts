@@ -4,6 +4,7 @@ import type { ApplyResult } from '../../../shared/changeset.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
 import type { ChangesetRecord } from '../../base/changesetRecords.ts'
 import type { Weave } from '../../base/indexRows.ts'
+import { isOfSubmodule } from '../../base/gitlinks.ts'
 import { moveCheckedOut, refuseCheckedOutElsewhere, refuseLockedIndex } from '../../base/moveBranch.ts'
 import { makeScratch } from '../../base/scratch.ts'
 import { fromText, joinPath, type BytePath } from '../bytePath.ts'
@@ -232,6 +233,12 @@ export async function followFiles(
       `the files have landed; \`orangery changeset apply ${record.id} --commit ${first.branch}\` makes the commit alone`,
     )
   return { commits, notes }
+}
+
+/** Where its submodules stay, at the moment from which they can go along; a landing in an integration tree says so itself. */
+export function submoduleNotes({ workspace }: ChangesetRecord, { dropped }: Manifest): string[] {
+  if (workspace.strategy === 'worktree') return []
+  return dropped.filter(isOfSubmodule).map(({ path, why }) => `${path}: ${why}`)
 }
 
 export function withCommits(result: ApplyResult, followed: Followed, before: readonly string[]): ApplyResult {

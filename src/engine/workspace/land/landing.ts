@@ -66,7 +66,7 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
   const meta = await readInvocationMeta(layout, repoId, id)
   const worktree = await integrationOf(layout, meta)
   const place = { branch: worktree.branch, tree: worktree.tree_path }
-  const staying = await stayingSubmodules(layout, repoId, meta)
+  const staying = await stayingSubmodules(layout, repoId, meta, worktree.tree_path)
   if (how === 'apply') return { ...place, commit: null, ...(staying.length === 0 ? {} : { notes: staying }) }
   const repository = await openRepository(worktree.common_dir)
   await using _lock = await createRepoLock(layout).acquire(repoId)
@@ -125,12 +125,17 @@ async function splitBySubmodule(
   return { own: paths.filter((path) => !isForeign(path)), foreign: paths.filter(isForeign) }
 }
 
-async function stayingSubmodules(layout: Layout, repoId: RepoId, meta: InvocationMeta): Promise<string[]> {
+async function stayingSubmodules(
+  layout: Layout,
+  repoId: RepoId,
+  meta: InvocationMeta,
+  tree: string,
+): Promise<string[]> {
   const own = lastCommit(await listCollected(layout, repoId, meta.invocation_id), meta)
   if (own === undefined) return []
   const where = { gitDir: commitsDir(layout, repoId) }
   const moved = await movedSubmodules(meta.base_commit, own.commit, where)
-  return [...moved].map(([path, to]) => `${path}: ${submoduleStays(to)}`)
+  return [...moved].map(([path, points]) => `${path}: ${submoduleStays(path, points, tree)}`)
 }
 
 const inSubmodules = (paths: readonly Buffer[]): string =>
