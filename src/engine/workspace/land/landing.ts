@@ -22,7 +22,7 @@ import { changedPaths, someOf } from '../git/notes.ts'
 import { openRepository, type Repository } from '../git/repository.ts'
 import { resolveWorktree } from '../find/scan.ts'
 import { listSubmodules } from '../git/submodules.ts'
-import { gitEnvironment } from '../git/userIdentity.ts'
+import { gitEnvironment, identityFromEnvironment } from '../git/userIdentity.ts'
 import { openStatus } from '../end/wholeStatus.ts'
 
 /**
@@ -353,6 +353,8 @@ function landingMessage(meta: InvocationMeta, merges: boolean): string {
 
 /** The name and address the user commits with; reading them runs nothing. */
 export async function userIdentity(cwd: string): Promise<Identity> {
+  const named = identityFromEnvironment()
+  if (named !== null) return named
   const read = async (key: string) => {
     const result = await run('git', ['config', '--get', key], { cwd, env: gitEnvironment() })
     return result.stdout.toString().trim()
