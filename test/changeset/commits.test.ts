@@ -1,6 +1,6 @@
-import { stat, writeFile } from 'node:fs/promises'
+import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { run } from '../../src/engine/base/process.ts'
 import { Bench } from '../../src/engine/changeset/testing.ts'
 
@@ -183,6 +183,25 @@ test('a commit asked for where the rest was rejected since is told how the other
   ])
 })
 
+test('who has no name for git learns that before anything lands, with what gives him one', async () => {
+  await using bench = await Bench.make()
+  await bench.user(`${setUp}; echo a > a; git add .; git commit -qm first
+    git config --unset user.name; git config --unset user.email; git config user.useConfigOnly true`)
+  const { id } = await bench.dispatch('echo b > a')
+  vi.stubEnv('HOME', bench.folder)
+  vi.stubEnv('XDG_CONFIG_HOME', bench.folder)
+  try {
+    await expect(bench.changesets.apply(id, to('main'), 'anna')).rejects.toMatchObject({
+      code: 'changeset.commit_failed',
+      message: expect.stringContaining('git does not know who you are'),
+      hint: expect.stringContaining('git config --global user.name'),
+    })
+  } finally {
+    vi.unstubAllEnvs()
+  }
+  expect(await readFile(join(bench.root, 'a'), 'utf8')).toBe('a\n')
+})
+
 test('a hook that refuses without a word is named, with the way to the commit', async () => {
   await using bench = await Bench.make()
   await bench.user(`${setUp}; echo a > a; git add .; git commit -qm first
@@ -192,7 +211,7 @@ test('a hook that refuses without a word is named, with the way to the commit', 
   expect(commit).toBeUndefined()
   expect(notes).toEqual([
     'no commit was made: git commit: ended with 1 and without a word, as it does where a hook refuses',
-    `the files have landed; \`orangery changeset apply ${id} --commit main\` makes the commit alone`,
+    `the files have landed; \`orangery changeset apply ${id} --commit main --hooks\` makes the commit alone`,
   ])
   expect((await bench.changesets.apply(id, to('main'), 'anna')).commit).toBeDefined()
 })

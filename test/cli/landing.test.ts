@@ -143,3 +143,19 @@ test('a worktree that no sandbox can be made on is refused before there is a row
   }
   expect(JSON.parse((await place.orangery('dispatch', 'list', '--json')).stdout)).toEqual([])
 })
+
+test('a changeset whose stored objects are damaged can be given up, and that it cannot be read is told', async () => {
+  using place = new Place('launcher')
+  user(place, 'echo a > a')
+  await place.orangery('run', '-q', '--', 'sh', '-c', 'echo b > a')
+  const id = await idOf(place)
+  user(
+    place,
+    `find "$ORANGERY_DATA_DIR" -type f -path '*/objects/*' | while read -r f; do chmod u+w "$f"; echo junk > "$f"; done`,
+  )
+  // The control: nothing else can be done with it.
+  expect((await place.orangery('changeset', 'show', id)).code).toBe(70)
+  const given = await place.orangery('changeset', 'abandon', id)
+  expect(given).toMatchObject({ code: 0, stderr: expect.stringContaining('it cannot be read') })
+  expect(given.stdout).toContain('what is left of it kept for 30 days')
+})

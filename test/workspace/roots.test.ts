@@ -224,6 +224,32 @@ test('a worktree sandbox has the submodules of its commit, commits in them, and 
   expect(await fingerprint(join(root, '.git', 'modules'))).toBe(after)
 })
 
+/** What an agent did in a submodule, and made its project use. */
+const inSubmodule =
+  'git config --global user.name a; git config --global user.email a@b; echo changed > lib/lib.txt; echo n > lib/new.txt; git -C lib add .; git -C lib commit -qm inside; git commit -qam up'
+
+test.each(['worktree', 'overlay'])(
+  'a submodule goes along by the very command that a landing from strategy %s prints',
+  async (kind) => {
+    const root = await makeSuper(`along-${kind}`)
+    const isWorktree = kind === 'worktree'
+    const tree = isWorktree
+      ? (await bench.client.call('worktree.create', { repo: root, name: 'along' })).tree_path
+      : root
+    const id = await bench.spawn(inSubmodule, { roots: [root], ...(isWorktree ? { worktree: 'along' } : {}) })
+    await bench.ended(id)
+    const { notes = [] } = isWorktree
+      ? await bench.client.call('agent.land', { id, all: true, how: 'squash' })
+      : await bench.client.call('changeset.apply', { id, all: true })
+    const [command = ''] = notes.flatMap((note) => /^lib: [^]* landed: ([^]*)$/.exec(note)?.[1] ?? [])
+    await execute('sh', ['-euc', command], { cwd: '/' })
+    const git = async (...args: string[]) => (await execute('git', ['-C', tree, ...args])).stdout
+    expect(await git('-C', 'lib', 'log', '--format=%s')).toBe('inside\nfirst\n')
+    expect(await git('-C', 'lib', 'status', '--short')).toBe('')
+    expect(await git('diff', '--cached', '--name-only')).toBe('lib\n')
+  },
+)
+
 test('the name of a submodule leads nowhere: one with dots in it stays empty', async () => {
   const root = await makeSuper('named')
   const outside = join(bench.base, 'outside')

@@ -2,7 +2,7 @@ import type { ChangedFile, Changeset, ChangeKind, Glimpse, Hunk } from '../../sh
 import type { ChangesetSummary } from '../../shared/dispatch.ts'
 import { namesOf } from '../../shared/namesOf.ts'
 import { paint, paintState } from '../terminal/style.ts'
-import { renderTable } from '../terminal/table.ts'
+import { renderTable, shorten } from '../terminal/table.ts'
 import { showAll, showLines } from '../../shared/visible.ts'
 import { age, plural, size } from '../terminal/words.ts'
 import { foldIgnored, type Fold } from './changeset.ignored.ts'
@@ -61,6 +61,12 @@ function decisionOn({ decision, hunks }: ChangedFile): string {
   return decided === 0 ? '-' : `${decided} of ${plural(hunks.length, 'hunk')}`
 }
 
+/** The start of a command: at a script of many lines nobody looks again at every hunk. `--json` has all of it. */
+function atAGlance(title: string): string {
+  const [first = '', ...more] = title.split('\n')
+  return shorten(showAll(more.length > 0 ? `${first} …` : first), 60)
+}
+
 /** What was said of a file, and its hunks: those of a file that is decided on in part, or of every one. */
 function renderReview(file: ChangedFile, isWanted: boolean): string[] {
   const { path, hunks, decision, comments = [] } = file
@@ -68,7 +74,7 @@ function renderReview(file: ChangedFile, isWanted: boolean): string[] {
   const shown = isWanted || isInPart ? hunks : []
   if (shown.length === 0 && comments.length === 0) return []
   const by = ({ provenance }: Hunk) =>
-    provenance == null ? '' : `, by ${showAll(provenance.title)}${provenance.certain ? '' : ' (likely)'}`
+    provenance == null ? '' : `, by ${atAGlance(provenance.title)}${provenance.certain ? '' : ' (likely)'}`
   return [
     `${showAll(path)}:`,
     ...shown.map((hunk) => {

@@ -123,13 +123,20 @@ async function reject(id: string, options: Json & { comment: string }) {
 }
 
 async function abandon(id: string, options: Json) {
-  const { result, files } = await withClient(async (client) => {
-    const { files: held } = await client.call('changeset.get', { id })
-    return { result: await client.call('changeset.abandon', { id }), files: held.length }
+  const { result, read } = await withClient(async (client) => {
+    // One that is damaged is given up like any other: what cannot be read of it is not counted.
+    const [seen] = await Promise.allSettled([client.call('changeset.get', { id })])
+    return { result: await client.call('changeset.abandon', { id }), read: seen }
   })
   if (options.json) return printJson(result)
   printNotes(result.notes)
-  const held = [plural(files, 'change'), ...(result.commits === 0 ? [] : [plural(result.commits, 'commit')])]
+  if (read.status === 'rejected')
+    printNotes([
+      `it cannot be read: ${read.reason instanceof Error ? read.reason.message : String(read.reason)}`,
+    ])
+  const changes =
+    read.status === 'rejected' ? 'what is left of it' : plural(read.value.files.length, 'change')
+  const held = [changes, ...(result.commits === 0 ? [] : [plural(result.commits, 'commit')])]
   const kept = `${held.join(' and ')} kept for 30 days`
   print(`${result.id} is ${paintState(result.state)}, ${kept}: orangery changeset restore ${result.id}`)
 }

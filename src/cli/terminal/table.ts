@@ -15,7 +15,7 @@ function widthOf(text: string): number {
 
 const pad = (text: string, width: number) => text + ' '.repeat(Math.max(0, width - widthOf(text)))
 
-function shorten(text: string, width: number): string {
+export function shorten(text: string, width: number): string {
   if (widthOf(text) <= width) return text
   const plain = stripVTControlCharacters(text)
   let kept = ''
@@ -29,6 +29,8 @@ function shorten(text: string, width: number): string {
 /** What a name takes where there is no room for all of it. */
 const shortestName = 16
 
+const mostPadded = 100
+
 /**
  * Aligned columns under a quiet heading. On a terminal the last column gives way to its width, and before it the
  * columns that only name things; nothing that is to be judged, like a path, is ever shortened.
@@ -40,7 +42,11 @@ export function renderTable(
   columns = process.stdout.isTTY ? process.stdout.columns : Number.POSITIVE_INFINITY,
 ): string {
   const all = [heading.map((title) => title.toUpperCase()), ...rows]
-  const widths = heading.map((_, column) => Math.max(...all.map((row) => widthOf(row[column] ?? ''))))
+  const widths = heading.map((title, column) => {
+    const every = all.map((row) => widthOf(row[column] ?? ''))
+    // A very long name pushes its own row aside, and no other.
+    return Math.max(...(names.includes(title) ? every : every.filter((width) => width <= mostPadded)))
+  })
   const before = () => widths.slice(0, -1).reduce((sum, width) => sum + width + 2, 0)
   for (const name of names) {
     const column = heading.indexOf(name)
@@ -52,8 +58,9 @@ export function renderTable(
   const lines = all.map((row) =>
     row
       .map((cell, column) => {
+        if (column === heading.length - 1) return shorten(cell, room)
         const width = widths[column] ?? 0
-        return column === heading.length - 1 ? shorten(cell, room) : pad(shorten(cell, width), width)
+        return pad(names.includes(heading[column] ?? '') ? shorten(cell, width) : cell, width)
       })
       .join('  ')
       .trimEnd(),

@@ -23,6 +23,18 @@ test('a name longer than the screen gives way, what is to be judged does not', (
   expect(renderTable(['path', 'why'], [[long, 'x']], [], 60)).toContain(long)
 })
 
+test('a very long name pads no row but its own', () => {
+  const long = 'n'.repeat(255)
+  const lines = renderTable(
+    ['path', 'why'],
+    [
+      [long, 'x'],
+      ['short', 'y'],
+    ],
+  ).split('\n')
+  expect(lines).toEqual(['PATH   WHY', `${long}  x`, 'short  y'])
+})
+
 test('fields have their names aligned', () => {
   expect(
     renderFields([

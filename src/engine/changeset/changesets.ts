@@ -7,6 +7,7 @@ import type {
   Verdict,
 } from '../../shared/changeset.ts'
 import type { ChangesetSummary } from '../../shared/dispatch.ts'
+import { OrangeryError } from '../../shared/errors.ts'
 import type { DispatchId } from '../../shared/ids.ts'
 import type { ChangesetRecord, ChangesetRecords } from '../base/changesetRecords.ts'
 import { createRepoLock } from '../base/lock.ts'
@@ -31,7 +32,14 @@ import { expireAbandoned } from './expireAbandoned.ts'
 import { givenText, toBytes, toText, type GivenPlace } from './bytePath.ts'
 import type { CommitRequest } from './commits/commitRequest.ts'
 import { placedCommits, type PlacedCommit } from './commits/commits.ts'
-import { followFiles, planCommit, refuseBadName, withCommits, type Followed } from './commits/landCommit.ts'
+import {
+  followFiles,
+  planCommit,
+  refuseBadName,
+  submoduleNotes,
+  withCommits,
+  type Followed,
+} from './commits/landCommit.ts'
 import { commitAlone, missedCommit } from './commits/missedCommit.ts'
 import type { CommitPlan } from './commits/ownCommits.ts'
 import { landedPaths, type LandedHash } from './apply/landedPaths.ts'
@@ -56,7 +64,7 @@ import {
   recoverOne,
   type ClaimFolders,
 } from './apply/recoverAll.ts'
-import type { ApplyContext } from './apply/transaction.ts'
+import { hasOpenJournal, type ApplyContext } from './apply/transaction.ts'
 import { movedOn, wrongState } from './apply/refusals.ts'
 import { noteReviewed, noteShown, revisionsShown, seenBy, type SeenVersion } from './review/shown.ts'
 import { settlePath } from './apply/settlePath.ts'
@@ -383,6 +391,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
       if (commit !== undefined) await refuseBadName(commit.branch)
       const missed = commit === undefined ? null : await missedCommit(context, record)
       let plan: CommitPlan | undefined
+      let takeBack: (() => void) | undefined
       let followed: Followed = { commits: [], notes: [] }
       let isAlone = false
       const result = await applyChangeset(context, record, view, selection, by, {
@@ -391,7 +400,7 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
           if (commit !== undefined) plan = await planCommit(context, record, view.manifest, landed, commit)
           // Not before it is sure to begin: what is refused leaves the decisions as they were.
           const landing = new Set(landed.flatMap(({ target }) => target.file ?? []))
-          if (all) approveSelected(records, record, view, selection, landing, by, seen)
+          if (all) takeBack = approveSelected(records, record, view, selection, landing, by, seen)
           return plan === undefined || commit === undefined ? {} : { commit, planned: [...plan.planned] }
         },
         follow: async () => {
@@ -399,10 +408,16 @@ export function createChangesets(options: ChangesetsOptions): Changesets {
           return followed.commits
         },
         instead: async () => missed !== null,
+      }).catch(async (error: unknown) => {
+        // Approved only because it was about to land. Where a journal is open, it may still do so.
+        const landed = error instanceof OrangeryError && error.code === 'changeset.record_behind'
+        if (!landed && !(await hasOpenJournal(context, record).catch(() => true))) takeBack?.()
+        throw error
       })
-      if (plan !== undefined) return withCommits(result, followed, recovered.take())
+      const before = [...recovered.take(), ...submoduleNotes(record, view.manifest)]
+      if (plan !== undefined) return withCommits(result, followed, before)
       const alone = await commitAlone(context, record, missed, commit)
-      return withCommits(result, alone, [...recovered.take(), ...followed.notes])
+      return withCommits(result, alone, [...before, ...followed.notes])
     },
 
     async undo(id, by, { last } = { last: false }) {

@@ -1,4 +1,4 @@
-import { readFile, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { DispatchId } from '../../shared/ids.ts'
 import { fingerprint, makeFeature, type Feature } from './fixture.ts'
@@ -66,6 +66,25 @@ describe('Broken Invocation Detection', () => {
     const meta = await start()
     await spoil(ground.layout.invocationMeta(repoId(), meta.invocation_id))
     expect(await entryOf(meta.invocation_id)).toMatchObject({ broken: true, meta: null })
+  })
+
+  test('a meta.json that cannot be read is told as such, with what helps, and is whole again after that', async (context) => {
+    if (process.getuid?.() === 0) context.skip('root may read everything')
+    const meta = await start()
+    const path = ground.layout.invocationMeta(repoId(), meta.invocation_id)
+    await chmod(path, 0)
+    const why = (await entryOf(meta.invocation_id))?.why
+    expect(why).toBe(`its meta.json cannot be read (EACCES); what helps: chmod u+r ${path}`)
+    await chmod(path, 0o600)
+    expect((await entryOf(meta.invocation_id))?.broken).toBe(false)
+  })
+
+  test('a meta.json in whose place is something that cannot be read is not told as missing', async () => {
+    const meta = await start()
+    const path = ground.layout.invocationMeta(repoId(), meta.invocation_id)
+    await rm(path)
+    await mkdir(path)
+    expect((await entryOf(meta.invocation_id))?.why).toBe('its meta.json cannot be read (EISDIR)')
   })
 
   test('N3: No auto-repair logic; it answers to its exact id only, and is never repaired by looking at it', async () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { BytePath } from '../bytePath.ts'
-import { closedFolder, stagingPlaces } from './stagingPlaces.ts'
+import { closedFolder, immutableFile, stagingPlaces } from './stagingPlaces.ts'
 import type { Operation } from './steps.ts'
 
 const at = (root: string, path: string): Operation => ({
@@ -33,4 +33,16 @@ test('of the folders in which something changes, the first that may not be writt
     '/root/a/b',
   )
   expect(await closedFolder([at('/root', 'x')], refusalOf)).toBe(null)
+})
+
+test('of the files that are replaced, the first immutable one is told, and none that is only read-only', async () => {
+  const before = { kind: 'file', oid: '', mode: 0o444, size: 0, sha256: '' } as const
+  const codes = new Map([
+    ['/root/read-only', 'EACCES'],
+    ['/root/immutable', 'EPERM'],
+  ])
+  const refusalOf = async (file: Buffer) => codes.get(String(file)) ?? ''
+  const operations = ['new', 'read-only', 'immutable'].map((path) => ({ ...at('/root', path), before }))
+  expect(await immutableFile(operations, refusalOf)).toBe('/root/immutable')
+  expect(await immutableFile(operations.slice(0, 2), refusalOf)).toBe(null)
 })

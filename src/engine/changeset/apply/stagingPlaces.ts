@@ -42,6 +42,19 @@ export async function closedFolder(
   }
   return null
 }
+
+/** The first file that not even its owner may replace: read-only ones are replaced like any other. */
+export async function immutableFile(
+  operations: readonly Operation[],
+  refusalOf: (file: Buffer) => Promise<string> = (file) =>
+    access(file, constants.W_OK).then(() => '', errorCode),
+): Promise<string | null> {
+  for (const { root, path, before } of operations) {
+    const file = joinPath(fromText(root), path)
+    if (before?.kind === 'file' && (await refusalOf(toBytes(file))) === 'EPERM') return toText(file)
+  }
+  return null
+}
 const closed = new Set(['EACCES', 'EPERM', 'EROFS'])
 const howRefused = (folder: Buffer): Promise<string> =>
   access(folder, constants.W_OK | constants.X_OK).then(() => '', errorCode)

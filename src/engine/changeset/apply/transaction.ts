@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { MadeCommit } from '../../../shared/changeset.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
+import { shellLine } from '../../../shared/shellLine.ts'
 import type { ChangesetRecord, ChangesetRecords } from '../../base/changesetRecords.ts'
 import type { Layout } from '../../base/paths.ts'
 import { forgetApplying, noteApplying } from './applying.ts'
@@ -15,7 +16,7 @@ import { NeitherOldNorNew } from './neither.ts'
 import { BlobReader } from '../objects/objects.ts'
 import { adoptBases } from './rebase.ts'
 import { SavedManifests } from '../saved.ts'
-import { closedFolder, stagingPlaces } from './stagingPlaces.ts'
+import { closedFolder, immutableFile, stagingPlaces } from './stagingPlaces.ts'
 import type { Operation } from './steps.ts'
 import { Tree } from '../objects/tree.ts'
 import { readView } from '../review/view.ts'
@@ -231,13 +232,25 @@ async function landingFailure(journal: Journal, error: unknown): Promise<unknown
   const code = (error as NodeJS.ErrnoException).code ?? ''
   const said = reasons[code] ?? (error instanceof Error ? error.message : String(error))
   const folder = said.startsWith(folders) ? await closedFolder(journal.operations) : null
-  const why = folder === null ? said : said.replace(folders, folder)
+  const file = code === 'EPERM' && folder === null ? await immutableFile(journal.operations) : null
+  const why =
+    folder !== null
+      ? said.replace(folders, folder)
+      : code === 'EPERM'
+        ? `${file ?? 'one of its files'} may not be replaced by you`
+        : said
+  const place = shellLine(['lsattr', '-d', ...[file ?? folder].flatMap((each) => each ?? [])])
+  const cause =
+    code === 'EPERM'
+      ? ` \`${place}\` shows an i or a where one is immutable or append-only; \`chattr\` takes it off.`
+      : ''
   return new OrangeryError(
     'changeset.apply_failed',
     `cannot ${journal.kind} changeset ${journal.id}: ${why}`,
     {
       kind: 'cannot_create',
-      hint: code in reasons ? 'Nothing was changed. Mend that, then try again.' : 'Nothing was changed.',
+      hint:
+        code in reasons ? `Nothing was changed.${cause} Mend that, then try again.` : 'Nothing was changed.',
       cause: error,
     },
   )

@@ -11,7 +11,7 @@ import { classifyEntries } from '../classify/classifyEntries.ts'
 import { isUtf8, namedPath, parentOf, rootPath, toText, type BytePath } from '../bytePath.ts'
 import { readBases, type Bases } from './bases.ts'
 import { captureCommits, type Nested } from '../commits/commits.ts'
-import { droppedGit, droppedInGitRoot, withoutFrozen } from '../classify/droppedGit.ts'
+import { droppedGit, droppedInGitRoot, droppedMarkers, withoutFrozen } from '../classify/droppedGit.ts'
 import { permissionBits, storeQuickly, storeSide, Unstable } from './content.ts'
 import { unlessMissing, type Disk, type DiskStat } from '../disk.ts'
 import { HostDrift } from './hostDrift.ts'
@@ -122,7 +122,7 @@ export async function captureWorkspace(
       })
     }
     const kept = scan.seen.filter((seen) => !isMarker(seen.path) && gitPartOf(seen.path) === null)
-    dropped.push(...droppedGit(root, scan.seen))
+    dropped.push(...droppedGit(root, scan.seen), ...droppedMarkers(root, scan.seen))
     if (kept.length > 0) linked ??= options.userLinks(workspace, roots)
     linked?.catch(() => {})
     const compared = await compareRoot(workspace, root, kept, bases, writer, dropped, options)

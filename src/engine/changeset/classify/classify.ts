@@ -53,9 +53,11 @@ export function gitPartOf(path: BytePath): BytePath | null {
  * sweeps that folder away would otherwise do so on the host, where the old contents lie.
  */
 export function isMarker(path: BytePath): boolean {
-  if (/(^|\/)\.orangery-apply-\d{14}-[0-9a-f]{4}-[0-9a-f]{8}(\/|$)/.test(path)) return true
-  return /(^|\/)\.agency(\/(SANDBOX_MARKER|INTEGRATION_MARKER))?$/.test(path)
+  return isOfApply(path) || /(^|\/)\.agency(\/(SANDBOX_MARKER|INTEGRATION_MARKER))?$/.test(path)
 }
+
+export const isOfApply = (path: BytePath): boolean =>
+  /(^|\/)\.orangery-apply-\d{14}-[0-9a-f]{4}-[0-9a-f]{8}(\/|$)/.test(path)
 
 /** One of the ignore files that could show our markers to git. */
 export function isIgnoreFile(path: BytePath): boolean {

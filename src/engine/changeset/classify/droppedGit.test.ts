@@ -47,3 +47,18 @@ test('a new branch for a commit that was there already is no change, and one for
   await bench.dispatch(`${identity}; git switch -q -c newer; ${commit}`)
   expect(await bench.changesets.list()).toHaveLength(1)
 })
+
+test('a marker that an agent makes never lands and is told, in whichever folder; one of ours is not', async () => {
+  await using bench = await Bench.make()
+  await bench.user('mkdir .agency; echo ours > .agency/SANDBOX_MARKER')
+  const { id } = await bench.dispatch(
+    'echo forged > .agency/SANDBOX_MARKER; echo x > .agency/INTEGRATION_MARKER; mkdir -p deep/.agency other; echo x > deep/.agency/SANDBOX_MARKER; echo x > deep/.agency/notes; ln -s .. other/.agency',
+  )
+  const changeset = await bench.changesets.get(id)
+  expect(changeset.files.map(({ path }) => path)).toEqual(['deep/.agency/notes', 'other'])
+  expect(changeset.dropped.map(({ path, why }) => `${path} ${why}`).toSorted()).toEqual(
+    ['.agency/INTEGRATION_MARKER', 'deep/.agency/SANDBOX_MARKER', 'other/.agency'].map(
+      (path) => `${path} only Orangery makes these: it never lands`,
+    ),
+  )
+})

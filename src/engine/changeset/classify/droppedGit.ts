@@ -1,7 +1,7 @@
 import { readFrozenRefs } from '../../base/frozenRefs.ts'
 import type { WorkspaceRoot } from '../../base/workspace.ts'
 import { fromText, joinPath, namedPath, type BytePath } from '../bytePath.ts'
-import { gitPartOf } from './classify.ts'
+import { gitPartOf, isMarker, isOfApply } from './classify.ts'
 import type { Manifest } from '../manifest.ts'
 import type { RootScan, Seen } from '../capture/scan.ts'
 
@@ -30,6 +30,17 @@ export function droppedGit(root: Pick<WorkspaceRoot, 'path'>, seen: readonly See
     found.set(isBulk ? `${part}/${inside[0]}` : path, why)
   }
   return [...found].map(([path, why]) => ({ root: root.path, ...namedPath(path as BytePath), why }))
+}
+
+/**
+ * A marker where the user has none is the agent's own, or something in the place of their folder. None ever lands, where
+ * it could make a folder pass for a tree of ours.
+ */
+export function droppedMarkers(root: Pick<WorkspaceRoot, 'path'>, seen: readonly Seen[]): Dropped[] {
+  const isAgents = ({ path, result, base }: Seen) =>
+    isMarker(path) && !isOfApply(path) && result?.isDirectory() === false && base?.isFile() !== true
+  const why = 'only Orangery makes these: it never lands'
+  return seen.filter(isAgents).map(({ path }) => ({ root: root.path, ...namedPath(path), why }))
 }
 
 /**

@@ -146,6 +146,7 @@ export async function captureCommits(
     const { root } = repository
     const place = gitPath(repository)
     const moved = new Map<string, string | null>()
+    const checkout = checkoutOf(repository, workspace)
     try {
       const found = await changedTips(repository, checkouts, disk)
       for (const ref of found.foreign) miss(root, `${place}/${ref}`, foreignWhy)
@@ -167,20 +168,32 @@ export async function captureCommits(
           history.commits.push({ ...tip, oid, ref })
           const isBranch = tip.head === true || tip.ref.startsWith('refs/heads/')
           const points = isBranch ? await movedSubmodules(tip.base, oid, { gitDir, env }) : []
-          for (const [path, to] of points) {
-            moved.set(path, to)
-            history.problems.push({ root, path, why: submoduleStays(to) })
+          for (const [path, at] of points) {
+            moved.set(path, at.to)
+            history.problems.push({ root, path, why: submoduleStays(path, at, checkout) })
           }
         }
       }
-      for (const [path, to] of await stagedSubmodules(repository, checkouts, disk))
-        if (moved.get(path) !== to) history.problems.push({ root, path, why: submoduleStays(to, 'staged') })
+      for (const [path, at] of await stagedSubmodules(repository, checkouts, disk))
+        if (moved.get(path) !== at.to)
+          history.problems.push({ root, path, why: submoduleStays(path, at, checkout, 'staged') })
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error)
       miss(root, place, `its commits could not be imported: ${why}`)
     }
   }
   return history
+}
+
+/** The user's checkout that a repository belongs to; null where that is not told by where it lies. */
+function checkoutOf(
+  { root, folder, submodule }: AgentRepository,
+  { roots, strategy }: Workspace,
+): string | null {
+  if (submodule !== undefined) return null
+  if (roots.some(({ path, role }) => path === root && role === 'project')) return join(root, folder ?? '')
+  const [first, ...others] = roots.filter(({ role }) => role === 'project')
+  return strategy === 'worktree' || others.length === 0 ? (first?.path ?? null) : null
 }
 
 const movedTo = (oid: string): string =>

@@ -2,8 +2,10 @@ import { rm } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import type { ApplyResult } from '../../../shared/changeset.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
+import { shellLine } from '../../../shared/shellLine.ts'
 import type { ChangesetRecord } from '../../base/changesetRecords.ts'
 import type { Weave } from '../../base/indexRows.ts'
+import { isOfSubmodule } from '../../base/gitlinks.ts'
 import { moveCheckedOut, refuseCheckedOutElsewhere, refuseLockedIndex } from '../../base/moveBranch.ts'
 import { makeScratch } from '../../base/scratch.ts'
 import { fromText, joinPath, type BytePath } from '../bytePath.ts'
@@ -30,7 +32,10 @@ export async function planCommit(
   const { branch } = request
   await using blobs = new BlobReader(context.layout.objects(record.repoId))
   const places = await repositoriesOf(landed, manifest)
-  if (request.own) return await planTakeOver(context, record, manifest, { landed, blobs, branch, places })
+  if (request.own) {
+    const taken = await planTakeOver(context, record, manifest, { landed, blobs, branch, places })
+    return { ...taken, flags: ['--own'] }
+  }
   const notes = places
     .filter(({ top }) => top === '')
     .map(({ root }) => `${root} is in no git repository: no commit was made of what landed there`)
@@ -63,8 +68,14 @@ export async function planCommit(
       kind: 'input',
       hint: 'Nothing was changed. Apply it without --commit.',
     })
-  return { finish, planned, notes }
+  return { finish, planned, notes, flags: flagsOf(request) }
 }
+
+const flagsOf = ({ hooks, sign, message }: CommitRequest): string[] => [
+  ...(hooks ? ['--hooks'] : []),
+  ...(sign === true ? ['--sign'] : []),
+  ...(message === undefined ? [] : ['--message', message]),
+]
 
 /** Git takes some names for a branch of which it means something else wherever else they are said. */
 export async function refuseBadName(branch: string): Promise<void> {
@@ -228,10 +239,17 @@ export async function followFiles(
   const [first] = plan?.planned ?? []
   // Where another repository has its commit, the apply counts as committed.
   if (failed && first !== undefined && commits.length === 0)
-    notes.push(
-      `the files have landed; \`orangery changeset apply ${record.id} --commit ${first.branch}\` makes the commit alone`,
-    )
+    notes.push(`the files have landed; \`${again(record, first, plan)}\` makes the commit alone`)
   return { commits, notes }
+}
+
+const again = ({ id }: ChangesetRecord, { branch }: Made, plan: CommitPlan | undefined): string =>
+  shellLine(['orangery', 'changeset', 'apply', id, '--commit', branch, ...(plan?.flags ?? [])])
+
+/** Where its submodules stay, at the moment from which they can go along; a landing in an integration tree says so itself. */
+export function submoduleNotes({ workspace }: ChangesetRecord, { dropped }: Manifest): string[] {
+  if (workspace.strategy === 'worktree') return []
+  return dropped.filter(isOfSubmodule).map(({ path, why }) => `${path}: ${why}`)
 }
 
 export function withCommits(result: ApplyResult, followed: Followed, before: readonly string[]): ApplyResult {

@@ -24,6 +24,8 @@ export type CommitPlan = {
   readonly planned: readonly Made[]
   readonly finish: readonly (() => Promise<Made>)[]
   readonly notes: readonly string[]
+  /** What was asked for besides, for who tries again. */
+  readonly flags?: readonly string[]
 }
 /** A root, the work tree it lies in (empty for none), and where in it. */
 export type RootPlace = { readonly root: string; readonly top: string; readonly prefix: BytePath }

@@ -1,3 +1,4 @@
+import type { MovedSubmodule } from '../../base/gitlinks.ts'
 import { fromText } from '../bytePath.ts'
 import type { Disk } from '../disk.ts'
 import { headsOf, readBytes, type AgentRepository } from './agentRefs.ts'
@@ -6,24 +7,25 @@ import { Tree } from '../objects/tree.ts'
 const largestIndex = 256 * 1024 * 1024
 const gitlink = 0o160000
 
-/** Submodules that the agent pointed elsewhere in its index, whether it committed that or not: at what, null for gone. */
+/** Submodules that the agent pointed elsewhere in its index, whether it committed that or not. */
 export async function stagedSubmodules(
   { agentGit, realGit }: AgentRepository,
   checkouts: readonly string[],
   disk: Disk,
-): Promise<ReadonlyMap<string, string | null>> {
+): Promise<ReadonlyMap<string, MovedSubmodule>> {
   await using tree = new Tree(agentGit, disk)
   await using real = new Tree(realGit, disk)
   const own = (await headsOf(tree, real, checkouts)).find(({ name }) => name === 'HEAD')
   const path = fromText((own?.path ?? 'HEAD').replace(/HEAD$/, 'index'))
   const theirs = await readBytes(tree, path, largestIndex)
   const ours = theirs === null ? null : await readBytes(real, path, largestIndex)
-  const moved = new Map<string, string | null>()
+  const moved = new Map<string, MovedSubmodule>()
   if (theirs === null || ours === null) return moved
   const [after, before] = [gitlinksIn(theirs), gitlinksIn(ours)]
   if (after === null || before === null) return moved
-  for (const [name, oid] of after) if (before.get(name) !== oid) moved.set(name, oid)
-  for (const name of before.keys()) if (!after.has(name)) moved.set(name, null)
+  for (const [name, oid] of after)
+    if (before.get(name) !== oid) moved.set(name, { to: oid, wasThere: before.has(name) })
+  for (const name of before.keys()) if (!after.has(name)) moved.set(name, { to: null, wasThere: true })
   return moved
 }
 

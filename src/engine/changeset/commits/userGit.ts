@@ -27,6 +27,15 @@ export async function userGitBytes(args: readonly string[], options: UserGitOpti
   // A full disk, or a folder that may not be written: nothing is wrong with what was asked for.
   const failure = gitFailed(args, result)
   if (failure.kind === 'cannot_create') throw failure
+  if (
+    /tell me who you are|unable to auto-detect|empty ident name|no email was given/.test(
+      result.stderr.toString(),
+    )
+  )
+    throw new OrangeryError('changeset.commit_failed', `git ${args[0]}: git does not know who you are`, {
+      kind: 'input',
+      hint: 'Tell it with `git config --global user.name NAME` and `git config --global user.email ADDRESS`, then try again.',
+    })
   const said = result.stderr.toString().trim().split('\n').at(-1) ?? ''
   const hook = options.hooks === true ? ', as it does where a hook refuses' : ''
   const why = said === '' ? `ended with ${result.code} and without a word${hook}` : said

@@ -1,6 +1,6 @@
 import type { Verdict } from '../../../shared/changeset.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
-import type { ChangesetRecord, ChangesetRecords } from '../../base/changesetRecords.ts'
+import type { ChangesetRecord, ChangesetRecords, DecisionRecord } from '../../base/changesetRecords.ts'
 import { givenText, toText, type GivenPlace } from '../bytePath.ts'
 import type { PatchHunk } from './patch.ts'
 import { selectTargets, type SelectOptions } from './selection.ts'
@@ -123,8 +123,9 @@ export function approveSelected(
   by: string,
   /** Whoever has read it speaks for what he has read; null where he has named the revision. */
   seen: Seen | null,
-): void {
+): () => void {
   const at = new Date().toISOString()
+  const before = records.decisions(record.id)
   const { approved } = selectTargets(view, decisionsOf(records, record.id), selection)
   const own = selectTargets(view, decisionsOf(records, record.id), { ...selection, all: false }).approved
   const decided = new Set(own.flatMap(({ file, isWhole }) => (isWhole ? [file] : [])))
@@ -145,4 +146,16 @@ export function approveSelected(
       }))
     }),
   )
+  return () => {
+    // What somebody decided meanwhile stays.
+    const made = records.decisions(record.id).filter((each) => each.at === at && each.by === by)
+    const was = (place: DecisionRecord) => before.find((each) => isSamePlace(each, place))
+    records.decide(
+      record.id,
+      made.map((each) => was(each) ?? { ...each, verdict: null }),
+    )
+  }
 }
+
+const isSamePlace = (one: DecisionRecord, other: DecisionRecord): boolean =>
+  one.root === other.root && one.path === other.path && one.hunk === other.hunk

@@ -89,7 +89,12 @@ async function unusedInvocation(parts: Parts, reference: string): Promise<Invoca
     throw new OrangeryError(
       'spawn.invocation_unusable',
       `invocation ${entry.id}: ${entry.why ?? 'it is over'}`,
-      { kind: 'input', hint: 'Make a new one with `orangery agent start`.' },
+      {
+        kind: 'input',
+        hint: entry.broken
+          ? 'Mend that, or make a new one with `orangery agent start`.'
+          : 'Make a new one with `orangery agent start`.',
+      },
     )
   }
   // A database that was lost has no dispatch of it either: the next one takes what is there into review.

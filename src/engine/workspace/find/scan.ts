@@ -1,6 +1,7 @@
 import { lstat, readdir, readFile } from 'node:fs/promises'
 import { OrangeryError } from '../../../shared/errors.ts'
 import { isDispatchId, type DispatchId, type RepoId } from '../../../shared/ids.ts'
+import { shellLine } from '../../../shared/shellLine.ts'
 import {
   invocationMetaSchema,
   worktreeMetaSchema,
@@ -70,6 +71,7 @@ export async function inspectWorktree(
 
 function unreadable(read: unknown, otherTree: string | undefined): string {
   if (read === undefined) return 'its meta.json is missing'
+  if (read instanceof Closed) return read.why
   if (otherTree === undefined) return 'its meta.json cannot be understood'
   return `its meta.json names a tree that is not its own, ${otherTree}`
 }
@@ -147,10 +149,19 @@ async function idsIn(folder: string): Promise<DispatchId[]> {
   return names.filter(isDispatchId)
 }
 
+/** A record that is there and that we may not look into: nothing is wrong with it but that. */
+class Closed {
+  readonly why: string
+  constructor(path: string, code: string | undefined) {
+    const help = code === 'EACCES' ? `; what helps: ${shellLine(['chmod', 'u+r', path])}` : ''
+    this.why = `its meta.json cannot be read (${code})${help}`
+  }
+}
+
 /** Undefined where there is no file; null where it holds no JSON. */
 async function readJson(path: string): Promise<unknown> {
-  const text = await readFile(path, 'utf8').catch(() => undefined)
-  if (text === undefined) return undefined
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => error)
+  if (text instanceof Error) return text.code === 'ENOENT' ? undefined : new Closed(path, text.code)
   try {
     return JSON.parse(text) as unknown
   } catch {

@@ -30,6 +30,35 @@ test('an agent gets the name and address of its user, whatever is in them, and n
   expect(await readFile(join(repo, 'a.txt'), 'utf8')).toBe('one\n')
 })
 
+test('an agent gets the name that its user has in the environment, ahead of what is configured, where both are there', async () => {
+  await using ground = await Ground.make()
+  const repo = await ground.repo('repo')
+  await git(['-C', repo, 'config', 'user.name', 'Configured'])
+  await git(['-C', repo, 'config', 'user.email', 'c@x'])
+  let round = 0
+  const given = async () => {
+    const home = await ground.folder(`home${round++}`)
+    await giveIdentity(home, repo, {
+      user: { settings: {}, files: new Map() },
+      commonDir: join(repo, '.git'),
+    })
+    return gitText(repo, 'config', '--file', join(home, '.gitconfig'), '--get-regexp', 'user')
+  }
+  try {
+    for (const name of ['AUTHOR_NAME', 'AUTHOR_EMAIL', 'COMMITTER_NAME', 'COMMITTER_EMAIL'])
+      vi.stubEnv(`GIT_${name}`, undefined)
+    vi.stubEnv('GIT_AUTHOR_NAME', 'Ann')
+    expect(await given()).toBe('user.name Configured\nuser.email c@x')
+    vi.stubEnv('GIT_COMMITTER_NAME', 'Bob')
+    vi.stubEnv('GIT_COMMITTER_EMAIL', 'bob@x')
+    expect(await given()).toBe('user.name Bob\nuser.email bob@x')
+    vi.stubEnv('GIT_AUTHOR_EMAIL', 'ann@x')
+    expect(await given()).toBe('user.name Ann\nuser.email ann@x')
+  } finally {
+    vi.unstubAllEnvs()
+  }
+})
+
 test('a name that was read before is given only while git would still say the same in that repository', async () => {
   await using ground = await Ground.make()
   const repo = await ground.repo('repo')

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { run } from '../../base/process.ts'
 import {
   gitEnvironment,
+  identityFromEnvironment,
   identityIn,
   settingsFrom,
   type IdentitySettings,
@@ -20,7 +21,8 @@ export async function giveIdentity(
   /** Spares asking git, where it would say the same. */
   known: { readonly user: UserIdentity; readonly commonDir: string | null } | null = null,
 ): Promise<Readonly<Record<string, string>>> {
-  const settings = known === null ? null : identityIn(known.commonDir, known.user)
+  const settings =
+    identityFromEnvironment() ?? (known === null ? null : identityIn(known.commonDir, known.user))
   const config = identityConfig(settings ?? (await readIdentity(root)))
   if (config === '') return {}
   // Exclusive: in a home that is kept, the agent may have put a link there.

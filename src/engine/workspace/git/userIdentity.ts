@@ -22,6 +22,17 @@ export function gitEnvironment(): Readonly<Record<string, string>> {
   return env
 }
 
+/** Whom the environment names, as git reads it: ahead of all configuration. Null where it does not say both. */
+export function identityFromEnvironment(
+  env: NodeJS.ProcessEnv = process.env,
+): Required<IdentitySettings> | null {
+  for (const who of ['AUTHOR', 'COMMITTER']) {
+    const [name = '', email = ''] = [env[`GIT_${who}_NAME`], env[`GIT_${who}_EMAIL`]]
+    if (name !== '' && email !== '') return { name, email }
+  }
+  return null
+}
+
 /** Of `user.name` and `user.email` the last one counts, as it does for git. */
 export function settingsFrom(entries: readonly string[]): IdentitySettings {
   const settings: { name?: string; email?: string } = {}

@@ -22,7 +22,7 @@ import { changedPaths, someOf } from '../git/notes.ts'
 import { openRepository, type Repository } from '../git/repository.ts'
 import { resolveWorktree } from '../find/scan.ts'
 import { listSubmodules } from '../git/submodules.ts'
-import { gitEnvironment } from '../git/userIdentity.ts'
+import { gitEnvironment, identityFromEnvironment } from '../git/userIdentity.ts'
 import { openStatus } from '../end/wholeStatus.ts'
 
 /**
@@ -66,7 +66,7 @@ export async function commitLanding(options: CommitLandingOptions): Promise<Land
   const meta = await readInvocationMeta(layout, repoId, id)
   const worktree = await integrationOf(layout, meta)
   const place = { branch: worktree.branch, tree: worktree.tree_path }
-  const staying = await stayingSubmodules(layout, repoId, meta)
+  const staying = await stayingSubmodules(layout, repoId, meta, worktree.tree_path)
   if (how === 'apply') return { ...place, commit: null, ...(staying.length === 0 ? {} : { notes: staying }) }
   const repository = await openRepository(worktree.common_dir)
   await using _lock = await createRepoLock(layout).acquire(repoId)
@@ -125,12 +125,17 @@ async function splitBySubmodule(
   return { own: paths.filter((path) => !isForeign(path)), foreign: paths.filter(isForeign) }
 }
 
-async function stayingSubmodules(layout: Layout, repoId: RepoId, meta: InvocationMeta): Promise<string[]> {
+async function stayingSubmodules(
+  layout: Layout,
+  repoId: RepoId,
+  meta: InvocationMeta,
+  tree: string,
+): Promise<string[]> {
   const own = lastCommit(await listCollected(layout, repoId, meta.invocation_id), meta)
   if (own === undefined) return []
   const where = { gitDir: commitsDir(layout, repoId) }
   const moved = await movedSubmodules(meta.base_commit, own.commit, where)
-  return [...moved].map(([path, to]) => `${path}: ${submoduleStays(to)}`)
+  return [...moved].map(([path, points]) => `${path}: ${submoduleStays(path, points, tree)}`)
 }
 
 const inSubmodules = (paths: readonly Buffer[]): string =>
@@ -348,6 +353,8 @@ function landingMessage(meta: InvocationMeta, merges: boolean): string {
 
 /** The name and address the user commits with; reading them runs nothing. */
 export async function userIdentity(cwd: string): Promise<Identity> {
+  const named = identityFromEnvironment()
+  if (named !== null) return named
   const read = async (key: string) => {
     const result = await run('git', ['config', '--get', key], { cwd, env: gitEnvironment() })
     return result.stdout.toString().trim()
