@@ -117,6 +117,48 @@ test('a review goes by keyboard alone, and a typed comment is not lost', async (
   await expect(page.getByRole('dialog', { name: 'Keys' })).toBeVisible()
 })
 
+test('a key of a review decides on nothing that is not shown: it brings it into sight, and the next one decides', async ({
+  demo,
+}) => {
+  const { page } = demo
+  await page.getByRole('button', { name: /Make coupons work/ }).click()
+  await expect(page.locator('[data-hunk]').first()).toBeVisible()
+  const decided = (count: number) => expect(page.getByText(`${count}/10 decided`)).toBeVisible()
+  const marked = page.locator('[data-hunk][data-current=true]')
+  const settled = () => page.waitForTimeout(600)
+
+  // Nothing is marked yet, and the first file is a protected one.
+  await expect(marked).toHaveCount(0)
+  await page.keyboard.press('a')
+  await expect(marked).toBeInViewport()
+  await decided(0)
+  await page.keyboard.press('a')
+  await decided(1)
+
+  // Scrolled off.
+  await settled()
+  await page.locator('.diff-view').hover()
+  await page.mouse.wheel(0, 5_000)
+  await expect(marked).not.toBeInViewport()
+  await page.keyboard.press('x')
+  await expect(marked).toBeInViewport()
+  await decided(1)
+
+  // Behind another view, which has no marks.
+  await page.getByRole('radio', { name: 'This turn' }).click()
+  await expect(marked).toHaveCount(0)
+  await page.keyboard.press('x')
+  await expect(page.getByRole('radio', { name: 'All' })).toBeChecked()
+  await expect(marked).toBeInViewport()
+  await decided(1)
+
+  // A key that is held down does what it does once.
+  await settled()
+  for (let at = 0; at < 4; at++) await page.keyboard.down('a')
+  await page.keyboard.up('a')
+  await decided(2)
+})
+
 test('the record says where what happened differs from what was asked', async ({ demo }) => {
   const { page } = demo
   await demo.go(`#/dispatch/${await demo.idOf('Make coupons')}/record`)

@@ -11,6 +11,7 @@ import type { DiffFile, DiffLayout, DiffTarget } from './DiffView.tsx'
 import { FileHeader } from './FileHeader.tsx'
 import { FileList } from './FileList.tsx'
 import { HunkBar } from './HunkBar.tsx'
+import { isInSight } from './inSight.ts'
 import {
   decisionOf,
   inReviewOrder,
@@ -60,6 +61,9 @@ function useFrozen(latest: Changeset): { steady: Changeset; movedFiles: number; 
   return { steady, movedFiles, refresh: () => setFrozen(latest) }
 }
 
+/** What a key has just moved to is drawn a moment later; nobody scrolls away from it sooner. */
+const arrivingMs = 500
+
 type ChangesProps = { id: string; latest: Changeset; commits: readonly AgentCommit[] }
 
 export function Changes({ id, latest, commits }: ChangesProps) {
@@ -70,6 +74,8 @@ export function Changes({ id, latest, commits }: ChangesProps) {
   const review = useReview(id, changeset)
   const diffs = useDiffs(id, changeset)
   const findRef = useRef<HTMLInputElement>(null)
+  const paneRef = useRef<HTMLDivElement>(null)
+  const movedAt = useRef(-Infinity)
   const [layout, setLayout] = useState<DiffLayout>(storedLayout)
   const [find, setFind] = useState('')
   const [shown, setShown] = useState<Shown>('all')
@@ -128,25 +134,34 @@ export function Changes({ id, latest, commits }: ChangesProps) {
 
   const moveTo = useCallback((next: Caret | null) => {
     if (next === null) return
+    movedAt.current = performance.now()
+    setListing(false)
+    setShown('all')
     setCaret(next)
     setTarget({ key: next.file, hunk: next.hunk })
   }, [])
 
   const select = (key: FileKey) => {
     setPicked((former) => (former.has(key) ? former : new Set(former).add(key)))
-    setListing(false)
-    setShown('all')
     moveTo({ file: key, hunk: 0 })
   }
   const decide = (file: ChangedFile, hunk: number | null, verdict: Verdict | null, text?: string) => {
     review.decide(file, hunk, verdict, text)
     setComment(null)
   }
+  /** What the keys mean: where the caret stands, if what it stands on is shown. */
+  const isSeen = (file: ChangedFile, hunk: number) => {
+    if (shown !== 'all' || listing) return false
+    if (performance.now() - movedAt.current < arrivingMs) return true
+    return isInSight(paneRef.current, isCollapsed(file) ? null : (file.hunks[hunk]?.header ?? null))
+  }
   const decideHere = (verdict: Verdict) => {
-    const at = caret ?? stepHunk(reading, null, 1)
+    const at = caret !== null && byKey.has(caret.file) ? caret : null
     const file = at === null ? undefined : byKey.get(at.file)
-    if (at === null || file === undefined || !editable || file.refused !== null) return
-    setCaret(at)
+    // The first key shows what it means, the next one decides.
+    if (at === null || file === undefined) return moveTo(stepHunk(reading, null, 1))
+    if (!isSeen(file, at.hunk)) return moveTo(at)
+    if (!editable || file.refused !== null) return
     const whole = file.hunks.length === 0
     if (verdict === 'rework') return setComment({ ...at, whole })
     decide(file, whole ? null : at.hunk, verdict)
@@ -315,7 +330,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
             </details>
           )}
         </div>
-        <div className={`min-w-0 flex-1 ${listing ? 'tight:hidden' : ''}`}>
+        <div ref={paneRef} className={`min-w-0 flex-1 ${listing ? 'tight:hidden' : ''}`}>
           <Suspense
             fallback={
               <div className="p-5">

@@ -63,6 +63,7 @@ export function FileHeader({
   return (
     <div
       data-file-header={file.path}
+      data-current={current}
       className={`@container flex h-10 items-center gap-2 bg-sunken px-3 font-sans text-base text-ink ${file.protected ? 'shadow-[inset_3px_0_0_var(--bad-solid)]' : current ? 'shadow-[inset_3px_0_0_var(--accent)]' : ''}`}
     >
       <Button
