@@ -1,3 +1,4 @@
+import { OrangeryError } from '../src/shared/errors.ts'
 import { expect, test } from './demoHouse.ts'
 
 test('dispatches stand by what needs a person, and search narrows them', async ({ demo }) => {
@@ -157,6 +158,26 @@ test('a key of a review decides on nothing that is not shown: it brings it into 
   for (let at = 0; at < 4; at++) await page.keyboard.down('a')
   await page.keyboard.up('a')
   await decided(2)
+})
+
+test('an answer that cannot be had is said with what helps and a way to ask again', async ({ demo }) => {
+  const { page } = demo
+  const get = demo.handlers['changeset.get']
+  const broken: Partial<typeof demo.handlers> = {
+    'changeset.get': async () => {
+      throw new OrangeryError('demo.broken', 'changeset: its objects cannot be read', {
+        kind: 'busy',
+        hint: 'Free some disk space.',
+      })
+    },
+  }
+  Object.assign(demo.handlers, broken)
+  await page.getByRole('button', { name: /Make coupons work/ }).click()
+  const trouble = page.getByRole('alert').filter({ hasText: 'its objects cannot be read' })
+  await expect(trouble).toContainText('Free some disk space.')
+  Object.assign(demo.handlers, { 'changeset.get': get })
+  await trouble.getByRole('button', { name: 'Try again' }).click()
+  await expect(page.locator('[data-hunk]').first()).toBeVisible()
 })
 
 test('the record says where what happened differs from what was asked', async ({ demo }) => {
