@@ -160,6 +160,19 @@ test('a key of a review decides on nothing that is not shown: it brings it into 
   await decided(2)
 })
 
+test('what is on record against a dispatch stands beside the way to let it in', async ({ demo }) => {
+  const { page } = demo
+  await page.getByRole('button', { name: /Make coupons work/ }).click()
+  const denied = page.getByRole('button', { name: '1 host denied' })
+  await expect(denied).toHaveAttribute('title', 'telemetry.example.com:443')
+  await expect(page.getByRole('button', { name: '1 violation' })).toBeVisible()
+  await denied.click()
+  await expect(page.getByText('14 turns where 12 were allowed')).toBeVisible()
+  await page.getByRole('button', { name: /Update the snapshots/ }).click()
+  await expect(page.getByRole('heading', { name: 'Update the snapshots' })).toBeVisible()
+  await expect(denied).toBeHidden()
+})
+
 test('an answer that cannot be had is said with what helps and a way to ask again', async ({ demo }) => {
   const { page } = demo
   const get = demo.handlers['changeset.get']

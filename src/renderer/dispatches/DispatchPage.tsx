@@ -22,6 +22,7 @@ import { duration } from '../text/time.ts'
 import { useNow } from '../text/useNow.ts'
 import { Actions, whyNotApply } from './Actions.tsx'
 import { BoundaryBadge, Counts, LevelBadge, StatusBadge } from './Badges.tsx'
+import { Findings } from './Findings.tsx'
 import { Place } from './Place.tsx'
 import { useWorktree } from './useWorktree.ts'
 import { changesetWords, titleOf } from './words.ts'
@@ -162,6 +163,7 @@ function Page({ row, requests, tab }: PageProps) {
             ) : (
               <BoundaryBadge boundary={row.boundary} isHeld={row.level !== 0} />
             ))}
+          <Findings detail={row} />
           <span className="ml-1.5 flex min-w-24 flex-1 tight:ml-0">
             <Place row={row} worktree={worktree} />
           </span>
