@@ -99,6 +99,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
     () => files.filter((file) => !file.ignored || picked.has(keyOf(file))),
     [files, picked],
   )
+  const noFile = find === '' ? 'No file is left here.' : 'No file matches.'
   const byKey = useMemo(() => new Map(reading.map((file) => [keyOf(file), file])), [reading])
   const tally = useMemo(() => tallyOf(changeset), [changeset])
   const origin = useMemo(() => commonOrigin(changeset.files), [changeset.files])
@@ -264,7 +265,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
   return (
     <div className="flex min-h-0 flex-1 flex-col">
       <ReviewBar
-        tally={tally}
+        tally={editable ? tally : null}
         insertions={changeset.insertions}
         deletions={changeset.deletions}
         layout={layout}
@@ -297,6 +298,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
             files={files}
             current={caret?.file ?? null}
             severalRoots={changeset.roots.length > 1}
+            empty={noFile}
             onSelect={select}
           />
           {origin !== null && (
@@ -342,6 +344,10 @@ export function Changes({ id, latest, commits }: ChangesProps) {
               <Commits id={id} commits={commits} layout={layout} />
             ) : shown !== 'all' ? (
               <ScopedDiff id={id} scope={shown} revision={changeset.revision} layout={layout} />
+            ) : reading.length === 0 ? (
+              <p className="grid h-full place-items-center p-6 text-center text-ink-faint">
+                {files.length === 0 ? noFile : 'Only files that git ignores. Pick one to read it.'}
+              </p>
             ) : (
               <DiffView
                 files={steadyFiles}

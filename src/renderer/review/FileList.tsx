@@ -63,10 +63,12 @@ type FileListProps = {
   files: readonly ChangedFile[]
   current: FileKey | null
   severalRoots: boolean
+  /** What is said where there is none. */
+  empty: string
   onSelect(key: FileKey): void
 }
 
-export function FileList({ files, current, severalRoots, onSelect }: FileListProps) {
+export function FileList({ files, current, severalRoots, empty, onSelect }: FileListProps) {
   const scroller = useRef<HTMLDivElement>(null)
   const [toggled, setToggled] = useState<ReadonlySet<Section>>(new Set())
   const isOpen = (section: Section) => (section === 'ignored') === toggled.has(section)
@@ -164,7 +166,7 @@ export function FileList({ files, current, severalRoots, onSelect }: FileListPro
       {files.length === 0 && (
         <p className="flex flex-col items-center gap-2 py-8 text-small text-ink-faint">
           <FileCode size={18} />
-          No file matches.
+          {empty}
         </p>
       )}
     </div>
