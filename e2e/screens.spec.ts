@@ -193,6 +193,30 @@ test('an answer that cannot be had is said with what helps and a way to ask agai
   await expect(page.locator('[data-hunk]').first()).toBeVisible()
 })
 
+test('of several roots each file says which it is in, in the list and above its diff', async ({ demo }) => {
+  const { page } = demo
+  const [get, diff] = [demo.handlers['changeset.get'], demo.handlers['changeset.diff']]
+  const roots = ['/home/ada/shop/app', '/home/ada/docs/app']
+  const several: Partial<typeof demo.handlers> = {
+    'changeset.get': async (input, caller) => {
+      const changeset = await get(input, caller)
+      const files = changeset.files.map((file, at) => ({ ...file, root: roots[at % 2]! }))
+      return { ...changeset, roots, files }
+    },
+    'changeset.diff': async (input, caller) => {
+      const answer = await diff(input, caller)
+      const own = answer.text.split(/^(?=diff --git )/m).find((text) => text.includes(` b/${input.path}\n`))
+      return { ...answer, text: own ?? '' }
+    },
+  }
+  Object.assign(demo.handlers, several)
+  await page.getByRole('button', { name: /Make coupons work/ }).click()
+  const list = page.getByRole('listbox', { name: 'Changed files' })
+  await expect(list.getByRole('option', { name: 'shop/app/.envrc' })).toBeVisible()
+  await expect(list.getByRole('option', { name: 'docs/app/README.md' })).toBeVisible()
+  await expect(page.locator('[data-file-header=".envrc"]').getByTitle('shop/app/.envrc')).toBeVisible()
+})
+
 test('the record says where what happened differs from what was asked', async ({ demo }) => {
   const { page } = demo
   await demo.go(`#/dispatch/${await demo.idOf('Make coupons')}/record`)

@@ -17,6 +17,7 @@ import {
   inReviewOrder,
   keyOf,
   placeOf,
+  rootNames,
   startsCollapsed,
   stepFile,
   stepHunk,
@@ -101,6 +102,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
   )
   const noFile = find === '' ? 'No file is left here.' : 'No file matches.'
   const byKey = useMemo(() => new Map(reading.map((file) => [keyOf(file), file])), [reading])
+  const names = useMemo(() => rootNames(changeset.roots), [changeset.roots])
   const tally = useMemo(() => tallyOf(changeset), [changeset])
   const origin = useMemo(() => commonOrigin(changeset.files), [changeset.files])
   const isCollapsed = (file: ChangedFile) => startsCollapsed(file) !== toggled.has(keyOf(file))
@@ -210,6 +212,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
     return (
       <FileHeader
         file={file}
+        rootName={names.get(file.root) ?? ''}
         collapsed={isCollapsed(file)}
         loaded={diffs.patchOf(file) !== undefined}
         editable={editable}
@@ -252,7 +255,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
       />
     )
   }
-  const stableHeader = useLatest(renderHeader, [byKey, toggled, caret, editable, diffs])
+  const stableHeader = useLatest(renderHeader, [byKey, names, toggled, caret, editable, diffs])
   const stableHunk = useLatest(renderHunk, [
     byKey,
     caret,
@@ -297,7 +300,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
           <FileList
             files={files}
             current={caret?.file ?? null}
-            severalRoots={changeset.roots.length > 1}
+            roots={names}
             empty={noFile}
             onSelect={select}
           />
@@ -323,7 +326,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
                 {changeset.dropped.map((entry) => (
                   <li key={`${entry.root}/${entry.path}: ${entry.why}`} className="[overflow-wrap:anywhere]">
                     <span className="font-mono text-micro text-ink-soft">
-                      <Plain>{entry.path}</Plain>
+                      <Plain>{(names.get(entry.root) ?? '') + entry.path}</Plain>
                     </span>{' '}
                     <Plain>{entry.why}</Plain>
                   </li>

@@ -33,6 +33,8 @@ function noteOf(file: ChangedFile): string | null {
 
 type FileHeaderProps = {
   file: ChangedFile
+  /** The name of its root, where there are several. */
+  rootName: string
   collapsed: boolean
   loaded: boolean
   editable: boolean
@@ -46,6 +48,7 @@ type FileHeaderProps = {
 
 export function FileHeader({
   file,
+  rootName,
   collapsed,
   loaded,
   editable,
@@ -82,7 +85,7 @@ export function FileHeader({
             <ArrowRight size={12} className="shrink-0 text-ink-faint" />
           </>
         )}
-        <PathText path={file.path} className="font-medium" />
+        <PathText path={rootName + file.path} className="font-medium" />
         {file.protected && (
           <Badge
             tone="bad"

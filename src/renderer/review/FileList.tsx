@@ -62,13 +62,14 @@ type Entry =
 type FileListProps = {
   files: readonly ChangedFile[]
   current: FileKey | null
-  severalRoots: boolean
+  /** What each root is called, where there are several. */
+  roots: ReadonlyMap<string, string>
   /** What is said where there is none. */
   empty: string
   onSelect(key: FileKey): void
 }
 
-export function FileList({ files, current, severalRoots, empty, onSelect }: FileListProps) {
+export function FileList({ files, current, roots, empty, onSelect }: FileListProps) {
   const scroller = useRef<HTMLDivElement>(null)
   const [toggled, setToggled] = useState<ReadonlySet<Section>>(new Set())
   const isOpen = (section: Section) => (section === 'ignored') === toggled.has(section)
@@ -133,7 +134,6 @@ export function FileList({ files, current, severalRoots, empty, onSelect }: File
           }
           const { file } = entry
           const key = keyOf(file)
-          const root = severalRoots ? `${file.root.split('/').at(-1) ?? ''}/` : ''
           return (
             <button
               key={item.key}
@@ -154,7 +154,7 @@ export function FileList({ files, current, severalRoots, empty, onSelect }: File
               ) : (
                 <Ban size={12} className="shrink-0 text-bad" />
               )}
-              <PathText path={root + file.path} className="flex-1" />
+              <PathText path={(roots.get(file.root) ?? '') + file.path} className="flex-1" />
               <StateIcon state={stateOf(file)} />
               {stateOf(file) === 'open' && (file.insertions > 0 || file.deletions > 0) && (
                 <Counts insertions={file.insertions} deletions={file.deletions} />
