@@ -175,8 +175,11 @@ test('what is on record against a dispatch stands beside the way to let it in', 
 
 test('an answer that cannot be had is said with what helps and a way to ask again', async ({ demo }) => {
   const { page } = demo
-  const get = demo.handlers['changeset.get']
+  const [get, list] = [demo.handlers['changeset.get'], demo.handlers['dispatch.list']]
   const broken: Partial<typeof demo.handlers> = {
+    'dispatch.list': async () => {
+      throw new OrangeryError('demo.broken', 'the records cannot be read', { kind: 'busy' })
+    },
     'changeset.get': async () => {
       throw new OrangeryError('demo.broken', 'changeset: its objects cannot be read', {
         kind: 'busy',
@@ -185,6 +188,11 @@ test('an answer that cannot be had is said with what helps and a way to ask agai
     },
   }
   Object.assign(demo.handlers, broken)
+  await page.reload()
+  const lost = page.getByRole('alert').filter({ hasText: 'the records cannot be read' })
+  await expect(lost).toBeVisible()
+  Object.assign(demo.handlers, { 'dispatch.list': list })
+  await lost.getByRole('button', { name: 'Try again' }).click()
   await page.getByRole('button', { name: /Make coupons work/ }).click()
   const trouble = page.getByRole('alert').filter({ hasText: 'its objects cannot be read' })
   await expect(trouble).toContainText('Free some disk space.')
