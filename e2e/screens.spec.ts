@@ -1,3 +1,4 @@
+import { OrangeryError } from '../src/shared/errors.ts'
 import { expect, test } from './demoHouse.ts'
 
 test('dispatches stand by what needs a person, and search narrows them', async ({ demo }) => {
@@ -115,6 +116,113 @@ test('a review goes by keyboard alone, and a typed comment is not lost', async (
   await page.keyboard.press('Escape')
   await page.keyboard.press('?')
   await expect(page.getByRole('dialog', { name: 'Keys' })).toBeVisible()
+})
+
+test('a key of a review decides on nothing that is not shown: it brings it into sight, and the next one decides', async ({
+  demo,
+}) => {
+  const { page } = demo
+  await page.getByRole('button', { name: /Make coupons work/ }).click()
+  await expect(page.locator('[data-hunk]').first()).toBeVisible()
+  const decided = (count: number) => expect(page.getByText(`${count}/10 decided`)).toBeVisible()
+  const marked = page.locator('[data-hunk][data-current=true]')
+  const settled = () => page.waitForTimeout(600)
+
+  // Nothing is marked yet, and the first file is a protected one.
+  await expect(marked).toHaveCount(0)
+  await page.keyboard.press('a')
+  await expect(marked).toBeInViewport()
+  await decided(0)
+  await page.keyboard.press('a')
+  await decided(1)
+
+  // Scrolled off.
+  await settled()
+  await page.locator('.diff-view').hover()
+  await page.mouse.wheel(0, 5_000)
+  await expect(marked).not.toBeInViewport()
+  await page.keyboard.press('x')
+  await expect(marked).toBeInViewport()
+  await decided(1)
+
+  // Behind another view, which has no marks.
+  await page.getByRole('radio', { name: 'This turn' }).click()
+  await expect(marked).toHaveCount(0)
+  await page.keyboard.press('x')
+  await expect(page.getByRole('radio', { name: 'All' })).toBeChecked()
+  await expect(marked).toBeInViewport()
+  await decided(1)
+
+  // A key that is held down does what it does once.
+  await settled()
+  for (let at = 0; at < 4; at++) await page.keyboard.down('a')
+  await page.keyboard.up('a')
+  await decided(2)
+})
+
+test('what is on record against a dispatch stands beside the way to let it in', async ({ demo }) => {
+  const { page } = demo
+  await page.getByRole('button', { name: /Make coupons work/ }).click()
+  const denied = page.getByRole('button', { name: '1 host denied' })
+  await expect(denied).toHaveAttribute('title', 'telemetry.example.com:443')
+  await expect(page.getByRole('button', { name: '1 violation' })).toBeVisible()
+  await denied.click()
+  await expect(page.getByText('14 turns where 12 were allowed')).toBeVisible()
+  await page.getByRole('button', { name: /Update the snapshots/ }).click()
+  await expect(page.getByRole('heading', { name: 'Update the snapshots' })).toBeVisible()
+  await expect(denied).toBeHidden()
+})
+
+test('an answer that cannot be had is said with what helps and a way to ask again', async ({ demo }) => {
+  const { page } = demo
+  const [get, list] = [demo.handlers['changeset.get'], demo.handlers['dispatch.list']]
+  const broken: Partial<typeof demo.handlers> = {
+    'dispatch.list': async () => {
+      throw new OrangeryError('demo.broken', 'the records cannot be read', { kind: 'busy' })
+    },
+    'changeset.get': async () => {
+      throw new OrangeryError('demo.broken', 'changeset: its objects cannot be read', {
+        kind: 'busy',
+        hint: 'Free some disk space.',
+      })
+    },
+  }
+  Object.assign(demo.handlers, broken)
+  await page.reload()
+  const lost = page.getByRole('alert').filter({ hasText: 'the records cannot be read' })
+  await expect(lost).toBeVisible()
+  Object.assign(demo.handlers, { 'dispatch.list': list })
+  await lost.getByRole('button', { name: 'Try again' }).click()
+  await page.getByRole('button', { name: /Make coupons work/ }).click()
+  const trouble = page.getByRole('alert').filter({ hasText: 'its objects cannot be read' })
+  await expect(trouble).toContainText('Free some disk space.')
+  Object.assign(demo.handlers, { 'changeset.get': get })
+  await trouble.getByRole('button', { name: 'Try again' }).click()
+  await expect(page.locator('[data-hunk]').first()).toBeVisible()
+})
+
+test('of several roots each file says which it is in, in the list and above its diff', async ({ demo }) => {
+  const { page } = demo
+  const [get, diff] = [demo.handlers['changeset.get'], demo.handlers['changeset.diff']]
+  const roots = ['/home/ada/shop/app', '/home/ada/docs/app']
+  const several: Partial<typeof demo.handlers> = {
+    'changeset.get': async (input, caller) => {
+      const changeset = await get(input, caller)
+      const files = changeset.files.map((file, at) => ({ ...file, root: roots[at % 2]! }))
+      return { ...changeset, roots, files }
+    },
+    'changeset.diff': async (input, caller) => {
+      const answer = await diff(input, caller)
+      const own = answer.text.split(/^(?=diff --git )/m).find((text) => text.includes(` b/${input.path}\n`))
+      return { ...answer, text: own ?? '' }
+    },
+  }
+  Object.assign(demo.handlers, several)
+  await page.getByRole('button', { name: /Make coupons work/ }).click()
+  const list = page.getByRole('listbox', { name: 'Changed files' })
+  await expect(list.getByRole('option', { name: 'shop/app/.envrc' })).toBeVisible()
+  await expect(list.getByRole('option', { name: 'docs/app/README.md' })).toBeVisible()
+  await expect(page.locator('[data-file-header=".envrc"]').getByTitle('shop/app/.envrc')).toBeVisible()
 })
 
 test('the record says where what happened differs from what was asked', async ({ demo }) => {

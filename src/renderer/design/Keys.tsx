@@ -1,3 +1,8 @@
+// The browser's word for it is old, and the only one there is without asking.
+const isMac = navigator.platform.startsWith('Mac')
+/** What sends a form from within a text field. */
+export const sendKeys = isMac ? '⌘ ↵' : 'Ctrl ↵'
+
 /** `j`, `⌘ K`: one cap per word. */
 export function Keys({ children }: { children: string }) {
   return (

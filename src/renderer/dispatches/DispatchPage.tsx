@@ -8,6 +8,7 @@ import { useAnswer } from '../client/queries.ts'
 import { Badge } from '../design/Badge.tsx'
 import { Reading } from '../design/Section.tsx'
 import { Tab, TabList } from '../design/Tabs.tsx'
+import { Trouble } from '../design/Trouble.tsx'
 import { BoundaryControl } from '../inbox/BoundaryControl.tsx'
 import { RequestCard } from '../inbox/RequestCard.tsx'
 import { Output } from '../output/Output.tsx'
@@ -21,6 +22,7 @@ import { duration } from '../text/time.ts'
 import { useNow } from '../text/useNow.ts'
 import { Actions, whyNotApply } from './Actions.tsx'
 import { BoundaryBadge, Counts, LevelBadge, StatusBadge } from './Badges.tsx'
+import { Findings } from './Findings.tsx'
 import { Place } from './Place.tsx'
 import { useWorktree } from './useWorktree.ts'
 import { changesetWords, titleOf } from './words.ts'
@@ -56,11 +58,11 @@ function ChangesTab({ row, commits }: { row: DispatchRow; commits: readonly Agen
   if (changeset.data !== undefined)
     return <Changes key={id} id={id} latest={changeset.data} commits={commits} />
   return (
-    <div className="selectable grid flex-1 place-items-center p-6 text-ink-faint">
+    <div className="grid flex-1 place-items-center p-6">
       {changeset.error === null ? (
         <Reading what="Reading the changes…" />
       ) : (
-        <Plain>{changeset.error.message}</Plain>
+        <Trouble error={changeset.error} onRetry={() => void changeset.refetch()} />
       )}
     </div>
   )
@@ -76,9 +78,7 @@ export function DispatchPage({ id, tab, requests }: DispatchPageProps) {
         {detail.error === null ? (
           <Reading what="Reading the record…" />
         ) : (
-          <p className="selectable max-w-md text-center [overflow-wrap:anywhere] text-ink-soft">
-            <Plain>{detail.error.message}</Plain>
-          </p>
+          <Trouble error={detail.error} onRetry={() => void detail.refetch()} />
         )}
       </div>
     )
@@ -163,6 +163,7 @@ function Page({ row, requests, tab }: PageProps) {
             ) : (
               <BoundaryBadge boundary={row.boundary} isHeld={row.level !== 0} />
             ))}
+          <Findings detail={row} />
           <span className="ml-1.5 flex min-w-24 flex-1 tight:ml-0">
             <Place row={row} worktree={worktree} />
           </span>

@@ -6,6 +6,7 @@ import { useAct, useAnswer } from '../client/queries.ts'
 import { Badge } from '../design/Badge.tsx'
 import { Button } from '../design/Button.tsx'
 import { Reading, Rows, Section } from '../design/Section.tsx'
+import { Trouble } from '../design/Trouble.tsx'
 import { showToast } from '../design/toasts.ts'
 import { useDispatches } from '../dispatches/useDispatches.ts'
 import { boundaryWords, titleOf } from '../dispatches/words.ts'
@@ -94,11 +95,7 @@ export function Approvals() {
       showToast({ tone: 'good', title: 'Revoked', detail: 'From now on it is asked about again.' }),
   })
   if (approvals.error !== null)
-    return (
-      <p className="selectable text-bad">
-        <Plain>{approvals.error.message}</Plain>
-      </p>
-    )
+    return <Trouble error={approvals.error} onRetry={() => void approvals.refetch()} />
   if (approvals.data === undefined) return <Reading what="Reading the config files…" />
   const { saved } = approvals.data
   const tasks = approvals.data.tasks.filter((task) => task.revoked_at === null)

@@ -5,6 +5,7 @@ import { useAnswer } from '../client/queries.ts'
 import { Badge } from '../design/Badge.tsx'
 import { FixText } from '../design/FixText.tsx'
 import { Reading } from '../design/Section.tsx'
+import { Trouble } from '../design/Trouble.tsx'
 import { LevelIcon } from '../dispatches/Badges.tsx'
 import { levelWords } from '../dispatches/words.ts'
 import { Plain } from '../text/Plain.tsx'
@@ -95,12 +96,7 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
 export function Isolation() {
   const doctor = useAnswer('host.doctor', {})
   const info = useAnswer('host.info', {})
-  if (doctor.error !== null)
-    return (
-      <p className="selectable text-bad">
-        <Plain>{doctor.error.message}</Plain>
-      </p>
-    )
+  if (doctor.error !== null) return <Trouble error={doctor.error} onRetry={() => void doctor.refetch()} />
   if (doctor.data === undefined) return <Reading what="Looking at this computer…" />
   return (
     <>

@@ -5,6 +5,7 @@ import { useAnswer } from '../client/queries.ts'
 import { Badge, type Tone } from '../design/Badge.tsx'
 import { Disclosure } from '../design/Disclosure.tsx'
 import { Reading, Rows, Section } from '../design/Section.tsx'
+import { Trouble } from '../design/Trouble.tsx'
 import { useDispatches } from '../dispatches/useDispatches.ts'
 import { isWorktreePath } from '../dispatches/words.ts'
 import { TrustNotice } from '../spawn/TrustNotice.tsx'
@@ -105,11 +106,7 @@ export function Settings() {
         </select>
       </label>
       {folder !== '' && config.error === null && <TrustNotice key={folder} root={folder} />}
-      {config.error !== null && (
-        <p role="alert" className="selectable [overflow-wrap:anywhere] text-bad">
-          <Plain>{[config.error.message, config.error.hint].filter(Boolean).join('. ')}</Plain>
-        </p>
-      )}
+      {config.error !== null && <Trouble error={config.error} onRetry={() => void config.refetch()} />}
       {config.data === undefined && config.error === null && <Reading what="Reading the config files…" />}
       {notices.length > 0 && (
         <Section title="Without effect" hint="Written down, and not holding.">

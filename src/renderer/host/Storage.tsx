@@ -4,6 +4,7 @@ import { useAct, useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Dialog, DialogActions } from '../design/Dialog.tsx'
 import { Reading, Rows, Section } from '../design/Section.tsx'
+import { Trouble } from '../design/Trouble.tsx'
 import { Segments } from '../design/Segments.tsx'
 import { showToast } from '../design/toasts.ts'
 import { go } from '../shell/route.ts'
@@ -107,12 +108,7 @@ function Retention({ disk }: { disk: DiskUse }) {
 export function Storage() {
   const disk = useAnswer('disk.use', {}, { fresh: true })
   const [all, setAll] = useState(false)
-  if (disk.error !== null)
-    return (
-      <p className="selectable text-bad">
-        <Plain>{disk.error.message}</Plain>
-      </p>
-    )
+  if (disk.error !== null) return <Trouble error={disk.error} onRetry={() => void disk.refetch()} />
   if (disk.data === undefined) return <Reading what="Measuring…" />
   const { shared, total } = disk.data
   const dispatches = disk.data.dispatches.toSorted((a, b) => b.total - a.total)

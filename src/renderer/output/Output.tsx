@@ -19,7 +19,8 @@ export function Output({ row }: { row: DispatchDetail }) {
         <Terminal id={row.id} interactive={!isTerminal(row.status)} onEmpty={setEmpty} />
       </div>
       {empty && (
-        <p className="pointer-events-none absolute inset-x-0 top-4 px-5 font-mono text-small text-ink-faint">
+        // Output that is on its way is not none.
+        <p className="fade pointer-events-none [animation-delay:700ms] [animation-fill-mode:backwards] absolute inset-x-0 top-4 px-5 font-mono text-small text-ink-faint">
           {waitingText(row)}
         </p>
       )}

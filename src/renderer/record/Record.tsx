@@ -126,7 +126,12 @@ function Timeline({ id, ended, events }: { id: string; ended: boolean; events: r
             )
           })}
         </div>
-        {entries.length === 0 && <p className="text-ink-faint">Nothing has been logged.</p>}
+        {entries.length === 0 && (
+          // A log that is on its way is not empty.
+          <p className="fade text-ink-faint [animation-delay:700ms] [animation-fill-mode:backwards]">
+            Nothing has been logged.
+          </p>
+        )}
       </div>
     </section>
   )

@@ -15,7 +15,7 @@ import { CommitFields, commitOf, type CommitDraft } from './CommitFields.tsx'
 import { Conflicts, useConflicts } from './Conflicts.tsx'
 import { countFiles } from './Endings.tsx'
 import { inTheWay } from './inTheWay.ts'
-import { tallyOf } from './model.ts'
+import { rootNames, tallyOf } from './model.ts'
 import { stoppedAt, type Stopped } from './SettleDialog.tsx'
 import { Named } from './WaitingLanding.tsx'
 
@@ -35,6 +35,7 @@ function Destination({ changeset, worktree }: { changeset: Changeset; worktree: 
 
 /** What stays behind whatever is decided, and why: said before, not after. */
 function NeverLanding({ changeset }: { changeset: Changeset }) {
+  const names = rootNames(changeset.roots)
   const refused = changeset.files.filter((file) => file.refused !== null)
   if (refused.length === 0) return null
   return (
@@ -44,7 +45,7 @@ function NeverLanding({ changeset }: { changeset: Changeset }) {
         {refused.map(({ root, path, refused: why }) => (
           <li key={`${root}/${path}`} className="[overflow-wrap:anywhere]">
             <span className="font-mono text-micro">
-              <Plain>{path}</Plain>
+              <Plain>{(names.get(root) ?? '') + path}</Plain>
             </span>{' '}
             <Plain>{why ?? ''}</Plain>
           </li>
@@ -257,6 +258,7 @@ export function ApplyDialog({
         {conflicts.answer !== null && (
           <Conflicts
             id={changeset.id}
+            roots={changeset.roots}
             answer={conflicts.answer}
             busy={conflicts.busy}
             onResolve={conflicts.resolve}

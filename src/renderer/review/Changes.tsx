@@ -11,11 +11,13 @@ import type { DiffFile, DiffLayout, DiffTarget } from './DiffView.tsx'
 import { FileHeader } from './FileHeader.tsx'
 import { FileList } from './FileList.tsx'
 import { HunkBar } from './HunkBar.tsx'
+import { isInSight } from './inSight.ts'
 import {
   decisionOf,
   inReviewOrder,
   keyOf,
   placeOf,
+  rootNames,
   startsCollapsed,
   stepFile,
   stepHunk,
@@ -60,6 +62,9 @@ function useFrozen(latest: Changeset): { steady: Changeset; movedFiles: number; 
   return { steady, movedFiles, refresh: () => setFrozen(latest) }
 }
 
+/** What a key has just moved to is drawn a moment later; nobody scrolls away from it sooner. */
+const arrivingMs = 500
+
 type ChangesProps = { id: string; latest: Changeset; commits: readonly AgentCommit[] }
 
 export function Changes({ id, latest, commits }: ChangesProps) {
@@ -70,6 +75,8 @@ export function Changes({ id, latest, commits }: ChangesProps) {
   const review = useReview(id, changeset)
   const diffs = useDiffs(id, changeset)
   const findRef = useRef<HTMLInputElement>(null)
+  const paneRef = useRef<HTMLDivElement>(null)
+  const movedAt = useRef(-Infinity)
   const [layout, setLayout] = useState<DiffLayout>(storedLayout)
   const [find, setFind] = useState('')
   const [shown, setShown] = useState<Shown>('all')
@@ -93,7 +100,9 @@ export function Changes({ id, latest, commits }: ChangesProps) {
     () => files.filter((file) => !file.ignored || picked.has(keyOf(file))),
     [files, picked],
   )
+  const noFile = find === '' ? 'No file is left here.' : 'No file matches.'
   const byKey = useMemo(() => new Map(reading.map((file) => [keyOf(file), file])), [reading])
+  const names = useMemo(() => rootNames(changeset.roots), [changeset.roots])
   const tally = useMemo(() => tallyOf(changeset), [changeset])
   const origin = useMemo(() => commonOrigin(changeset.files), [changeset.files])
   const isCollapsed = (file: ChangedFile) => startsCollapsed(file) !== toggled.has(keyOf(file))
@@ -128,25 +137,34 @@ export function Changes({ id, latest, commits }: ChangesProps) {
 
   const moveTo = useCallback((next: Caret | null) => {
     if (next === null) return
+    movedAt.current = performance.now()
+    setListing(false)
+    setShown('all')
     setCaret(next)
     setTarget({ key: next.file, hunk: next.hunk })
   }, [])
 
   const select = (key: FileKey) => {
     setPicked((former) => (former.has(key) ? former : new Set(former).add(key)))
-    setListing(false)
-    setShown('all')
     moveTo({ file: key, hunk: 0 })
   }
   const decide = (file: ChangedFile, hunk: number | null, verdict: Verdict | null, text?: string) => {
     review.decide(file, hunk, verdict, text)
     setComment(null)
   }
+  /** What the keys mean: where the caret stands, if what it stands on is shown. */
+  const isSeen = (file: ChangedFile, hunk: number) => {
+    if (shown !== 'all' || listing) return false
+    if (performance.now() - movedAt.current < arrivingMs) return true
+    return isInSight(paneRef.current, isCollapsed(file) ? null : (file.hunks[hunk]?.header ?? null))
+  }
   const decideHere = (verdict: Verdict) => {
-    const at = caret ?? stepHunk(reading, null, 1)
+    const at = caret !== null && byKey.has(caret.file) ? caret : null
     const file = at === null ? undefined : byKey.get(at.file)
-    if (at === null || file === undefined || !editable || file.refused !== null) return
-    setCaret(at)
+    // The first key shows what it means, the next one decides.
+    if (at === null || file === undefined) return moveTo(stepHunk(reading, null, 1))
+    if (!isSeen(file, at.hunk)) return moveTo(at)
+    if (!editable || file.refused !== null) return
     const whole = file.hunks.length === 0
     if (verdict === 'rework') return setComment({ ...at, whole })
     decide(file, whole ? null : at.hunk, verdict)
@@ -194,6 +212,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
     return (
       <FileHeader
         file={file}
+        rootName={names.get(file.root) ?? ''}
         collapsed={isCollapsed(file)}
         loaded={diffs.patchOf(file) !== undefined}
         editable={editable}
@@ -236,7 +255,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
       />
     )
   }
-  const stableHeader = useLatest(renderHeader, [byKey, toggled, caret, editable, diffs])
+  const stableHeader = useLatest(renderHeader, [byKey, names, toggled, caret, editable, diffs])
   const stableHunk = useLatest(renderHunk, [
     byKey,
     caret,
@@ -249,7 +268,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
   return (
     <div className="flex min-h-0 flex-1 flex-col">
       <ReviewBar
-        tally={tally}
+        tally={editable ? tally : null}
         insertions={changeset.insertions}
         deletions={changeset.deletions}
         layout={layout}
@@ -281,7 +300,8 @@ export function Changes({ id, latest, commits }: ChangesProps) {
           <FileList
             files={files}
             current={caret?.file ?? null}
-            severalRoots={changeset.roots.length > 1}
+            roots={names}
+            empty={noFile}
             onSelect={select}
           />
           {origin !== null && (
@@ -306,7 +326,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
                 {changeset.dropped.map((entry) => (
                   <li key={`${entry.root}/${entry.path}: ${entry.why}`} className="[overflow-wrap:anywhere]">
                     <span className="font-mono text-micro text-ink-soft">
-                      <Plain>{entry.path}</Plain>
+                      <Plain>{(names.get(entry.root) ?? '') + entry.path}</Plain>
                     </span>{' '}
                     <Plain>{entry.why}</Plain>
                   </li>
@@ -315,7 +335,7 @@ export function Changes({ id, latest, commits }: ChangesProps) {
             </details>
           )}
         </div>
-        <div className={`min-w-0 flex-1 ${listing ? 'tight:hidden' : ''}`}>
+        <div ref={paneRef} className={`min-w-0 flex-1 ${listing ? 'tight:hidden' : ''}`}>
           <Suspense
             fallback={
               <div className="p-5">
@@ -327,6 +347,10 @@ export function Changes({ id, latest, commits }: ChangesProps) {
               <Commits id={id} commits={commits} layout={layout} />
             ) : shown !== 'all' ? (
               <ScopedDiff id={id} scope={shown} revision={changeset.revision} layout={layout} />
+            ) : reading.length === 0 ? (
+              <p className="grid h-full place-items-center p-6 text-center text-ink-faint">
+                {files.length === 0 ? noFile : 'Only files that git ignores. Pick one to read it.'}
+              </p>
             ) : (
               <DiffView
                 files={steadyFiles}

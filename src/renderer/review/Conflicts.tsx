@@ -6,7 +6,7 @@ import { useAct, useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { PathText, Plain } from '../text/Plain.tsx'
 import { ConflictEditor } from './ConflictEditor.tsx'
-import { keyOf, placeOf } from './model.ts'
+import { keyOf, placeOf, rootNames } from './model.ts'
 
 const choiceWords = {
   mine: 'Keep mine',
@@ -34,6 +34,7 @@ export function useConflicts(id: string) {
 
 type ConflictsProps = {
   id: string
+  roots: readonly string[]
   answer: Answer
   busy: boolean
   onResolve(input: {
@@ -49,8 +50,9 @@ type ConflictsProps = {
 type Row = Answer['conflicts'][number] & Partial<Pick<Answer['settled'][number], 'choice' | 'by'>>
 
 /** Files both sides changed. A choice per file, which can be changed; nothing is written before all are made. */
-export function Conflicts({ id, answer, busy, onResolve }: ConflictsProps) {
+export function Conflicts({ id, roots, answer, busy, onResolve }: ConflictsProps) {
   const [editing, setEditing] = useState<Row | null>(null)
+  const names = rootNames(roots)
   const open = answer.conflicts.length
   // A row stays where it is when its choice is made.
   const rows: Row[] = [...answer.conflicts, ...answer.settled].toSorted((a, b) =>
@@ -72,10 +74,13 @@ export function Conflicts({ id, answer, busy, onResolve }: ConflictsProps) {
               : `${rows.length} files changed on both sides`}
             {open < rows.length && `, ${rows.length - open} settled`}
           </h3>
-          <ul className="max-h-[40vh] divide-y divide-line overflow-y-auto">
+          <ul className="divide-y divide-line">
             {rows.map((conflict) => (
               <li key={keyOf(conflict)} className="space-y-1.5 px-3 py-2">
-                <PathText path={conflict.path} className="font-mono text-small" />
+                <PathText
+                  path={(names.get(conflict.root) ?? '') + conflict.path}
+                  className="font-mono text-small"
+                />
                 <p className="text-small text-ink-soft first-letter:uppercase">
                   <Plain>{conflict.why}</Plain>
                 </p>

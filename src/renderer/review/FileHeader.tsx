@@ -33,6 +33,8 @@ function noteOf(file: ChangedFile): string | null {
 
 type FileHeaderProps = {
   file: ChangedFile
+  /** The name of its root, where there are several. */
+  rootName: string
   collapsed: boolean
   loaded: boolean
   editable: boolean
@@ -46,6 +48,7 @@ type FileHeaderProps = {
 
 export function FileHeader({
   file,
+  rootName,
   collapsed,
   loaded,
   editable,
@@ -63,6 +66,7 @@ export function FileHeader({
   return (
     <div
       data-file-header={file.path}
+      data-current={current}
       className={`@container flex h-10 items-center gap-2 bg-sunken px-3 font-sans text-base text-ink ${file.protected ? 'shadow-[inset_3px_0_0_var(--bad-solid)]' : current ? 'shadow-[inset_3px_0_0_var(--accent)]' : ''}`}
     >
       <Button
@@ -81,7 +85,7 @@ export function FileHeader({
             <ArrowRight size={12} className="shrink-0 text-ink-faint" />
           </>
         )}
-        <PathText path={file.path} className="font-medium" />
+        <PathText path={rootName + file.path} className="font-medium" />
         {file.protected && (
           <Badge
             tone="bad"

@@ -62,11 +62,14 @@ type Entry =
 type FileListProps = {
   files: readonly ChangedFile[]
   current: FileKey | null
-  severalRoots: boolean
+  /** What each root is called, where there are several. */
+  roots: ReadonlyMap<string, string>
+  /** What is said where there is none. */
+  empty: string
   onSelect(key: FileKey): void
 }
 
-export function FileList({ files, current, severalRoots, onSelect }: FileListProps) {
+export function FileList({ files, current, roots, empty, onSelect }: FileListProps) {
   const scroller = useRef<HTMLDivElement>(null)
   const [toggled, setToggled] = useState<ReadonlySet<Section>>(new Set())
   const isOpen = (section: Section) => (section === 'ignored') === toggled.has(section)
@@ -131,7 +134,6 @@ export function FileList({ files, current, severalRoots, onSelect }: FileListPro
           }
           const { file } = entry
           const key = keyOf(file)
-          const root = severalRoots ? `${file.root.split('/').at(-1) ?? ''}/` : ''
           return (
             <button
               key={item.key}
@@ -152,7 +154,7 @@ export function FileList({ files, current, severalRoots, onSelect }: FileListPro
               ) : (
                 <Ban size={12} className="shrink-0 text-bad" />
               )}
-              <PathText path={root + file.path} className="flex-1" />
+              <PathText path={(roots.get(file.root) ?? '') + file.path} className="flex-1" />
               <StateIcon state={stateOf(file)} />
               {stateOf(file) === 'open' && (file.insertions > 0 || file.deletions > 0) && (
                 <Counts insertions={file.insertions} deletions={file.deletions} />
@@ -164,7 +166,7 @@ export function FileList({ files, current, severalRoots, onSelect }: FileListPro
       {files.length === 0 && (
         <p className="flex flex-col items-center gap-2 py-8 text-small text-ink-faint">
           <FileCode size={18} />
-          No file matches.
+          {empty}
         </p>
       )}
     </div>

@@ -14,7 +14,8 @@ import type { Tally } from './model.ts'
 export type Shown = DiffScope | 'commits'
 
 type ReviewBarProps = {
-  tally: Tally
+  /** Null where there is nothing to decide any more. */
+  tally: Tally | null
   insertions: number
   deletions: number
   layout: DiffLayout
@@ -66,9 +67,29 @@ function Scope({ shown, onShown, commits }: Pick<ReviewBarProps, 'shown' | 'onSh
   )
 }
 
+function Progress({ tally }: { tally: Tally }) {
+  const part = tally.hunks === 0 ? 0 : tally.decidedHunks / tally.hunks
+  return (
+    <span className="flex shrink-0 items-center gap-2 text-small text-ink-soft" role="status">
+      <span className="h-1 w-16 overflow-hidden rounded-full bg-active @max-[42rem]:hidden">
+        <span
+          className="block h-full rounded-full bg-accent transition-[width]"
+          style={{ width: `${part * 100}%` }}
+        />
+      </span>
+      <span className="tabular whitespace-nowrap">
+        {tally.decidedHunks}/{tally.hunks}
+        <span className="@max-[28rem]:sr-only"> decided</span>
+      </span>
+      <span className="tabular whitespace-nowrap text-ink-faint @max-[70rem]:hidden">
+        in {tally.files} {tally.files === 1 ? 'file' : 'files'}
+      </span>
+    </span>
+  )
+}
+
 export function ReviewBar(props: ReviewBarProps) {
   const { tally, insertions, deletions, layout, onLayout, find, onFind, findRef, onFiles } = props
-  const part = tally.hunks === 0 ? 0 : tally.decidedHunks / tally.hunks
   return (
     <div
       data-review-bar
@@ -94,23 +115,9 @@ export function ReviewBar(props: ReviewBarProps) {
         />
         <Keys>/</Keys>
       </label>
-      <span className="flex shrink-0 items-center gap-2 text-small text-ink-soft" role="status">
-        <span className="h-1 w-16 overflow-hidden rounded-full bg-active @max-[42rem]:hidden">
-          <span
-            className="block h-full rounded-full bg-accent transition-[width]"
-            style={{ width: `${part * 100}%` }}
-          />
-        </span>
-        <span className="tabular whitespace-nowrap">
-          {tally.decidedHunks}/{tally.hunks}
-          <span className="@max-[28rem]:sr-only"> decided</span>
-        </span>
-        <span className="tabular whitespace-nowrap text-ink-faint @max-[70rem]:hidden">
-          in {tally.files} {tally.files === 1 ? 'file' : 'files'}
-        </span>
-      </span>
+      {tally !== null && <Progress tally={tally} />}
       <Counts insertions={insertions} deletions={deletions} className="@max-[70rem]:hidden" />
-      {tally.protectedOpen > 0 && (
+      {tally !== null && tally.protectedOpen > 0 && (
         <Badge
           tone="bad"
           icon={<Lock size={11} />}

@@ -2,8 +2,9 @@ import { useMemo } from 'react'
 import type { DiffScope } from '../../shared/changeset.ts'
 import { useAnswer } from '../client/queries.ts'
 import { Reading } from '../design/Section.tsx'
+import { Trouble } from '../design/Trouble.tsx'
 import { useShownTheme } from '../design/theme.ts'
-import { PathText, Plain } from '../text/Plain.tsx'
+import { PathText } from '../text/Plain.tsx'
 import { DiffView, type DiffLayout } from './DiffView.tsx'
 import { splitPatch } from './patch.ts'
 
@@ -55,7 +56,11 @@ export function ScopedDiff({
   if (diff.data === undefined)
     return (
       <div className="p-5">
-        {diff.error === null ? <Reading what="Reading the changes…" /> : <Plain>{diff.error.message}</Plain>}
+        {diff.error === null ? (
+          <Reading what="Reading the changes…" />
+        ) : (
+          <Trouble error={diff.error} onRetry={() => void diff.refetch()} />
+        )}
       </div>
     )
   return <ReadOnlyDiff key={revision} text={diff.data.text} layout={layout} empty={nothingNew[scope]} />

@@ -57,11 +57,11 @@ export function SettleDialog({
       description="A crash cut an apply off. Since then the file has become neither what it was nor what it should become, so nothing more is written until you say whose it is."
       footer={
         <DialogActions cancel="Decide later" onCancel={onClose}>
-          <Button disabled={settle.isPending} onClick={() => choose('mine')}>
-            Keep what is there
-          </Button>
-          <Button look="primary" disabled={settle.isPending} onClick={() => choose('theirs')}>
+          <Button disabled={settle.isPending} onClick={() => choose('theirs')}>
             Replace it with the agent&rsquo;s
+          </Button>
+          <Button look="primary" disabled={settle.isPending} onClick={() => choose('mine')}>
+            Keep what is there
           </Button>
         </DialogActions>
       }

@@ -3,6 +3,7 @@ import { useState } from 'react'
 import type { Decision, Verdict } from '../../shared/changeset.ts'
 import { Badge } from '../design/Badge.tsx'
 import { Button } from '../design/Button.tsx'
+import { Keys, sendKeys } from '../design/Keys.tsx'
 
 const verdictWords = {
   approve: {
@@ -129,9 +130,11 @@ export function ReworkComment({
       <span className="flex items-center gap-2">
         <Button type="submit" look="primary" size="small">
           Ask for rework
+          <Keys>{sendKeys}</Keys>
         </Button>
         <Button look="quiet" size="small" onClick={onCancel}>
           Cancel
+          <Keys>Esc</Keys>
         </Button>
         {missing && <span className="text-small text-bad">Say what should change.</span>}
       </span>

@@ -3,6 +3,7 @@ import type { ChangedFile, Decision } from '../../shared/changeset.ts'
 import {
   decidedOn,
   formerDecisions,
+  rootNames,
   inReviewOrder,
   keyOf,
   sectionOf,
@@ -128,6 +129,17 @@ test('taking back a decision on a file restores what its hunks had', () => {
     { hunk: 0, verdict: 'approve' },
     { hunk: 2, verdict: 'reject' },
   ])
+})
+
+test('of several roots each is called what no other one is', () => {
+  expect([...rootNames(['/home/ada/shop']).values()]).toEqual([])
+  expect([...rootNames(['/home/ada/shop', '/home/ada/docs']).values()]).toEqual(['shop/', 'docs/'])
+  expect([...rootNames(['/a/one/app', '/a/two/app', '/b/web']).values()]).toEqual([
+    'one/app/',
+    'two/app/',
+    'web/',
+  ])
+  expect([...rootNames(['/app', '/b/app']).values()]).toEqual(['/app/', 'b/app/'])
 })
 
 test('a decision names the version of the file that is shown', () => {

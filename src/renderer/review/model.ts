@@ -150,6 +150,19 @@ export function tallyOf(changeset: Pick<Changeset, 'files'>): Tally {
   }
 }
 
+/** What each of several roots is called before a path in it: as much of its end as no other one has. None for one. */
+export function rootNames(roots: readonly string[]): ReadonlyMap<string, string> {
+  if (roots.length < 2) return new Map()
+  const nameOf = (root: string) => {
+    const parts = root.split('/').filter(Boolean)
+    const ending = (count: number) => `/${parts.slice(-count).join('/')}`
+    const isOwn = (count: number) => roots.every((other) => other === root || !other.endsWith(ending(count)))
+    const count = parts.findIndex((_, at) => isOwn(at + 1)) + 1
+    return count === 0 ? root : ending(count).slice(1)
+  }
+  return new Map(roots.map((root) => [root, `${nameOf(root)}/`]))
+}
+
 /** Where the caret of the review stands: a file, and within it a hunk. */
 export type Caret = { readonly file: FileKey; readonly hunk: number }
 

@@ -4,6 +4,7 @@ import { useCallback, useEffect, useRef, useState } from 'react'
 import { useChanges } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Toaster } from '../design/Toaster.tsx'
+import { Trouble } from '../design/Trouble.tsx'
 import { DispatchPage } from '../dispatches/DispatchPage.tsx'
 import { useDispatches } from '../dispatches/useDispatches.ts'
 import { groupOf, isWorktreePath, newestTurns } from '../dispatches/words.ts'
@@ -106,6 +107,11 @@ export function Window() {
                 )}
                 {route.page === 'host' && <HostPage tab={route.tab} />}
                 {route.page === 'inbox' && <InboxPage requests={requests} rows={rows} />}
+                {atHome && list.data === undefined && list.error !== null && (
+                  <div className="grid h-full place-items-center p-6">
+                    <Trouble error={list.error} onRetry={() => void list.refetch()} />
+                  </div>
+                )}
                 {atHome && list.data !== undefined && (
                   <Home first={rows.length === 0} waiting={waiting} onSpawn={() => openSpawn()} />
                 )}

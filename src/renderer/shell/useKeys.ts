@@ -4,6 +4,9 @@ const isTyping = (target: EventTarget | null) =>
   target instanceof HTMLElement &&
   (target.isContentEditable || target.closest('input, textarea, select, .xterm') !== null)
 
+/** A key that is held down goes on moving; whatever else it does it does once. */
+const moving = new Set(['j', 'k', 'h', 'l', 'ArrowUp', 'ArrowDown'])
+
 export type KeyMap = Readonly<Record<string, () => void>>
 
 /** Who opened last hears a key first: a review's `/` comes before that of the list beside it. */
@@ -35,6 +38,7 @@ function onKey(event: KeyboardEvent): void {
   const act = listening.findLast(({ current }) => current[event.key] !== undefined)?.current[event.key]
   if (act === undefined) return
   event.preventDefault()
+  if (event.repeat && !moving.has(event.key)) return
   act()
 }
 

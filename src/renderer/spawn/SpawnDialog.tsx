@@ -5,7 +5,7 @@ import { useConnectionState } from '../client/context.tsx'
 import { useAct, useAnswer } from '../client/queries.ts'
 import { Button } from '../design/Button.tsx'
 import { Dialog } from '../design/Dialog.tsx'
-import { Keys } from '../design/Keys.tsx'
+import { Keys, sendKeys } from '../design/Keys.tsx'
 import { showToast } from '../design/toasts.ts'
 import { levelWords } from '../dispatches/words.ts'
 import { go } from '../shell/route.ts'
@@ -155,7 +155,7 @@ export function SpawnDialog({ first, startAt, rows, onClose }: SpawnDialogProps)
             onClick={start}
           >
             {form.level === 0 ? 'Start without sandbox' : 'Start'}
-            <Keys>Ctrl ↵</Keys>
+            <Keys>{sendKeys}</Keys>
           </Button>
         </>
       }
