@@ -298,6 +298,7 @@ test('a sandbox whose filter lets everything pass keeps its gate shut', async ()
 test.each([
   ['shows our own folder', (ground: Ground) => `--ro-bind '${ground.dataDir}' '${ground.dataDir}'`, 'see '],
   ['leaves a place writable', () => '--bind /usr /usr', 'writable places'],
+  ['is root to itself', () => '--uid 0 --gid 0', 'user and group'],
   ['passes a variable on', () => '--setenv LEAKED 1', 'environment'],
   ['shows another folder', () => '--ro-bind /var /tmp/x', 'mounts beyond the plan'],
   ['covers what was planned', () => '--ro-bind /var /home/agent', 'mounts beyond the plan'],
@@ -319,5 +320,7 @@ test.each([
     await sandbox.kill()
     await finish()
     await expect(access(join(ground.upper, 'started'))).rejects.toThrow('ENOENT')
+    // Nor does what tried it leave anything on the host.
+    await expect(access('/usr/.orangery-probe')).rejects.toThrow('ENOENT')
   },
 )

@@ -35,7 +35,8 @@ read -r go <&7 || exit 70
 if [ -n "$cwd" ]; then cd -- "$cwd" || exit 70; fi
 while [ "$count" -gt 0 ]; do
   case $1 in
-  create) true 2>/dev/null >"$2" ;;
+  # Where a guard failed it may be a folder of the host.
+  create) true 2>/dev/null >"$2" && { rm -f -- "$2" || :; } ;;
   write) [ -w "$2" ] ;;
   read) true 2>/dev/null <"$2" ;;
   exist) [ -e "$2" ] ;;

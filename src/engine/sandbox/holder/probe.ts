@@ -193,6 +193,15 @@ function judgeLimits({ limits }: SandboxPlan, pid: number, status: string): read
   ]
 }
 
+type Identity = { readonly uid: number; readonly gid: number }
+const identityOf = ({ uid, gid }: Identity): string => `${uid}:${gid}`
+
+/** Who it is to itself: the one user and group of its namespace. */
+function readIdentity(pid: number): Identity {
+  const first = (file: string) => Number(/\d+/.exec(readProcess(pid, file))?.[0] ?? Number.NaN)
+  return { uid: first('uid_map'), gid: first('gid_map') }
+}
+
 /** What the kernel says of the gate's process, read from outside, where nothing inside can answer for it. */
 export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeCheck[] {
   const namespaces = plan.namespaces
@@ -238,6 +247,7 @@ export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeChec
     ...judgeMounts(plan, mountsInside),
     ...judgePlaces(plan, mountsInside),
     ...judgeLimits(plan, pid, status),
+    equal('user and group', identityOf(plan.identity), identityOf(readIdentity(pid))),
     equal('capabilities', '0000000000000000', statusField(status, 'CapEff')),
     equal('permitted capabilities', '0000000000000000', statusField(status, 'CapPrm')),
     equal('capability bounding set', '0000000000000000', statusField(status, 'CapBnd')),
