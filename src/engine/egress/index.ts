@@ -14,8 +14,10 @@ export {
   denyAll,
   decide,
   parseAllowHost,
+  cannotAsk,
   findOwnPlace,
   isSandboxItself,
+  outsideSandbox,
   parseOutputs,
   refuseOwnPlaces,
 } from './rules/policy.ts'

@@ -14,7 +14,13 @@ import {
   type Shown,
   type Waiting,
 } from '../../door/index.ts'
-import { refuseOwnPlaces, type Authority } from '../../egress/index.ts'
+import {
+  cannotAsk,
+  findOwnPlace,
+  outsideSandbox,
+  refuseOwnPlaces,
+  type Authority,
+} from '../../egress/index.ts'
 import {
   Boundaries,
   contractHeld,
@@ -266,11 +272,14 @@ export class LiveBoundary implements AsyncDisposable, Listener {
    * What an agent asks leave for through its protocol, and waits for. Where its boundary allows it as it is, nobody
    * is asked: the sandbox holds, and what is written waits for review.
    */
-  async permit(need: Need, title: string): Promise<{ isGranted: boolean; message: string }> {
+  async permit(wanted: Need, title: string): Promise<{ isGranted: boolean; message: string }> {
     const { contract } = this.#job
     const config = this.#config
     // At level 0 nothing stands in its way, and so there is nothing to ask for.
     if (contract.level === 0 || config === undefined) return { isGranted: true, message: '' }
+    const need = wanted.kind === 'reach' ? { ...wanted, hosts: outsideSandbox(wanted.hosts) } : wanted
+    const own = need.kind === 'reach' ? findOwnPlace(need.hosts, contract.outputs.pins) : null
+    if (own !== null) return { isGranted: false, message: cannotAsk(own) }
     const state = this.#state()
     const network = networkNow(contract, state, config)
     const wish = wishOfNeed(need, { level: currentBoundary(state).level, network, scopes: this.#scopes })

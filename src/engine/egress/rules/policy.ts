@@ -197,15 +197,23 @@ export function isSandboxItself(host: string): boolean {
   return isInCidr(host, '127.0.0.0/8') || isInCidr(host, '::1/128')
 }
 
+function readHost(text: string): { readonly host: string; readonly port: number | null } {
+  const { host = '', port = null } = parseHostPattern(text) ?? {}
+  return { host: host.replace(/^\[|\]$/g, ''), port }
+}
+
+/** Of some hosts those that lie outside of the sandbox: what an agent serves on its own loopback is its own. */
+export const outsideSandbox = (hosts: readonly string[]): readonly string[] =>
+  hosts.filter((text) => !isSandboxItself(readHost(text).host))
+
+type OwnPlace = { readonly text: string; readonly why: string }
+export const cannotAsk = ({ text, why }: OwnPlace): string => `${text} cannot be asked for: ${why}`
+
 /** The first of some hosts that no rule opens, and why. A pin, which is the user's own, opens it: where one stands, it is like any other. */
-export function findOwnPlace(
-  hosts: readonly string[],
-  pins: OutputRules['pins'],
-): { readonly text: string; readonly why: string } | null {
+export function findOwnPlace(hosts: readonly string[], pins: OutputRules['pins']): OwnPlace | null {
   const pinned = parseOutputs({ pins }).pins
   for (const text of hosts) {
-    const { host: named = '', port = null } = parseHostPattern(text) ?? {}
-    const host = named.replace(/^\[|\]$/g, '')
+    const { host, port } = readHost(text)
     const why = ownPlaceOf(host)
     const isPinned = (pin: Pin) => pinMatches(pin, { host, port: port ?? pin.from.port ?? 0 })
     if (why !== null && !pinned.some(isPinned)) return { text, why }
@@ -217,7 +225,7 @@ export function findOwnPlace(
 export function refuseOwnPlaces(hosts: readonly string[], pins: OutputRules['pins']): void {
   const found = findOwnPlace(hosts, pins)
   if (found === null) return
-  throw new OrangeryError('boundary.own_place', `${found.text} cannot be asked for: ${found.why}`, {
+  throw new OrangeryError('boundary.own_place', cannotAsk(found), {
     kind: 'refused',
     hint: 'Only who starts the agent can open that: --allow-host NAME:PORT=ADDR:PORT',
   })
