@@ -88,7 +88,13 @@ test('what an agent asks leave for over its protocol is answered by its boundary
 test.each(['readwrite', 'full'] as const)(
   'an agent at %s that asks leave over its protocol for an address nobody can open is told so at once, and its own loopback asks nobody',
   async (boundary) => {
-    const own = ['http://127.0.0.1:3000/', 'http://localhost:3000/', 'http://[::1]:3000/']
+    const own = [
+      'http://127.0.0.1:3000/',
+      'http://localhost:3000/',
+      'http://[::1]:3000/',
+      'http://LOCALHOST./',
+      'http://2130706433/',
+    ]
     const closed = ['http://169.254.169.254/', 'http://192.168.1.1:80/', 'http://[::ffff:169.254.169.254]/']
     const id = await spawn(
       [...own, ...closed].map((fetch) => ({ fetch })),
@@ -98,7 +104,7 @@ test.each(['readwrite', 'full'] as const)(
     const { requests } = await bench.client.call('boundary.show', { id })
     expect(requests).toEqual([])
     const { text } = await bench.client.call('changeset.diff', { id, path: 'told.json' })
-    expect(text).toContain('"chosen":["yes","yes","yes","no","no","no"]')
+    expect(text).toContain('"chosen":["yes","yes","yes","yes","yes","no","no","no"]')
     expect(text).toContain('169.254.169.254:80 cannot be asked for: ')
   },
 )

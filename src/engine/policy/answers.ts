@@ -276,7 +276,8 @@ export function narrowBoundary(
     request: null,
   }
   const from = { at, by, way: way === 'config' ? way : 'once' } as const
-  const left = closeOvertaken({ ...state, grants: [...state.grants, grant] }, [now.level, to], from)
+  const narrowed = { from: now.level, now: to, hosts: going }
+  const left = closeOvertaken({ ...state, grants: [...state.grants, grant] }, narrowed, from)
   return {
     state: left.state,
     effects: [
@@ -380,7 +381,7 @@ export function undoGrant(
   )
   const grants = [...state.grants, undone]
   const open = reopened.reduce(replaceRequest, { ...state, grants, taskApprovals })
-  const between = [undoing.before.level, held.level] as const
+  const between = { from: undoing.before.level, now: held.level, hosts: [] }
   const { state: left } = closeOvertaken(open, between, { at: undoing.at, by: undone.by, way: 'once' })
   const failed = state.grants[undoing.grants - 1]
   if (failed === undefined) return left

@@ -306,6 +306,21 @@ describe('the pipeline', () => {
     expect(boundaries.show(id).level).toBe('network')
   })
 
+  test('what was asked before a host was taken back, and would bring it back among others, is closed with it', async () => {
+    const { boundaries, id } = await theatre.stage('network')
+    const ask = (host: string) => boundaries.request(id, { ...wish, hosts: [host] })
+    const [wide, same, other] = [await ask('*.test'), await ask('a.test:443'), await ask('b.example')]
+    await boundaries.narrow(id, { hosts: ['a.test'], by: 'person', why: '', way: 'narrowed' })
+    const statusOf = (wanted: { id: string }) =>
+      boundaries.show(id).requests.find((request) => request.id === wanted.id)
+    expect(statusOf(wide)).toMatchObject({
+      status: 'closed',
+      answer: { message: 'a.test was taken back meanwhile: ask again for what is still needed' },
+    })
+    // A yes to the host itself names what it brings back.
+    for (const left of [same, other]) expect(statusOf(left)).toMatchObject({ status: 'open' })
+  })
+
   test('a narrowing that fails leaves open what was asked before it', async () => {
     const { boundaries, id, failNext } = await theatre.stage('readwrite')
     await boundaries.request(id, wish)

@@ -74,10 +74,15 @@ test.each<Outputs>([{ mode: 'none' }, { mode: 'restricted', allow: ['own.test'] 
 )
 
 test('a yes to a host that was denied at full lifts nothing back to full where it was narrowed since', async () => {
-  const { boundaries, id, project, contracts } = await theatre.stage('full')
+  const { boundaries, id, project, contracts, advance } = await theatre.stage('full')
   contracts.set(id, contractOf(project, { boundary: 'full', outputs: { mode: 'none' } }))
-  await boundaries.denied(id, { kind: 'host', host: 'a.test', port: 80 })
+  const denial = { kind: 'host', host: 'a.test', port: 80 } as const
+  await boundaries.denied(id, denial)
   await boundaries.narrow(id, { to: 'readwrite', by: 'person', why: '', way: 'narrowed' })
+  // The question from before is closed; the next attempt asks from here.
+  await expect(boundaries.approve(id, yes)).rejects.toMatchObject({ code: 'boundary.nothing_open' })
+  advance(3_000)
+  await boundaries.denied(id, denial)
   await boundaries.approve(id, yes)
   expect(boundaries.show(id)).toMatchObject({ level: 'network', hosts: ['a.test:80'] })
 })

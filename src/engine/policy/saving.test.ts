@@ -149,6 +149,7 @@ test.each(['before', 'after', 'overtaken'] as const)(
     await expect(boundaries.approve(id, yes)).rejects.toThrow()
     expect((await listed()).map(({ hosts }) => hosts)).toEqual([['b.test']])
     // Asked again, the same yes is one of its own.
+    await boundaries.request(id, wish)
     await boundaries.approve(id, yes)
     expect((await listed()).map(({ hosts }) => hosts)).toContainEqual(['a.test'])
   },
