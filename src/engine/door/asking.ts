@@ -10,8 +10,8 @@ export type Asked = {
   readonly waitMs: number
 }
 export type Answered = {
-  /** `expired`: nobody answered while it was open. `open`: it is still. */
-  readonly status: 'approved' | 'denied' | 'expired' | 'open' | 'refused'
+  /** `expired`: nobody answered while it was open. `closed`: it was overtaken. `open`: it is still. */
+  readonly status: 'approved' | 'denied' | 'expired' | 'closed' | 'open' | 'refused'
   readonly message: string
 }
 

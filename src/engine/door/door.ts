@@ -19,6 +19,7 @@ const exitCodes: Readonly<Record<Answered['status'], number>> = {
   approved: 0,
   denied: 77,
   expired: comeBack,
+  closed: comeBack,
   open: comeBack,
   refused: 65,
 }

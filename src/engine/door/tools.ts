@@ -21,7 +21,7 @@ const requestInput = z.strictObject({
     .describe('How long to wait for the person. Where nobody has answered by then, ask the same again.'),
 })
 const requestOutput = z.object({
-  status: z.enum(['approved', 'denied', 'expired', 'open', 'refused']),
+  status: z.enum(['approved', 'denied', 'expired', 'closed', 'open', 'refused']),
   message: z.string(),
 })
 const showOutput = z.object({

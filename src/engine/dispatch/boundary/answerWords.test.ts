@@ -20,6 +20,6 @@ test('an agent whose question was closed by a narrowing reads so, and that it ma
   const closed = (answer: object | null) =>
     answerInWords(asked, { ...asked, status: 'closed', answer } as unknown as BoundaryRequest)
   const message = 'it was narrowed to readonly meanwhile: ask again for what is still needed'
-  expect(closed({ message })).toEqual({ status: 'expired', message })
+  expect(closed({ message })).toEqual({ status: 'closed', message })
   expect(closed(null).message).toBe('nobody answered in time')
 })

@@ -14,6 +14,8 @@ export function answerInWords(asked: Asked, { status, answer, to, hosts }: Bound
   if (status === 'approved') return { status, message: said === '' ? `${what} is granted` : said }
   if (status === 'open') return { status, message: 'a person was asked and has not answered yet' }
   if (status === 'denied') return { status, message: said === '' ? 'a person said no' : said }
+  // Overtaken by a narrowing, which says so; or by the end of the run.
+  if (status === 'closed' && said !== '') return { status, message: said }
   return { status: 'expired', message: said === '' ? nobodyAnswered : said }
 }
 
