@@ -50,12 +50,40 @@ const keyFolderNames = [
   'Library/Keychains',
 ]
 
+/** Files with tokens and passwords, in folders that hold other things as well. */
+const keyFileNames = [
+  '.netrc',
+  '.git-credentials',
+  '.config/git/credentials',
+  '.npmrc',
+  '.yarnrc.yml',
+  '.pypirc',
+  '.cargo/credentials',
+  '.cargo/credentials.toml',
+  '.gem/credentials',
+  '.m2/settings.xml',
+  '.gradle/gradle.properties',
+  '.config/containers/auth.json',
+  '.terraform.d/credentials.tfrc.json',
+  '.vault-token',
+  '.pgpass',
+  '.my.cnf',
+]
+
 /** One that is there; `real` is where it lies if a link stands in its place. */
-export type KeyFolder = { readonly path: string; readonly real: string }
+export type KeyPlace = { readonly path: string; readonly real: string }
+
+/** Where nobody works on a project. */
+export const findKeyFolders = (homes: readonly string[]): readonly KeyPlace[] =>
+  findKeys(homes, keyFolderNames)
+
+/** Where nothing is shown but what somebody names. */
+export const findKeyPlaces = (homes: readonly string[]): readonly KeyPlace[] =>
+  findKeys(homes, [...keyFolderNames, ...keyFileNames])
 
 /** At once: most of them are not there, and an agent waits for this. */
-export function findKeyFolders(homes: readonly string[]): readonly KeyFolder[] {
-  const paths = homes.flatMap((home) => keyFolderNames.map((name) => join(home, name)))
+function findKeys(homes: readonly string[], names: readonly string[]): readonly KeyPlace[] {
+  const paths = homes.flatMap((home) => names.map((name) => join(home, name)))
   return paths.flatMap((path) => {
     try {
       const isThere = lstatSync(path, { throwIfNoEntry: false }) !== undefined

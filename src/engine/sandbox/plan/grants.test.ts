@@ -60,6 +60,10 @@ test('a grant of a folder above keys and tokens fails preflight, unless they are
   expect(await faultsOf('dots')).toEqual([why('dots', '.ssh')])
   expect(await faultsOf('.config/gh', '.config/tool', '.local', '.ssh')).toEqual([])
   expect(await faultsOf('.config', '.config/gh')).toEqual([])
+  await mkdir(at('.cargo/bin'), { recursive: true })
+  await writeFile(at('.cargo/credentials.toml'), 'token')
+  expect(await faultsOf('.cargo')).toEqual([why('.cargo', '.cargo/credentials.toml')])
+  expect(await faultsOf('.cargo/bin', '.cargo/credentials.toml')).toEqual([])
 })
 
 test('a grant that leads to keys and tokens by another name fails preflight', async () => {
@@ -82,5 +86,9 @@ test('a grant that leads to keys and tokens by another name fails preflight', as
     why(at('deep'), '.ssh'),
     why(at('settings/gh'), '.config/gh'),
   ])
+  await writeFile(at('.netrc'), 'password')
+  await symlink('.netrc', at('login'))
+  expect(await faultsOf(at('login'))).toEqual([why(at('login'), '.netrc')])
+  expect(await faultsOf(at('.netrc'))).toEqual([])
   expect(await faultsOf(at('.ssh'), `${alias}/.ssh/deep`, at('dots/kube'), at('.kube'))).toEqual([])
 })

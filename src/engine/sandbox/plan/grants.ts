@@ -2,7 +2,7 @@ import { constants } from 'node:fs'
 import { access, realpath } from 'node:fs/promises'
 import { isAbsolute, join, relative, resolve } from 'node:path'
 import type { CheckResult } from '../../../shared/doctor.ts'
-import { findKeyFolders, ownHomes, realHomes } from '../../base/homes.ts'
+import { findKeyPlaces, ownHomes, realHomes } from '../../base/homes.ts'
 import { doorPath, type SandboxRequest } from '../../base/sandbox.ts'
 import { agentHome } from './etc.ts'
 import { systemCandidates } from './systemView.ts'
@@ -28,8 +28,8 @@ export async function checkGrants(
     realHomes(homes),
     Promise.all(grants.map(real)),
   ])
-  const keyFolders = findKeyFolders(own)
-  const unnamed = keyFolders.filter((folder) => !named.includes(folder.real))
+  const keyPlaces = findKeyPlaces(own)
+  const unnamed = keyPlaces.filter((folder) => !named.includes(folder.real))
   // The home itself may be known by a link.
   const spelled = (grant: string) => [
     resolve(grant),
@@ -59,7 +59,7 @@ export async function checkGrants(
     if (keys !== undefined)
       return `contains ${keys.path}, where keys and tokens are kept, and nobody named that`
     // A link may come to lead there long after somebody has named it. (escape: grant-link-to-keys)
-    const within = keyFolders.find((folder) => isInside(path, folder.real))
+    const within = keyPlaces.find((folder) => isInside(path, folder.real))
     if (
       within !== undefined &&
       !spelled(grant).some((name) => isInside(name, within.path) || isInside(name, within.real))

@@ -1,7 +1,7 @@
 import type { CheckResult } from '../../../shared/doctor.ts'
 import type { SandboxLevel } from '../../../shared/level.ts'
 import type { WorkspaceStrategy } from '../../../shared/spec.ts'
-import { ownHomes, type KeyFolder } from '../../base/homes.ts'
+import { ownHomes, type KeyPlace } from '../../base/homes.ts'
 import { parseMounts } from './mounts.ts'
 import { isInside, overlaps } from './pathSafety.ts'
 import type { Project } from './project.ts'
@@ -61,7 +61,7 @@ export type CheckRootsOptions = {
   /** The user's, with links followed. */
   readonly homes?: readonly string[]
   /** Those of the homes that are there. */
-  readonly keyFolders?: readonly KeyFolder[]
+  readonly keyFolders?: readonly KeyPlace[]
 }
 
 /** Whether the roots can carry a workspace at all. Pure: the caller reads mountinfo (empty where there is none). */
@@ -149,7 +149,7 @@ function systemReason(path: string, homes: readonly string[]): string | null {
   return null
 }
 
-function keysReason(path: string, keyFolders: readonly KeyFolder[]): string | null {
+function keysReason(path: string, keyFolders: readonly KeyPlace[]): string | null {
   for (const { path: place, real } of keyFolders) {
     if (path === place || path === real) return 'is where keys and tokens are kept'
     if (isInside(path, place) || isInside(path, real))
