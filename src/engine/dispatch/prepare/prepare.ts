@@ -42,6 +42,7 @@ import {
   describePlan,
   foreignNotes,
   hideNotes,
+  overlaysOver,
   refuseHide,
   type HostFacts,
 } from '../../sandbox/index.ts'
@@ -312,9 +313,9 @@ async function workspaceFacts(
   { roots }: Project,
   dataDir: string,
 ): Promise<WorkspaceFacts> {
-  const [kernelOverlay, fuseOverlayfs] = [host.overlay.ok, host.fuseOverlay.ok]
-  const mayCopy = strategy === 'clone' || (strategy === 'overlay' && !kernelOverlay && !fuseOverlayfs)
   const folders = roots.map(({ path }) => path)
+  const { kernelOverlay, fuseOverlayfs } = await overlaysOver(folders, host, dataDir)
+  const mayCopy = strategy === 'clone' || (strategy === 'overlay' && !kernelOverlay && !fuseOverlayfs)
   return { kernelOverlay, fuseOverlayfs, reflink: mayCopy && (await canClone(folders, dataDir)) }
 }
 
