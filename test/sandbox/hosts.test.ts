@@ -204,7 +204,9 @@ describe('the doctor names the cause and the one command that helps where', () =
   })
 
   test('nothing holds memory: neither a systemd of the user nor a control group', async () => {
-    const report = await doctorOn('unset XDG_RUNTIME_DIR; mount -t tmpfs tmpfs /sys/fs/cgroup')
+    const report = await doctorOn(
+      'unset XDG_RUNTIME_DIR; mount -t tmpfs tmpfs /run; mount -t tmpfs tmpfs /sys/fs/cgroup',
+    )
     expect(levelOne(report)?.available).toBe(true)
     expect(report.limits.memory).toMatch(
       /neither a systemd user session nor .* fails preflight\. Run it where/,

@@ -4,7 +4,7 @@ import { isOldBubblewrap, newBubblewrap } from './bubblewrap.ts'
 import { detectHost, type Ability, type HostFacts, type ToolName } from './host.ts'
 import { breaksOverlays, elsewhere } from './overlays.ts'
 import { lesserOn } from '../plan/lesserView.ts'
-import { memoryHint, noGroup, noProcessLimit } from '../limits/limits.ts'
+import { groupHint, memoryHint, noGroup, noProcessLimit } from '../limits/limits.ts'
 
 function check(name: string, ability: Ability, detail: string): CheckResult {
   return ability.ok
@@ -129,13 +129,13 @@ function limitMeans(host: HostFacts): DoctorReport['limits'] {
   }
   const pidsHint = noProcessLimit(host)
   return {
-    memory: by('memory', notHere(noGroup(cgroups, 'memory'), memoryHint)),
-    cpus: by('cpu', 'CPU affinity, whole numbers only'),
+    memory: by('memory', notHere(noGroup(cgroups, 'memory'), groupHint(cgroups, memoryHint))),
+    cpus: by('cpu', groupHint(cgroups, 'CPU affinity, whole numbers only.')),
     pids: by(
       'pids',
       pidsHint === null
         ? 'RLIMIT_NPROC in its own user namespace'
-        : notHere(noGroup(cgroups, 'pids'), pidsHint),
+        : notHere(noGroup(cgroups, 'pids'), groupHint(cgroups, pidsHint)),
     ),
     disk: 'the workspace is watched and the run stopped',
     time: 'timer of the supervisor',

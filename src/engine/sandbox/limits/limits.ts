@@ -131,7 +131,10 @@ export function noGroup(cgroups: CgroupFacts, controller: Controller): string {
   return cgroups.kind === 'none' ? cgroups.why : `no control group for ${controller} is ours to write`
 }
 
-/** What helps where memory cannot be limited. */
+/** What to do without one, and the command after which there is one. */
+export function groupHint({ more }: CgroupFacts, otherwise: string): string {
+  return more == null ? otherwise : `${otherwise} To have it held: ${more}`
+}
 export const memoryHint = 'Run it where systemd keeps a user session, or leave the limit out.'
 
 /** Every limit that is asked for is enforced by some means, or this throws: never silently less. */
@@ -174,17 +177,21 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
       affinity = writeProcessors(shareOf(host.processors, limits.cpus ?? 0, id))
       means.push(`CPU affinity: ${affinity}`)
     } else if (controller === 'memory') {
-      failures.push(cannot('memory_mb', why, memoryHint))
+      failures.push(cannot('memory_mb', why, groupHint(cgroups, memoryHint)))
     } else if (controller === 'pids') {
-      failures.push(cannot('pids', why, noProcessLimit(host) ?? 'Leave the limit out.'))
+      failures.push(cannot('pids', why, groupHint(cgroups, noProcessLimit(host) ?? 'Leave the limit out.')))
     } else {
-      failures.push(cannot('cpus', why, 'Give a whole number of CPUs, or leave it out.'))
+      failures.push(cannot('cpus', why, groupHint(cgroups, 'Give a whole number of CPUs, or leave it out.')))
     }
   }
   if (properties.length > 0) means.unshift(`systemd user scope: ${properties.join(' ')}`)
   if (failures.length > 0) throw together(failures)
-  if (limits.disk_mb !== undefined) means.push(`disk: workspace watched, stopped beyond ${limits.disk_mb} MB`)
-  if (limits.timeout_s !== undefined) means.push(`time: stopped after ${limits.timeout_s} s`)
+  if (limits.disk_mb !== undefined) {
+    means.push(`disk: workspace watched, stopped beyond ${limits.disk_mb} MB`)
+  }
+  if (limits.timeout_s !== undefined) {
+    means.push(`time: stopped after ${limits.timeout_s} s`)
+  }
   return {
     cgroup:
       folders.size === 0 ? null : { kind: kind === 'v2' ? 'v2' : 'v1', folders: [...folders], settings },
