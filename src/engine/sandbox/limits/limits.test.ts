@@ -217,6 +217,22 @@ test("the user's systemd is found where nobody told of it, or of another user's"
   expect(found(session)).toBe(session)
 })
 
+test('by what each limit is held is recorded', () => {
+  const v2 = { kind: 'v2', parents: { memory: '/g' } } as const
+  const ordinary = { ...host, uid: 1000, processors: [0, 1] }
+  const of = (cgroups: CgroupFacts, limits: Limits) => planLimits(limits, { ...ordinary, cgroups }, id).by
+  expect(of(v2, { memory_mb: 9, cpus: 1, pids: 9, disk_mb: 9, timeout_s: 9 })).toEqual({
+    memory_mb: 'cgroup-v2',
+    cpus: 'affinity',
+    pids: 'rlimit',
+    disk_mb: 'watch',
+    timeout_s: 'timer',
+  })
+  expect(of({ kind: 'systemd', hands: ['cpu'] }, { cpus: 0.5 })).toEqual({ cpus: 'systemd-scope' })
+  expect(of({ kind: 'v1', parents: { pids: '/p' } }, { pids: 9 })).toEqual({ pids: 'cgroup-v1' })
+  expect(of(v2, {})).toEqual({})
+})
+
 test('what a group of version 2 tells of limits run into is read as the kernel writes it', async () => {
   const group = join(folder, 'made')
   await using cgroup = await makeCgroup({

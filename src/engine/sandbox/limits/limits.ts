@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { OrangeryError } from '../../../shared/errors.ts'
+import type { LimitsBy } from '../../../shared/effective.ts'
 import type { Limits } from '../../../shared/spec.ts'
 import type { DispatchId } from '../../../shared/ids.ts'
 import { cgroupName, type CgroupFacts, type CgroupPlan, type Controller } from './cgroups.ts'
@@ -25,6 +26,8 @@ export type LimitsPlan = {
   readonly timeoutS: number | null
   /** For people: limit by limit, by what means. */
   readonly means: readonly string[]
+  /** The same for the record. */
+  readonly by: LimitsBy
 }
 
 // Bubblewrap's own two processes and our gate live in the same group as the agent.
@@ -67,6 +70,11 @@ function beyondGroup(limits: Limits, controller: Controller): readonly OrangeryE
   }
   return []
 }
+
+const limitOf = { memory: 'memory_mb', cpu: 'cpus', pids: 'pids' } as const satisfies Record<
+  Controller,
+  keyof Limits
+>
 
 type Wanted = {
   readonly controller: Controller
@@ -144,6 +152,7 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
   const settings: { file: string; value: string }[] = []
   const properties: string[] = []
   const scopeSettings: Record<string, string> = {}
+  const by: { -readonly [Limit in keyof LimitsBy]: LimitsBy[Limit] } = {}
   let processes: number | null = null
   let affinity: string | null = null
   const failures: OrangeryError[] = []
@@ -154,6 +163,7 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
   const hands = cgroups.kind === 'systemd' ? cgroups.hands : []
   for (const { controller, settings: values, properties: asked } of wantedSettings(limits, kind)) {
     const parent = parents[controller]
+    const limit = limitOf[controller]
     const why = noGroup(cgroups, controller)
     if (parent !== undefined || hands.includes(controller)) {
       if (controller === 'memory') failures.push(...tooSmall(limits, 'memory_mb'))
@@ -161,9 +171,11 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
       failures.push(...beyondGroup(limits, controller))
     }
     if (hands.includes(controller)) {
+      by[limit] = 'systemd-scope'
       properties.push(...asked)
       Object.assign(scopeSettings, values)
     } else if (parent !== undefined) {
+      by[limit] = kind === 'v2' ? 'cgroup-v2' : 'cgroup-v1'
       const folder = join(parent, cgroupName(id))
       folders.add(folder)
       for (const [name, value] of Object.entries(values)) {
@@ -171,9 +183,11 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
         means.push(`cgroup ${kind}: ${name} = ${value}`)
       }
     } else if (controller === 'pids' && noProcessLimit(host) === null) {
+      by[limit] = 'rlimit'
       processes = limits.pids ?? null
       means.push(`RLIMIT_NPROC inside the user namespace: ${processes}`)
     } else if (controller === 'cpu' && Number.isInteger(limits.cpus) && host.tools.taskset !== null) {
+      by[limit] = 'affinity'
       affinity = writeProcessors(shareOf(host.processors, limits.cpus ?? 0, id))
       means.push(`CPU affinity: ${affinity}`)
     } else if (controller === 'memory') {
@@ -187,9 +201,11 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
   if (properties.length > 0) means.unshift(`systemd user scope: ${properties.join(' ')}`)
   if (failures.length > 0) throw together(failures)
   if (limits.disk_mb !== undefined) {
+    by.disk_mb = 'watch'
     means.push(`disk: workspace watched, stopped beyond ${limits.disk_mb} MB`)
   }
   if (limits.timeout_s !== undefined) {
+    by.timeout_s = 'timer'
     means.push(`time: stopped after ${limits.timeout_s} s`)
   }
   return {
@@ -201,5 +217,6 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
     diskMb: limits.disk_mb ?? null,
     timeoutS: limits.timeout_s ?? null,
     means,
+    by,
   }
 }
