@@ -310,11 +310,12 @@ const copiedFolders = ({ workspace }: SandboxRequest): readonly string[] =>
 async function workspaceFacts(
   host: HostFacts,
   { strategy }: Contract,
-  { roots }: Project,
+  { roots, commonDir }: Project,
   dataDir: string,
 ): Promise<WorkspaceFacts> {
   const folders = roots.map(({ path }) => path)
-  const { kernelOverlay, fuseOverlayfs } = await overlaysOver(folders, host, dataDir)
+  const below = commonDir === null ? folders : [...folders, commonDir]
+  const { kernelOverlay, fuseOverlayfs } = await overlaysOver(below, host, dataDir)
   const mayCopy = strategy === 'clone' || (strategy === 'overlay' && !kernelOverlay && !fuseOverlayfs)
   return { kernelOverlay, fuseOverlayfs, reflink: mayCopy && (await canClone(folders, dataDir)) }
 }

@@ -16,7 +16,7 @@ export type CgroupFacts = (
   | { readonly kind: 'v1' | 'v2'; readonly parents: Readonly<Partial<Record<Controller, string>>> }
   | { readonly kind: 'none'; readonly why: string }
 ) & {
-  /** The one command after which the controllers that are missing can be had, where there is such a one. */
+  /** What to do, with the one command, for the controllers that are missing to be had; where there is such a one. */
   readonly more?: string | null
 }
 
@@ -78,11 +78,11 @@ export async function handOn(missing: readonly Controller[], top = topGroup): Pr
   const file = join(top, 'cgroup.subtree_control')
   // The top of a namespace has a type, and may hand on nothing while it holds processes, which are not ours to move.
   if (more.length === 0 || existsSync(join(top, 'cgroup.type')) || !(await isWritable(file))) return null
-  return `echo '${more.map((name) => `+${name}`).join(' ')}' >${file}`
+  return `run: echo '${more.map((name) => `+${name}`).join(' ')}' >${file}`
 }
 
 const delegate =
-  "printf '[Service]\\nDelegate=cpu cpuset io memory pids\\n' | sudo install -D -m 644 /dev/stdin /etc/systemd/system/user@.service.d/delegate.conf && sudo systemctl daemon-reload"
+  "run this, then log in anew: printf '[Service]\\nDelegate=cpu cpuset io memory pids\\n' | sudo install -D -m 644 /dev/stdin /etc/systemd/system/user@.service.d/delegate.conf && sudo systemctl daemon-reload"
 
 /** What makes a user's systemd hold limits: that it runs, or that it is handed the controllers there are. */
 async function moreOfSystemd(missing: readonly Controller[]): Promise<string | null> {
@@ -91,7 +91,7 @@ async function moreOfSystemd(missing: readonly Controller[]): Promise<string | n
   const folder = runtimeFolder()
   if (folder !== null && existsSync(join(folder, 'systemd', 'private'))) return delegate
   const uid = process.getuid?.() ?? 0
-  return uid === 0 ? null : `sudo loginctl enable-linger ${uid}`
+  return uid === 0 ? null : `run: sudo loginctl enable-linger ${uid}`
 }
 
 const ownGroup =

@@ -178,9 +178,9 @@ test('what the top of all groups could hand on and does not is told as the comma
   await writeFile(join(top, 'cgroup.controllers'), 'cpuset cpu io memory pids\n')
   await writeFile(join(top, 'cgroup.subtree_control'), '\n')
   const missing = ['memory', 'cpu', 'pids'] as const
-  expect(await handOn(missing, top)).toBe(`echo '+memory +cpu +pids' >${top}/cgroup.subtree_control`)
+  expect(await handOn(missing, top)).toBe(`run: echo '+memory +cpu +pids' >${top}/cgroup.subtree_control`)
   await writeFile(join(top, 'cgroup.subtree_control'), 'memory pids\n')
-  expect(await handOn(missing, top)).toBe(`echo '+cpu' >${top}/cgroup.subtree_control`)
+  expect(await handOn(missing, top)).toBe(`run: echo '+cpu' >${top}/cgroup.subtree_control`)
   expect(await handOn(['memory'], top)).toBeNull()
   // The top of a namespace only, which may hold processes.
   await writeFile(join(top, 'cgroup.type'), 'domain\n')
@@ -198,9 +198,9 @@ test('a limit that is not held here is refused with the command after which it w
     return null
   }
   expect(hintOf(none, { memory_mb: 9 })).toMatch(/leave the limit out\.$/)
-  expect(hintOf({ ...none, more: 'sudo it' }, { memory_mb: 9 })).toMatch(/To have it held: sudo it$/)
-  const systemd = { kind: 'systemd', hands: ['memory', 'pids'], more: 'sudo it' } as const
-  expect(hintOf(systemd, { cpus: 0.5 })).toMatch(/whole number .* To have it held: sudo it$/)
+  expect(hintOf({ ...none, more: 'run: sudo it' }, { memory_mb: 9 })).toMatch(/To have it held run: sudo it$/)
+  const systemd = { kind: 'systemd', hands: ['memory', 'pids'], more: 'run: sudo it' } as const
+  expect(hintOf(systemd, { cpus: 0.5 })).toMatch(/whole number .* To have it held run: sudo it$/)
   expect(hintOf(systemd, { memory_mb: 9, cpus: 1 })).toBeNull()
 })
 

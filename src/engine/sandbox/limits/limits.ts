@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { OrangeryError } from '../../../shared/errors.ts'
 import type { LimitsBy } from '../../../shared/effective.ts'
 import type { Limits } from '../../../shared/spec.ts'
+import { joinHints } from '../../../shared/joinHints.ts'
 import type { DispatchId } from '../../../shared/ids.ts'
 import { cgroupName, type CgroupFacts, type CgroupPlan, type Controller } from './cgroups.ts'
 import type { HostFacts } from '../host/host.ts'
@@ -141,7 +142,7 @@ export function noGroup(cgroups: CgroupFacts, controller: Controller): string {
 
 /** What to do without one, and the command after which there is one. */
 export function groupHint({ more }: CgroupFacts, otherwise: string): string {
-  return more == null ? otherwise : `${otherwise} To have it held: ${more}`
+  return joinHints([otherwise, ...(more == null ? [] : [`To have it held ${more}`])])
 }
 export const memoryHint = 'Run it where systemd keeps a user session, or leave the limit out.'
 
