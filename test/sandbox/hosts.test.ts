@@ -86,7 +86,7 @@ describe('the doctor names the cause and the one command that helps where', () =
     const report = await doctorOn(`mount --bind ${path} "$(command -v bwrap)"`)
     expect(failed(report)[0]).toMatchObject({
       detail: '0.4.1 is older than 0.8',
-      fix: expect.stringContaining('Debian 12') as string,
+      fix: expect.stringContaining('Debian has since 12') as string,
     })
   })
 

@@ -130,7 +130,7 @@ function limitMeans(host: HostFacts): DoctorReport['limits'] {
   const pidsHint = noProcessLimit(host)
   return {
     memory: by('memory', notHere(noGroup(cgroups, 'memory'), groupHint(cgroups, memoryHint))),
-    cpus: by('cpu', groupHint(cgroups, 'CPU affinity, whole numbers only')),
+    cpus: by('cpu', groupHint(cgroups, 'CPU affinity, whole numbers only.')),
     pids: by(
       'pids',
       pidsHint === null

@@ -33,7 +33,7 @@ const filesystems: Readonly<Record<number, string>> = {
 }
 
 /** Of those above: the kernel takes no writable layer of an overlay there, whatever `mount` says of it. */
-const withoutWritable: readonly string[] = ['nfs', 'ecryptfs', 'overlay', 'fuse']
+const withoutWritable: ReadonlySet<string> = new Set(['nfs', 'ecryptfs', 'overlay', 'fuse'])
 
 export async function filesystemOf(folder: string): Promise<string> {
   const type = (await statfs(folder).catch(() => null))?.type
@@ -97,7 +97,7 @@ export function explainNoOverlay(signs: {
     }
   }
   if (said === notInTime) return { ok: false, why: `the kernel overlay: ${said}`, fix: tryAgain }
-  const why = withoutWritable.includes(filesystem)
+  const why = withoutWritable.has(filesystem)
     ? `the kernel takes no writable layer of an overlay on ${filesystem}, where the data folder is`
     : `the kernel cannot mount an overlay with its writable layer on ${filesystem} (${said})`
   return { ok: false, why, fix: elsewhere }
