@@ -49,6 +49,16 @@ export const ceilingSchema = z.looseObject({
 })
 export type Ceiling = z.infer<typeof ceilingSchema>
 
+/** By what each limit that was asked for was held: those of the operating system, our own look at the disk, our timer. */
+export const limitsBySchema = z.object({
+  memory_mb: z.string().optional(),
+  cpus: z.string().optional(),
+  pids: z.string().optional(),
+  disk_mb: z.string().optional(),
+  timeout_s: z.string().optional(),
+})
+export type LimitsBy = Readonly<z.infer<typeof limitsBySchema>>
+
 /** What really happened; written once, with the terminal status. */
 export const sandboxEffectiveSchema = z.looseObject({
   tools_used: z.array(z.string()),
@@ -64,6 +74,8 @@ export const sandboxEffectiveSchema = z.looseObject({
   /** Of roots that were not `rw`, where there were any. */
   root_modes: rootModesSchema.optional(),
   ceiling: ceilingSchema.optional(),
+  /** Only where limits were asked for; not in records of earlier releases. */
+  limits_by: limitsBySchema.optional(),
   boundary_history: z.array(boundaryChangeSchema),
   network: networkUseSchema,
   /** Null: nobody measured it, as of an agent whose supervisor vanished. */

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { boundaryLevelSchema } from './boundary.ts'
-import { ceilingSchema, declaredEqualsActualSchema, violationSchema } from './effective.ts'
+import { ceilingSchema, declaredEqualsActualSchema, limitsBySchema, violationSchema } from './effective.ts'
 import { dispatchStatusSchema } from './dispatch.ts'
 import { sandboxLevelSchema } from './level.ts'
 import { rootModesSchema } from './spec.ts'
@@ -27,7 +27,12 @@ export const eventBodySchema = z.discriminatedUnion('type', [
     detail: z.string(),
     driver: z.string().optional(),
   }),
-  z.object({ type: z.literal('SandboxReady'), driver: z.string(), plan: z.string() }),
+  z.object({
+    type: z.literal('SandboxReady'),
+    driver: z.string(),
+    plan: z.string(),
+    limits_by: limitsBySchema.optional(),
+  }),
   z.object({ type: z.literal('SelfProbe'), result: declaredEqualsActualSchema }),
   z.object({ type: z.literal('AgentStarted'), pid: z.number() }),
   z.object({ type: z.literal('Output'), bytes: z.number() }),

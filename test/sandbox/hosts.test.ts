@@ -4,7 +4,8 @@ import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { CheckResult, DoctorReport } from '../../src/shared/doctor.ts'
 import { run } from '../../src/engine/base/process.ts'
-import { explainNoFuse, explainNoOverlay, explainRefusal } from '../../src/engine/sandbox/host/host.ts'
+import { explainNoFuse, explainNoOverlay } from '../../src/engine/sandbox/host/overlays.ts'
+import { explainNested, explainRefusal } from '../../src/engine/sandbox/host/refusal.ts'
 
 let folder: string
 beforeAll(async () => {
@@ -33,6 +34,10 @@ async function doctorOn(
 const levelOne = (report: DoctorReport) => report.levels.find(({ level }) => level === 1)
 const failed = (report: DoctorReport): readonly CheckResult[] =>
   levelOne(report)?.checks.filter(({ ok }) => !ok) ?? []
+
+// The host's own answers, in the words it would give them.
+const refused = (name: string, words: string, version = '') =>
+  `printf '#!/bin/sh\\n[ "$*" != --version ] || exec echo "${version}"\\necho "${words}" >&2; exit 1\\n' >fake-${name}; chmod 755 fake-${name}; mount --bind fake-${name} "$(command -v ${name})"`
 
 describe('the doctor names the cause and the one command that helps where', () => {
   test('nothing is wrong: there is nothing to help with', async () => {
@@ -79,7 +84,10 @@ describe('the doctor names the cause and the one command that helps where', () =
     const path = join(folder, 'old')
     await writeFile(path, '#!/bin/sh\necho bubblewrap 0.4.1\n', { mode: 0o755 })
     const report = await doctorOn(`mount --bind ${path} "$(command -v bwrap)"`)
-    expect(failed(report)[0]).toMatchObject({ detail: '0.4.1 is older than 0.8' })
+    expect(failed(report)[0]).toMatchObject({
+      detail: '0.4.1 is older than 0.8',
+      fix: expect.stringContaining('Debian has since 12') as string,
+    })
   })
 
   test('user namespaces are switched off', async () => {
@@ -91,6 +99,23 @@ describe('the doctor names the cause and the one command that helps where', () =
       detail: 'user namespaces are switched off (user.max_user_namespaces is 0)',
       fix: 'sudo sysctl -w user.max_user_namespaces=15000',
     })
+  })
+
+  // Bubblewrap makes one within another, the holder's own try only one.
+  test('a user may have one user namespace and no other within it', async () => {
+    const report = await doctorOn('echo 1 >/proc/sys/user/max_user_namespaces')
+    expect(levelOne(report)?.available).toBe(false)
+    // The kernel takes its time to count one that is gone, so others may be refused besides bubblewrap's.
+    expect(new Set(failed(report).map(({ fix }) => fix))).toEqual(
+      new Set(['sudo sysctl -w user.max_user_namespaces=15000']),
+    )
+  })
+
+  test('bubblewrap starts nothing for a reason of its own', async () => {
+    const report = await doctorOn(refused('bwrap', 'bwrap: loader cannot', 'bubblewrap 0.8.0'))
+    expect(failed(report)).toMatchObject([
+      { name: 'bubblewrap starts', fix: 'sudo apt install --reinstall bubblewrap' },
+    ])
   })
 
   test.each(['mnt', 'net', 'pid', 'ipc', 'uts'])('%s namespaces are switched off', async (kind) => {
@@ -115,10 +140,6 @@ describe('the doctor names the cause and the one command that helps where', () =
       },
     ])
   })
-
-  // The host's own answers, in the words it would give them.
-  const refused = (name: string, words: string) =>
-    `printf '#!/bin/sh\\necho "${words}" >&2; exit 1\\n' >fake-${name}; chmod 755 fake-${name}; mount --bind fake-${name} "$(command -v ${name})"`
 
   test('AppArmor keeps ordinary programs from making user namespaces', async () => {
     const report = await doctorOn(
@@ -150,7 +171,7 @@ describe('the doctor names the cause and the one command that helps where', () =
     expect(failed(report)[0]).toMatchObject({
       name: 'kernel overlay',
       detail: expect.stringContaining('is older than 5.11') as string,
-      fix: 'sudo apt install fuse-overlayfs',
+      fix: expect.stringMatching(/fuse-overlayfs$|^Use Linux 5\.11/) as string,
     })
   })
 
@@ -183,7 +204,9 @@ describe('the doctor names the cause and the one command that helps where', () =
   })
 
   test('nothing holds memory: neither a systemd of the user nor a control group', async () => {
-    const report = await doctorOn('unset XDG_RUNTIME_DIR; mount -t tmpfs tmpfs /sys/fs/cgroup')
+    const report = await doctorOn(
+      'unset XDG_RUNTIME_DIR; mount -t tmpfs tmpfs /run; mount -t tmpfs tmpfs /sys/fs/cgroup',
+    )
     expect(levelOne(report)?.available).toBe(true)
     expect(report.limits.memory).toMatch(
       /neither a systemd user session nor .* fails preflight\. Run it where/,
@@ -216,32 +239,70 @@ describe('a refusal of user namespaces is explained', () => {
     const answer = explainRefusal({ ...signs, ...changes })
     expect(answer).toMatchObject({ ok: false, fix: expect.stringContaining(fix) as string })
   })
+
+  test.each([
+    ['bwrap: unshare user ns: Operation not permitted', 'sudo sysctl -w kernel.unprivileged_userns_clone=1'],
+    ['bwrap: Creating new namespace failed: Operation not permitted', 'unprivileged_userns_clone=1'],
+    ["bwrap: Can't mount proc on /newroot/proc: Operation not permitted", null],
+  ])('where bubblewrap says of one within another that it cannot, and not otherwise: %s', (said, fix) => {
+    const answer = explainNested({ ...signs, clone: '0\n', said })
+    expect(answer).toEqual(
+      fix === null ? null : expect.objectContaining({ fix: expect.stringContaining(fix) as string }),
+    )
+  })
 })
 
+const noOverlay = { kernel: '6.1.0', filesystem: 'nfs', said: 'wrong fs type', hasFuse: true }
+
 test.each(['nfs', 'ecryptfs', 'overlay', 'fuse'])(
-  'a home on %s, where the kernel mounts no overlay, is named as the cause, with the way out',
+  'a home on %s, where the kernel mounts no overlay, is named as the cause in our words, with the way out',
   (filesystem) => {
-    const answer = explainNoOverlay({ kernel: '6.1.0', filesystem, said: 'wrong fs type' })
-    expect(answer).toEqual({
+    expect(explainNoOverlay({ ...noOverlay, filesystem })).toEqual({
       ok: false,
-      why: `the kernel cannot mount an overlay with its writable layer on ${filesystem} (wrong fs type)`,
+      why: `the kernel takes no writable layer of an overlay on ${filesystem}, where the data folder is`,
       fix: 'export ORANGERY_DATA_DIR=/path/on/ext4/xfs/or/btrfs',
     })
   },
 )
+
+test('of other file systems what mount says of the overlay is told', () => {
+  expect(explainNoOverlay({ ...noOverlay, filesystem: 'zfs' })).toMatchObject({
+    why: 'the kernel cannot mount an overlay with its writable layer on zfs (wrong fs type)',
+  })
+})
+
+test('on a kernel older than 5.11 fuse-overlayfs is to be installed only where it is not', () => {
+  const old = { ...noOverlay, kernel: '5.10.0-32-amd64' }
+  expect(explainNoOverlay(old)).toMatchObject({ fix: 'Use Linux 5.11 or newer.' })
+  expect(explainNoOverlay({ ...old, hasFuse: false })).toMatchObject({
+    fix: 'sudo apt install fuse-overlayfs',
+  })
+})
+
+const warning = 'unknown argument ignored: lazytime\n'
 
 test.each([
   ['fuse: failed to open /dev/fuse: Permission denied', 'sudo chmod 666 /dev/fuse'],
   ["fuse: device not found, try 'modprobe fuse' first (/dev/fuse: No such file)", 'sudo modprobe fuse'],
   ['fuse-overlayfs: cannot mount: Invalid argument', 'export ORANGERY_DATA_DIR=/path/on/ext4/xfs/or/btrfs'],
 ])('of what fuse-overlayfs prints the failure is told, %j, and what helps against it', (said, fix) => {
-  const stderr = Buffer.from(
-    `unknown argument ignored: lazytime\n${said}\nfuse-overlayfs: cannot mount: Permission denied\n`,
-  )
-  expect(explainNoFuse(stderr)).toEqual({
+  const stderr = Buffer.from(`${warning}${said}\nfuse-overlayfs: cannot mount: Permission denied\n`)
+  expect(explainNoFuse({ stderr, code: 1, signal: null })).toEqual({
     ok: false,
     why: `fuse-overlayfs does not work here (${said})`,
     fix,
+  })
+})
+
+test('where fuse-overlayfs names no failure how it ended is told, and not its warning', () => {
+  const stderr = Buffer.from(warning)
+  expect(explainNoFuse({ stderr, code: 3, signal: null })).toMatchObject({
+    why: 'fuse-overlayfs does not work here (it ended with 3)',
+  })
+  expect(explainNoFuse({ stderr, code: null, signal: 'SIGKILL' })).toEqual({
+    ok: false,
+    why: 'fuse-overlayfs does not work here (it did not answer within 5 s)',
+    fix: 'Try again when the machine is less busy.',
   })
 })
 

@@ -9,6 +9,7 @@ export type RunOptions = {
   /** Whole, or as it comes: where that fails the child finds it cut off. */
   readonly input?: string | Uint8Array | AsyncIterable<Uint8Array>
   readonly signal?: AbortSignal
+  /** After it the program is killed, and given up where it does not end even so. */
   readonly timeoutMs?: number
   /** Largest output kept, in bytes; the child is stopped beyond it. */
   readonly maxBytes?: number
@@ -39,6 +40,9 @@ export const minimalEnv: Readonly<Record<string, string>> = {
   LANG: 'C.UTF-8',
 }
 
+// One that hangs in the kernel is not ended by SIGKILL (seen of a file system that broke), nor are those who hold its pipes.
+const killedPatienceMs = 1000
+
 /** Runs a program to its end without a shell and without blocking. Rejects only if it cannot be started. */
 export function run(file: string, args: readonly string[], options: RunOptions = {}): Promise<RunResult> {
   const limit = options.maxBytes ?? 256 * 1024 * 1024
@@ -53,22 +57,42 @@ export function run(file: string, args: readonly string[], options: RunOptions =
         ...(options.descriptors ?? []),
       ],
       signal: options.signal,
-      timeout: options.timeoutMs,
       killSignal: 'SIGKILL',
     })
     const chunks = { stdout: [] as Buffer[], stderr: [] as Buffer[] }
     let size = 0
+    let timer: NodeJS.Timeout | undefined
+    const finish = (code: number | null, signal: NodeJS.Signals | null) => {
+      clearTimeout(timer)
+      resolve({ code, signal, stdout: Buffer.concat(chunks.stdout), stderr: Buffer.concat(chunks.stderr) })
+    }
+    const giveUp = () => {
+      for (const pipe of child.stdio) pipe?.destroy()
+      child.unref()
+      finish(null, 'SIGKILL')
+    }
+    let isStopped = false
+    const stop = () => {
+      if (isStopped) return
+      isStopped = true
+      child.kill('SIGKILL')
+      clearTimeout(timer)
+      timer = setTimeout(giveUp, killedPatienceMs)
+    }
+    if (options.timeoutMs !== undefined) timer = setTimeout(stop, options.timeoutMs)
     const collect = (into: Buffer[]) => (chunk: Buffer) => {
       size += chunk.length
-      if (size > limit) child.kill('SIGKILL')
+      if (size > limit) stop()
       else into.push(chunk)
     }
     child.stdout?.on('data', collect(chunks.stdout))
     child.stderr?.on('data', collect(chunks.stderr))
-    child.on('error', reject)
-    child.on('close', (code, signal) => {
-      resolve({ code, signal, stdout: Buffer.concat(chunks.stdout), stderr: Buffer.concat(chunks.stderr) })
+    child.on('error', (error) => {
+      reject(error)
+      if (child.pid === undefined) clearTimeout(timer)
+      else stop()
     })
+    child.on('close', finish)
     // A child that exits without reading its input is not our error.
     child.stdin?.on('error', () => {})
     const { input } = options

@@ -42,6 +42,7 @@ import {
   describePlan,
   foreignNotes,
   hideNotes,
+  overlaysOver,
   refuseHide,
   type HostFacts,
 } from '../../sandbox/index.ts'
@@ -309,12 +310,13 @@ const copiedFolders = ({ workspace }: SandboxRequest): readonly string[] =>
 async function workspaceFacts(
   host: HostFacts,
   { strategy }: Contract,
-  { roots }: Project,
+  { roots, commonDir }: Project,
   dataDir: string,
 ): Promise<WorkspaceFacts> {
-  const [kernelOverlay, fuseOverlayfs] = [host.overlay.ok, host.fuseOverlay.ok]
-  const mayCopy = strategy === 'clone' || (strategy === 'overlay' && !kernelOverlay && !fuseOverlayfs)
   const folders = roots.map(({ path }) => path)
+  const below = commonDir === null ? folders : [...folders, commonDir]
+  const { kernelOverlay, fuseOverlayfs } = await overlaysOver(below, host, dataDir)
+  const mayCopy = strategy === 'clone' || (strategy === 'overlay' && !kernelOverlay && !fuseOverlayfs)
   return { kernelOverlay, fuseOverlayfs, reflink: mayCopy && (await canClone(folders, dataDir)) }
 }
 

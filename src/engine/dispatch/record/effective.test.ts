@@ -33,7 +33,10 @@ const logged: readonly (readonly [string, EventBody])[] = [
     '2026-01-28T12:05:00.000Z',
     { type: 'WorkspaceReady', strategy: 'overlay', detail: '', driver: 'fuse-overlayfs' },
   ],
-  ['2026-01-28T12:05:01.000Z', { type: 'SandboxReady', driver: 'bubblewrap 0.8.0', plan: '' }],
+  [
+    '2026-01-28T12:05:01.000Z',
+    { type: 'SandboxReady', driver: 'bubblewrap 0.8.0', plan: '', limits_by: { pids: 'rlimit' } },
+  ],
   ['2026-01-28T12:05:01.000Z', { type: 'SelfProbe', result: { ok: true, checks: [] } }],
   ['2026-01-28T12:05:02.000Z', { type: 'ToolCall', id: '1', tool: 'Bash', title: 'ls' }],
   ['2026-01-28T12:05:03.000Z', { type: 'AgentMessage', role: 'agent', text: 'done' }],
@@ -74,6 +77,7 @@ test('an event log alone proves who did what and when, with the times of the log
     workspace: 'overlay',
     workspace_driver: 'fuse-overlayfs',
     root_modes: { '/q': 'ro' },
+    limits_by: { pids: 'rlimit' },
     boundary_history: [
       { at: '2026-01-28T12:05:00.000Z', from: null, to: 'readwrite', by: 'spawn', why: 'as requested' },
       { at: '2026-01-28T12:05:04.000Z', from: 'readwrite', to: 'network', by: 'you', why: 'tests need it' },

@@ -7,6 +7,7 @@ import {
 import type {
   Ceiling,
   DeclaredEqualsActual,
+  LimitsBy,
   NetworkUse,
   SandboxEffective,
   Violation,
@@ -96,6 +97,7 @@ export class Observations {
   #turns = 0
   #turn: string | null = null
   #workspaceDriver: string | undefined
+  #limitsBy: LimitsBy | undefined
   #probe: DeclaredEqualsActual = { ok: false, checks: [] }
   #resources: SandboxEnd['resources'] | null = null
 
@@ -123,6 +125,7 @@ export class Observations {
         break
       case 'SandboxReady':
         this.driver = event.driver
+        this.#limitsBy = event.limits_by
         break
       case 'SelfProbe':
         this.#probe = event.result
@@ -256,6 +259,7 @@ export class Observations {
       ...(this.#workspaceDriver === undefined ? {} : { workspace_driver: this.#workspaceDriver }),
       ...(modes === undefined ? {} : { root_modes: modes }),
       ...(ceiling === undefined ? {} : { ceiling }),
+      ...(this.#limitsBy === undefined ? {} : { limits_by: this.#limitsBy }),
       boundary_history: this.#history,
       network: this.#networkUse(),
       resources: {

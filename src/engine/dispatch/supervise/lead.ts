@@ -242,7 +242,9 @@ async function runAgent(
   await Promise.all([furnishing, recording, introducing])
   await using sandbox = await starting
   seen.driver = sandbox.driver
-  note({ type: 'SandboxReady', driver: sandbox.driver, plan: description })
+  const { by: limitsBy } = plan.limits
+  const held = Object.keys(limitsBy).length === 0 ? {} : { limits_by: limitsBy }
+  note({ type: 'SandboxReady', driver: sandbox.driver, plan: description, ...held })
   // What the host mounted since the checks.
   for (const text of lesserView(plan)) if (!job.notes.includes(text)) note({ type: 'Note', text })
   note({ type: 'SelfProbe', result: sandbox.probe })

@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { run } from '../../base/process.ts'
 import type { Ability } from './ability.ts'
+import { explainNested, readSigns } from './refusal.ts'
 
 export type Bubblewrap = {
   readonly version: string
@@ -16,12 +17,25 @@ async function tryStart(path: string): Promise<Ability> {
   const tried = await run(path, smallest.split(' '), { timeoutMs: 5000 }).catch(() => null)
   if (tried?.code === 0) return { ok: true }
   const said = tried?.stderr.toString().trim().split('\n')[0] ?? ''
-  return {
-    ok: false,
-    why: `it makes no sandbox here (${said || `it ended with ${tried?.code ?? tried?.signal ?? 'no word'}`})`,
-    fix: 'sudo apt install --reinstall bubblewrap',
-  }
+  const refused = explainNested(await readSigns(null, said))
+  return (
+    refused ?? {
+      ok: false,
+      why: `it makes no sandbox here (${said || `it ended with ${tried?.code ?? tried?.signal ?? 'no word'}`})`,
+      fix: 'sudo apt install --reinstall bubblewrap',
+    }
+  )
 }
+
+/** Without `--disable-userns`, which 0.8 brought, the agent could make user namespaces of its own. */
+export function isOldBubblewrap(version: string): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  return major === 0 && minor < 8
+}
+
+/** An older release has no newer one to install. */
+export const newBubblewrap =
+  'Install bubblewrap 0.8 or newer, which Debian has since 12 and Ubuntu since 23.04.'
 
 /** Null where there is none that tells its version. */
 export async function detectBubblewrap(path: string | null): Promise<Bubblewrap | null> {

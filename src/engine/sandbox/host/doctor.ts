@@ -1,8 +1,10 @@
 import type { CheckResult, DoctorReport, LevelReport } from '../../../shared/doctor.ts'
 import { levelNames } from '../../../shared/level.ts'
+import { isOldBubblewrap, newBubblewrap } from './bubblewrap.ts'
 import { detectHost, type Ability, type HostFacts, type ToolName } from './host.ts'
+import { breaksOverlays, elsewhere } from './overlays.ts'
 import { lesserOn } from '../plan/lesserView.ts'
-import { memoryHint, noGroup, noProcessLimit } from '../limits/limits.ts'
+import { groupHint, memoryHint, noGroup, noProcessLimit } from '../limits/limits.ts'
 
 function check(name: string, ability: Ability, detail: string): CheckResult {
   return ability.ok
@@ -33,14 +35,13 @@ function bubblewrapChecks(host: HostFacts): readonly CheckResult[] {
     return [{ name: 'bubblewrap version', ok: false, detail, fix }]
   }
   const { version, isSetuid, starts } = host.bubblewrap
-  const [major = 0, minor = 0] = version.split('.').map(Number)
-  const isNew = major > 0 || minor >= 8
+  const isNew = !isOldBubblewrap(version)
   return [
     {
       name: 'bubblewrap version',
       ok: isNew,
       detail: isNew ? version : `${version} is older than 0.8`,
-      fix: isNew ? null : 'sudo apt install bubblewrap',
+      fix: isNew ? null : newBubblewrap,
     },
     {
       name: 'bubblewrap privileges',
@@ -92,12 +93,16 @@ function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
     detail: seesDenied ? 'seen, by a listener in perl' : 'not seen: who needs to write asks',
     fix: seesDenied ? null : 'sudo apt install perl-base util-linux',
   }
-  const lesser = level === 0 || !host.userNamespaces.ok || !host.dataFolder.ok ? [] : lesserOn(host)
+  // Nor are layers of interest to who has no sandbox: what keeps it from starting may keep them too.
+  const hasGround = host.userNamespaces.ok && host.dataFolder.ok && host.bubblewrap?.starts.ok !== false
+  const lesser = level === 0 || !hasGround ? [] : lesserOn(host)
   const layers = lesser.map((detail): CheckResult => ({
     name: 'layers over the system',
     ok: false,
     detail,
-    fix: 'Unmount what is mounted inside (`findmnt` lists it), or use Linux 5.11 or newer.',
+    fix: breaksOverlays(host.filesystem)
+      ? elsewhere
+      : 'Unmount what is mounted inside (`findmnt` lists it), or use Linux 5.11 or newer.',
   }))
   const required = [...common, ...confined]
   return {
@@ -124,13 +129,13 @@ function limitMeans(host: HostFacts): DoctorReport['limits'] {
   }
   const pidsHint = noProcessLimit(host)
   return {
-    memory: by('memory', notHere(noGroup(cgroups, 'memory'), memoryHint)),
-    cpus: by('cpu', 'CPU affinity, whole numbers only'),
+    memory: by('memory', notHere(noGroup(cgroups, 'memory'), groupHint(cgroups, memoryHint))),
+    cpus: by('cpu', groupHint(cgroups, 'CPU affinity, whole numbers only.')),
     pids: by(
       'pids',
       pidsHint === null
         ? 'RLIMIT_NPROC in its own user namespace'
-        : notHere(noGroup(cgroups, 'pids'), pidsHint),
+        : notHere(noGroup(cgroups, 'pids'), groupHint(cgroups, pidsHint)),
     ),
     disk: 'the workspace is watched and the run stopped',
     time: 'timer of the supervisor',

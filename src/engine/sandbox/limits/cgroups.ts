@@ -1,4 +1,4 @@
-import { constants } from 'node:fs'
+import { constants, existsSync, statSync } from 'node:fs'
 import { access, mkdir, readFile, rmdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { run } from '../../base/process.ts'
@@ -11,10 +11,14 @@ export type Controller = (typeof controllers)[number]
  * its own group: one for each controller (v1), or the same for all (v2). `hands`: what the user's systemd was
  * handed to hand on.
  */
-export type CgroupFacts =
+export type CgroupFacts = (
   | { readonly kind: 'systemd'; readonly hands: readonly Controller[] }
   | { readonly kind: 'v1' | 'v2'; readonly parents: Readonly<Partial<Record<Controller, string>>> }
   | { readonly kind: 'none'; readonly why: string }
+) & {
+  /** What to do, with the one command, for the controllers that are missing to be had; where there is such a one. */
+  readonly more?: string | null
+}
 
 type Membership = { readonly controllers: readonly string[]; readonly path: string }
 
@@ -36,21 +40,58 @@ async function isWritable(path: string): Promise<boolean> {
   )
 }
 
-/** A v2 group may hand controllers to children only where its parent lets it and it holds no processes itself. */
+const topGroup = '/sys/fs/cgroup'
+
+/**
+ * A v2 group may hand controllers to children only where its parent lets it and it holds no processes itself. A process is
+ * in one of them only, so all are had from the same: the nearest of those that hand the most.
+ */
 export async function findUnifiedParent(
   own: string,
-  top = '/sys/fs/cgroup',
+  top = topGroup,
 ): Promise<Readonly<Partial<Record<Controller, string>>>> {
+  let found: Readonly<Partial<Record<Controller, string>>> = {}
   // Only the top of all may hold processes itself and have groups below.
   for (let folder = own === '/' ? top : dirname(join(top, own)); folder.startsWith(top);) {
-    const handed = await readFile(join(folder, 'cgroup.subtree_control'), 'utf8').catch(() => '')
-    const has = controllers.filter((name) => handed.split(/\s/).includes(name))
-    if (has.length > 0 && (await isWritable(folder)) && (await isWritable(join(folder, 'cgroup.procs')))) {
-      return Object.fromEntries(has.map((name) => [name, folder]))
+    const has = await readControllers(join(folder, 'cgroup.subtree_control'))
+    const isMore = has.length > Object.keys(found).length
+    if (isMore && (await isWritable(folder)) && (await isWritable(join(folder, 'cgroup.procs')))) {
+      found = Object.fromEntries(has.map((name) => [name, folder] as const))
     }
     folder = dirname(folder)
   }
-  return {}
+  return found
+}
+
+async function readControllers(file: string): Promise<readonly Controller[]> {
+  const names = (await readFile(file, 'utf8').catch(() => '')).split(/\s/)
+  return controllers.filter((name) => names.includes(name))
+}
+
+/** The command that has the top hand on what is missing; null where it cannot, or is not ours to write. */
+export async function handOn(missing: readonly Controller[], top = topGroup): Promise<string | null> {
+  const [there, handed] = await Promise.all([
+    readControllers(join(top, 'cgroup.controllers')),
+    readControllers(join(top, 'cgroup.subtree_control')),
+  ])
+  const more = missing.filter((name) => there.includes(name) && !handed.includes(name))
+  const file = join(top, 'cgroup.subtree_control')
+  // The top of a namespace has a type, and may hand on nothing while it holds processes, which are not ours to move.
+  if (more.length === 0 || existsSync(join(top, 'cgroup.type')) || !(await isWritable(file))) return null
+  return `run: echo '${more.map((name) => `+${name}`).join(' ')}' >${file}`
+}
+
+const delegate =
+  "run this, then log in anew: printf '[Service]\\nDelegate=cpu cpuset io memory pids\\n' | sudo install -D -m 644 /dev/stdin /etc/systemd/system/user@.service.d/delegate.conf && sudo systemctl daemon-reload"
+
+/** What makes a user's systemd hold limits: that it runs, or that it is handed the controllers there are. */
+async function moreOfSystemd(missing: readonly Controller[]): Promise<string | null> {
+  const there = await readControllers(join(topGroup, 'cgroup.controllers'))
+  if (!missing.some((name) => there.includes(name)) || !existsSync('/run/systemd/system')) return null
+  const folder = runtimeFolder()
+  if (folder !== null && existsSync(join(folder, 'systemd', 'private'))) return delegate
+  const uid = process.getuid?.() ?? 0
+  return uid === 0 ? null : `run: sudo loginctl enable-linger ${uid}`
 }
 
 const ownGroup =
@@ -82,7 +123,17 @@ export function unifiedGroupOf(cgroup: string): string | null {
 }
 
 export async function detectCgroups(systemdRun: string | null): Promise<CgroupFacts> {
-  if (systemdRun !== null && process.env['XDG_RUNTIME_DIR'] !== undefined) {
+  const facts = await findCgroups(systemdRun)
+  const had = facts.kind === 'systemd' ? facts.hands : facts.kind === 'none' ? [] : Object.keys(facts.parents)
+  const missing = controllers.filter((name) => !had.includes(name))
+  // Asked without it, nobody reads what would help.
+  if (missing.length === 0 || systemdRun === null) return facts
+  const handed = facts.kind === 'systemd' ? null : await handOn(missing)
+  return { ...facts, more: handed ?? (await moreOfSystemd(missing)) }
+}
+
+async function findCgroups(systemdRun: string | null): Promise<CgroupFacts> {
+  if (systemdRun !== null && runtimeFolder() !== null) {
     const hands = await tryScope(systemdRun)
     if (hands.length > 0) return { kind: 'systemd', hands }
   }
@@ -111,11 +162,30 @@ export async function detectCgroups(systemdRun: string | null): Promise<CgroupFa
   }
 }
 
+/** Where the user's systemd is reached. Who came by sudo or cron was not told, or has kept another user's. */
+export function runtimeFolder(
+  environment: NodeJS.ProcessEnv = process.env,
+  top = '/run/user',
+): string | null {
+  const uid = process.getuid?.() ?? 0
+  const isOurs = (path: string) => statSync(path, { throwIfNoEntry: false })?.uid === uid
+  const told = environment['XDG_RUNTIME_DIR']
+  const usual = join(top, String(uid))
+  try {
+    if (told !== undefined && isOurs(told)) return told
+    return isOurs(join(usual, 'systemd', 'private')) ? usual : null
+  } catch {
+    return null
+  }
+}
+
 export function systemdEnvironment(): Readonly<Record<string, string>> {
-  const names = ['XDG_RUNTIME_DIR', 'DBUS_SESSION_BUS_ADDRESS', 'PATH']
-  return Object.fromEntries(
-    names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
+  const names = ['DBUS_SESSION_BUS_ADDRESS', 'PATH']
+  const folder = runtimeFolder()
+  const inherited = names.flatMap((name) =>
+    process.env[name] === undefined ? [] : [[name, process.env[name]]],
   )
+  return { ...Object.fromEntries(inherited), ...(folder === null ? {} : { XDG_RUNTIME_DIR: folder }) }
 }
 
 /** What to write where, to make the groups of one sandbox. */

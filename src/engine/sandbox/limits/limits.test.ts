@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Limits } from '../../../shared/spec.ts'
-import { findUnifiedParent, makeCgroup } from './cgroups.ts'
+import { findUnifiedParent, handOn, makeCgroup, runtimeFolder, type CgroupFacts } from './cgroups.ts'
 import { makeGround, startOn } from '../fixture.ts'
 import { detectHost, type HostFacts } from '../host/host.ts'
 import { planLimits } from './limits.ts'
@@ -157,6 +157,80 @@ test('the group of version 2 we may make ours is found above our own, or at the 
   await writeFile(join(folder, 'cgroup.subtree_control'), 'cpu memory pids\n')
   await writeFile(join(folder, 'cgroup.procs'), '')
   expect(Object.keys(await findUnifiedParent('/', folder))).toEqual(['memory', 'cpu', 'pids'])
+})
+
+test('the group of version 2 is one for all controllers: the nearest of those that hand the most', async () => {
+  const top = join(folder, 'most')
+  const slice = join(top, 'system.slice')
+  await mkdir(join(slice, 'lab.service'), { recursive: true })
+  for (const group of [top, slice]) await writeFile(join(group, 'cgroup.procs'), '')
+  await writeFile(join(slice, 'cgroup.subtree_control'), 'memory pids\n')
+  await writeFile(join(top, 'cgroup.subtree_control'), 'cpu memory pids\n')
+  const find = () => findUnifiedParent('/system.slice/lab.service', top)
+  expect(await find()).toEqual({ memory: top, cpu: top, pids: top })
+  await writeFile(join(top, 'cgroup.subtree_control'), 'memory pids\n')
+  expect(await find()).toEqual({ memory: slice, pids: slice })
+})
+
+test('what the top of all groups could hand on and does not is told as the command that has it do so', async () => {
+  const top = join(folder, 'true-top')
+  await mkdir(top)
+  await writeFile(join(top, 'cgroup.controllers'), 'cpuset cpu io memory pids\n')
+  await writeFile(join(top, 'cgroup.subtree_control'), '\n')
+  const missing = ['memory', 'cpu', 'pids'] as const
+  expect(await handOn(missing, top)).toBe(`run: echo '+memory +cpu +pids' >${top}/cgroup.subtree_control`)
+  await writeFile(join(top, 'cgroup.subtree_control'), 'memory pids\n')
+  expect(await handOn(missing, top)).toBe(`run: echo '+cpu' >${top}/cgroup.subtree_control`)
+  expect(await handOn(['memory'], top)).toBeNull()
+  // The top of a namespace only, which may hold processes.
+  await writeFile(join(top, 'cgroup.type'), 'domain\n')
+  expect(await handOn(missing, top)).toBeNull()
+})
+
+test('a limit that is not held here is refused with the command after which it would be, if there is one', () => {
+  const none = { kind: 'none', why: 'there is none' } as const
+  const hintOf = (cgroups: CgroupFacts, limits: Limits) => {
+    try {
+      planOn(cgroups, limits)
+    } catch (error) {
+      return (error as { hint?: string }).hint
+    }
+    return null
+  }
+  expect(hintOf(none, { memory_mb: 9 })).toMatch(/leave the limit out\.$/)
+  expect(hintOf({ ...none, more: 'run: sudo it' }, { memory_mb: 9 })).toMatch(/To have it held run: sudo it$/)
+  const systemd = { kind: 'systemd', hands: ['memory', 'pids'], more: 'run: sudo it' } as const
+  expect(hintOf(systemd, { cpus: 0.5 })).toMatch(/whole number .* To have it held run: sudo it$/)
+  expect(hintOf(systemd, { memory_mb: 9, cpus: 1 })).toBeNull()
+})
+
+test("the user's systemd is found where nobody told of it, or of another user's", async () => {
+  const uid = String(process.getuid?.())
+  const session = join(folder, 'told')
+  await mkdir(join(folder, uid, 'systemd'), { recursive: true })
+  await mkdir(session)
+  const found = (told?: string) => runtimeFolder(told === undefined ? {} : { XDG_RUNTIME_DIR: told }, folder)
+  expect(found()).toBeNull()
+  await writeFile(join(folder, uid, 'systemd', 'private'), '')
+  expect(found()).toBe(join(folder, uid))
+  expect(found(join(folder, 'nowhere'))).toBe(join(folder, uid))
+  expect(found(session)).toBe(session)
+})
+
+test('by what each limit is held is recorded', () => {
+  const v2 = { kind: 'v2', parents: { memory: '/g' } } as const
+  const ordinary = { ...host, uid: 1000, processors: [0, 1] }
+  const of = (cgroups: CgroupFacts, limits: Limits) => planLimits(limits, { ...ordinary, cgroups }, id).by
+  expect(of(v2, { memory_mb: 9, cpus: 1, pids: 9, disk_mb: 9, timeout_s: 9 })).toEqual({
+    memory_mb: 'cgroup-v2',
+    cpus: 'affinity',
+    pids: 'rlimit',
+    disk_mb: 'watch',
+    timeout_s: 'timer',
+  })
+  expect(of({ kind: 'systemd', hands: ['cpu'] }, { cpus: 0.5 })).toEqual({ cpus: 'systemd-scope' })
+  expect(of({ kind: 'v1', parents: { pids: '/p' } }, { pids: 9 })).toEqual({ pids: 'cgroup-v1' })
+  expect(of(v2, {})).toEqual({})
 })
 
 test('what a group of version 2 tells of limits run into is read as the kernel writes it', async () => {

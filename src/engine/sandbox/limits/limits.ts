@@ -1,6 +1,8 @@
 import { join } from 'node:path'
 import { OrangeryError } from '../../../shared/errors.ts'
+import type { LimitsBy } from '../../../shared/effective.ts'
 import type { Limits } from '../../../shared/spec.ts'
+import { joinHints } from '../../../shared/joinHints.ts'
 import type { DispatchId } from '../../../shared/ids.ts'
 import { cgroupName, type CgroupFacts, type CgroupPlan, type Controller } from './cgroups.ts'
 import type { HostFacts } from '../host/host.ts'
@@ -25,6 +27,8 @@ export type LimitsPlan = {
   readonly timeoutS: number | null
   /** For people: limit by limit, by what means. */
   readonly means: readonly string[]
+  /** The same for the record. */
+  readonly by: LimitsBy
 }
 
 // Bubblewrap's own two processes and our gate live in the same group as the agent.
@@ -67,6 +71,11 @@ function beyondGroup(limits: Limits, controller: Controller): readonly OrangeryE
   }
   return []
 }
+
+const limitOf = { memory: 'memory_mb', cpu: 'cpus', pids: 'pids' } as const satisfies Record<
+  Controller,
+  keyof Limits
+>
 
 type Wanted = {
   readonly controller: Controller
@@ -131,7 +140,10 @@ export function noGroup(cgroups: CgroupFacts, controller: Controller): string {
   return cgroups.kind === 'none' ? cgroups.why : `no control group for ${controller} is ours to write`
 }
 
-/** What helps where memory cannot be limited. */
+/** What to do without one, and the command after which there is one. */
+export function groupHint({ more }: CgroupFacts, otherwise: string): string {
+  return joinHints([otherwise, ...(more == null ? [] : [`To have it held ${more}`])])
+}
 export const memoryHint = 'Run it where systemd keeps a user session, or leave the limit out.'
 
 /** Every limit that is asked for is enforced by some means, or this throws: never silently less. */
@@ -141,6 +153,7 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
   const settings: { file: string; value: string }[] = []
   const properties: string[] = []
   const scopeSettings: Record<string, string> = {}
+  const by: { -readonly [Limit in keyof LimitsBy]: LimitsBy[Limit] } = {}
   let processes: number | null = null
   let affinity: string | null = null
   const failures: OrangeryError[] = []
@@ -151,6 +164,7 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
   const hands = cgroups.kind === 'systemd' ? cgroups.hands : []
   for (const { controller, settings: values, properties: asked } of wantedSettings(limits, kind)) {
     const parent = parents[controller]
+    const limit = limitOf[controller]
     const why = noGroup(cgroups, controller)
     if (parent !== undefined || hands.includes(controller)) {
       if (controller === 'memory') failures.push(...tooSmall(limits, 'memory_mb'))
@@ -158,9 +172,11 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
       failures.push(...beyondGroup(limits, controller))
     }
     if (hands.includes(controller)) {
+      by[limit] = 'systemd-scope'
       properties.push(...asked)
       Object.assign(scopeSettings, values)
     } else if (parent !== undefined) {
+      by[limit] = kind === 'v2' ? 'cgroup-v2' : 'cgroup-v1'
       const folder = join(parent, cgroupName(id))
       folders.add(folder)
       for (const [name, value] of Object.entries(values)) {
@@ -168,23 +184,31 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
         means.push(`cgroup ${kind}: ${name} = ${value}`)
       }
     } else if (controller === 'pids' && noProcessLimit(host) === null) {
+      by[limit] = 'rlimit'
       processes = limits.pids ?? null
       means.push(`RLIMIT_NPROC inside the user namespace: ${processes}`)
     } else if (controller === 'cpu' && Number.isInteger(limits.cpus) && host.tools.taskset !== null) {
+      by[limit] = 'affinity'
       affinity = writeProcessors(shareOf(host.processors, limits.cpus ?? 0, id))
       means.push(`CPU affinity: ${affinity}`)
     } else if (controller === 'memory') {
-      failures.push(cannot('memory_mb', why, memoryHint))
+      failures.push(cannot('memory_mb', why, groupHint(cgroups, memoryHint)))
     } else if (controller === 'pids') {
-      failures.push(cannot('pids', why, noProcessLimit(host) ?? 'Leave the limit out.'))
+      failures.push(cannot('pids', why, groupHint(cgroups, noProcessLimit(host) ?? 'Leave the limit out.')))
     } else {
-      failures.push(cannot('cpus', why, 'Give a whole number of CPUs, or leave it out.'))
+      failures.push(cannot('cpus', why, groupHint(cgroups, 'Give a whole number of CPUs, or leave it out.')))
     }
   }
   if (properties.length > 0) means.unshift(`systemd user scope: ${properties.join(' ')}`)
   if (failures.length > 0) throw together(failures)
-  if (limits.disk_mb !== undefined) means.push(`disk: workspace watched, stopped beyond ${limits.disk_mb} MB`)
-  if (limits.timeout_s !== undefined) means.push(`time: stopped after ${limits.timeout_s} s`)
+  if (limits.disk_mb !== undefined) {
+    by.disk_mb = 'watch'
+    means.push(`disk: workspace watched, stopped beyond ${limits.disk_mb} MB`)
+  }
+  if (limits.timeout_s !== undefined) {
+    by.timeout_s = 'timer'
+    means.push(`time: stopped after ${limits.timeout_s} s`)
+  }
   return {
     cgroup:
       folders.size === 0 ? null : { kind: kind === 'v2' ? 'v2' : 'v1', folders: [...folders], settings },
@@ -194,5 +218,6 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
     diskMb: limits.disk_mb ?? null,
     timeoutS: limits.timeout_s ?? null,
     means,
+    by,
   }
 }

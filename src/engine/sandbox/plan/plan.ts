@@ -3,6 +3,7 @@ import type { DispatchId } from '../../../shared/ids.ts'
 import type { SandboxLevel } from '../../../shared/level.ts'
 import { doorPath, type SandboxRequest } from '../../base/sandbox.ts'
 import { agentHome, agentUid } from './etc.ts'
+import { isOldBubblewrap, newBubblewrap } from '../host/bubblewrap.ts'
 import type { HostFacts, ToolName } from '../host/host.ts'
 import { planLimits, type LimitsPlan } from '../limits/limits.ts'
 import { reasonsOf, together } from './reasons.ts'
@@ -88,8 +89,6 @@ export function requireShell(host: HostFacts): Shell {
 /** What the agent leaves is kept by git: without it there would be nothing to review. */
 const requireGit = (host: HostFacts) => requireTool(host, 'git', 'sudo apt install git')
 
-const oldestBubblewrap = [0, 8] as const
-
 function requireBubblewrap(host: HostFacts): string {
   requireTool(host, 'bwrap', 'sudo apt install bubblewrap')
   if (host.bubblewrap === null) {
@@ -106,12 +105,11 @@ function requireBubblewrap(host: HostFacts): string {
       `sudo chmod u-s ${host.tools.bwrap ?? 'bwrap'}`,
     )
   }
-  const [major = 0, minor = 0] = host.bubblewrap.version.split('.').map(Number)
-  if (major < oldestBubblewrap[0] || (major === oldestBubblewrap[0] && minor < oldestBubblewrap[1])) {
+  if (isOldBubblewrap(host.bubblewrap.version)) {
     throw cannot(
       'sandbox.bubblewrap_old',
       `bubblewrap: ${host.bubblewrap.version} is older than 0.8`,
-      'sudo apt install bubblewrap',
+      newBubblewrap,
     )
   }
   const { starts } = host.bubblewrap
