@@ -118,7 +118,18 @@ describe('the doctor names the cause and the one command that helps where', () =
     ])
   })
 
-  test.each(['mnt', 'net', 'pid', 'ipc', 'uts'])('%s namespaces are switched off', async (kind) => {
+  test.each(['mnt', 'net', 'pid'])(
+    'a user may have one of %s namespaces, and a sandbox takes more',
+    async (kind) => {
+      const report = await doctorOn(`echo 1 >/proc/sys/user/max_${kind}_namespaces`)
+      expect(levelOne(report)?.available).toBe(false)
+      expect(new Set(failed(report).map(({ fix }) => fix))).toEqual(
+        new Set([`sudo sysctl -w user.max_${kind}_namespaces=15000`]),
+      )
+    },
+  )
+
+  test.each(['mnt', 'net', 'pid', 'ipc', 'uts', 'cgroup'])('%s namespaces are switched off', async (kind) => {
     const report = await doctorOn(`echo 0 >/proc/sys/user/max_${kind}_namespaces`)
     expect(levelOne(report)?.available).toBe(false)
     expect(failed(report)[0]).toMatchObject({
@@ -217,6 +228,7 @@ describe('the doctor names the cause and the one command that helps where', () =
 describe('a refusal of user namespaces is explained', () => {
   const signs = {
     none: [],
+    few: [],
     clone: '1',
     apparmor: null,
     inside: null,

@@ -25,3 +25,9 @@ test('who gave a program up can end while that is still there', async () => {
   process.kill(Number(ended.stdout), 'SIGKILL')
   expect(ended.code).toBe(0)
 })
+
+test('a program that ended in its time ended as it did, though something it started holds its output', async () => {
+  const ended = await run('sh', ['-c', 'sleep 30 & echo $!; exit 3'], { timeoutMs: 300 })
+  process.kill(Number(ended.stdout), 'SIGKILL')
+  expect(ended).toMatchObject({ code: 3, signal: null })
+})

@@ -69,7 +69,8 @@ export function run(file: string, args: readonly string[], options: RunOptions =
     const giveUp = () => {
       for (const pipe of child.stdio) pipe?.destroy()
       child.unref()
-      finish(null, 'SIGKILL')
+      // It may have ended long ago, and left somebody behind who holds its pipes.
+      finish(child.exitCode, child.exitCode === null ? (child.signalCode ?? 'SIGKILL') : null)
     }
     let isStopped = false
     const stop = () => {

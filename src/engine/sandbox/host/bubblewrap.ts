@@ -11,7 +11,7 @@ export type Bubblewrap = {
 }
 
 const smallest =
-  '--unshare-user --unshare-pid --unshare-net --disable-userns --cap-drop ALL --ro-bind / / --proc /proc --dev /dev -- true'
+  '--unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts --unshare-cgroup-try --disable-userns --cap-drop ALL --ro-bind / / --proc /proc --dev /dev -- true'
 
 async function tryStart(path: string): Promise<Ability> {
   const tried = await run(path, smallest.split(' '), { timeoutMs: 5000 }).catch(() => null)

@@ -2,12 +2,17 @@ import { readFile } from 'node:fs/promises'
 import { run } from '../../base/process.ts'
 import type { Ability } from './ability.ts'
 
-const namespaceKinds = ['user', 'mnt', 'net', 'pid', 'ipc', 'uts'] as const
+const namespaceKinds = ['user', 'mnt', 'net', 'pid', 'ipc', 'uts', 'cgroup'] as const
+type NamespaceKind = (typeof namespaceKinds)[number]
+/** A start takes several of a kind, and starts are tried side by side. */
+const few = 16
 
 /** What the host shows when it refuses user namespaces, or others within them. */
 export type RefusalSigns = {
   /** The kinds of which this user may have none: user.max_KIND_namespaces is 0. */
-  readonly none: readonly (typeof namespaceKinds)[number][]
+  readonly none: readonly NamespaceKind[]
+  /** Those of which it may have only some. */
+  readonly few: readonly NamespaceKind[]
   /** kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns */
   readonly clone: string | null
   readonly apparmor: string | null
@@ -20,17 +25,21 @@ export type RefusalSigns = {
 /** The fifth word is the mount point; whose root is none was put there by chroot. */
 const isChroot = (mounts: string): boolean => !mounts.split('\n').some((line) => line.split(' ')[4] === '/')
 
+const settingsOf = (kinds: readonly NamespaceKind[]) => kinds.map((kind) => `user.max_${kind}_namespaces`)
+const raise = (kinds: readonly NamespaceKind[]): string =>
+  `sudo sysctl -w ${settingsOf(kinds)
+    .map((setting) => `${setting}=15000`)
+    .join(' ')}`
+
 /** Why a user namespace cannot be made here, from the surest sign to the vaguest, and what helps; null without a sign. */
-function explainBySigns({ none, clone, apparmor, mounts, said }: RefusalSigns): Ability | null {
+function explainBySigns({ none, few: scarce, clone, apparmor, mounts, said }: RefusalSigns): Ability | null {
   const [kind] = none
-  if (kind !== undefined) {
-    const settings = none.map((each) => `user.max_${each}_namespaces`)
+  if (kind !== undefined)
     return {
       ok: false,
-      why: `${kind} namespaces are switched off (${settings.join(', ')} is 0)`,
-      fix: `sudo sysctl -w ${settings.map((setting) => `${setting}=15000`).join(' ')}`,
+      why: `${kind} namespaces are switched off (${settingsOf(none).join(', ')} is 0)`,
+      fix: raise(none),
     }
-  }
   if (clone?.trim() === '0') {
     return {
       ok: false,
@@ -46,11 +55,12 @@ function explainBySigns({ none, clone, apparmor, mounts, said }: RefusalSigns): 
     }
   }
   // The kernel's word for "no more of them": a limit of this user or of a namespace around us, and no full disk.
-  if (said.includes('No space left')) {
+  if (/No space left|ENOSPC/.test(said)) {
+    const kinds = scarce.length > 0 ? scarce : (['user'] as const)
     return {
       ok: false,
-      why: 'the limit of user namespaces is too small or reached (user.max_user_namespaces, here or in what runs around us)',
-      fix: 'sudo sysctl -w user.max_user_namespaces=15000',
+      why: `the limit of ${kinds.join(', ')} namespaces is too small or reached (${settingsOf(kinds).join(', ')}, here or in what runs around us)`,
+      fix: raise(kinds),
     }
   }
   if (mounts !== null && isChroot(mounts)) {
@@ -102,6 +112,7 @@ export async function readSigns(inside: string | null, said: string): Promise<Re
   )
   return {
     none: namespaceKinds.filter((_, at) => most[at]?.trim() === '0'),
+    few: namespaceKinds.filter((_, at) => Number(most[at] ?? few) > 0 && Number(most[at] ?? few) < few),
     clone: clone ?? null,
     apparmor: apparmor ?? null,
     inside,
