@@ -307,6 +307,8 @@ test.each([
   async (_, optionsFor: (ground: Ground) => string, check) => {
     await using ground = await makeGround()
     const bwrap = join(ground.folder, 'bwrap')
+    // Earlier versions left it behind.
+    await rm('/usr/.orangery-probe', { force: true }).catch(() => {})
     // Bubblewrap, with a fault of its own: what it is told, and then some more.
     const line = `args=$1 number=$2; shift 2; exec '${host.tools.bwrap}' $args $number ${optionsFor(ground)} "$@"`
     await writeFile(bwrap, `#!/bin/sh\n${line}\n`, { mode: 0o755 })
