@@ -1,26 +1,12 @@
 import { isDeepStrictEqual } from 'node:util'
 import { boundaryRank, type BoundaryLevel } from '../../../shared/boundary.ts'
-import type { BoundaryGrant, BoundaryRequest } from '../../../shared/escalation.ts'
+import type { BoundaryGrant } from '../../../shared/escalation.ts'
 import type { EventBody } from '../../../shared/events.ts'
 import type { NetworkPolicy, WritableScopes } from '../../base/contract.ts'
-import { PerMinute } from '../../../shared/perMinute.ts'
 import type { RunningSandbox } from '../../base/sandbox.ts'
 import type { EscalationState, Need } from '../../base/escalation.ts'
-import {
-  plainReason,
-  type Answered,
-  type Asked,
-  type Listener,
-  type Shown,
-  type Waiting,
-} from '../../door/index.ts'
-import {
-  cannotAsk,
-  findOwnPlace,
-  outsideSandbox,
-  refuseOwnPlaces,
-  type Authority,
-} from '../../egress/index.ts'
+import type { Answered, Asked, Listener, Shown, Waiting } from '../../door/index.ts'
+import type { Authority } from '../../egress/index.ts'
 import {
   Boundaries,
   contractHeld,
@@ -28,7 +14,6 @@ import {
   givenByConfig,
   heldByConfig,
   isShut,
-  levelForWriting,
   loadConfig,
   networkAt,
   networkNow,
@@ -36,7 +21,6 @@ import {
   opensGrantedOnly,
   scopeAt,
   stillTaken,
-  wishOfNeed,
   withMaximum,
   type EffectiveConfig,
 } from '../../policy/index.ts'
@@ -46,7 +30,8 @@ import { configPlaces, type FollowedConfig } from './followedConfig.ts'
 import type { Job } from '../prepare/job.ts'
 import { LapsedRequests } from './lapsedRequests.ts'
 import { Network } from './network.ts'
-import { answerInWords, longestReason, nobodyAnswered, reachShown, wordsOfDenial } from './answerWords.ts'
+import { Questions } from './questions.ts'
+import { reachShown } from './answerWords.ts'
 import { listensForHosts } from './outwards.ts'
 import type { Parts } from '../parts.ts'
 import { speakTo } from '../supervise/speak.ts'
@@ -71,9 +56,6 @@ type StartingBoundary = {
 
 /** An agent that sees its last requests sees enough. */
 const mostShown = 20
-const mostPermits = 30
-/** Longer than any request lasts: who waits through a protocol waits until it is answered or expires. */
-const longestWaitMs = 3_600_000
 
 /**
  * Keeps a running sandbox at the boundary the records say: files and network follow, live. Whoever asks for a
@@ -91,6 +73,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   readonly #scopes: WritableScopes
   readonly #network: Network
   readonly #boundaries: Boundaries
+  readonly #questions: Questions
   #level: BoundaryLevel
   /** What it reaches besides the contract's hosts; null: nobody knows. */
   #reach: string | null
@@ -99,11 +82,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   #policyBefore: NetworkPolicy | null = null
   #config: EffectiveConfig | undefined
   readonly #ending = new AbortController()
-  readonly #permits = new PerMinute(mostPermits)
-  readonly #asking = new Map<string, Promise<string | null>>()
-  #waiting = 0
   #following: Promise<unknown> = Promise.resolve()
-  #filing: Promise<unknown> = Promise.resolve()
   readonly #lapsed: LapsedRequests
   readonly #narrowing = new UntilNarrowed(() => this.#narrowFiles())
 
@@ -128,7 +107,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     this.#told = this.#reach = reachOf({ start: this.#level, grants: [], requests: [] })
     const { id, credentials, proxies } = job
     const { runtime } = parts
-    const beforeDenial = (host: string, port: number | null) => this.#beforeDenial(host, port)
+    const beforeDenial = (host: string, port: number | null) => this.#questions.beforeDenial(host, port)
     const relays: Pick<RunningSandbox, 'startRelay' | 'stopRelay' | 'tell'> = {
       startRelay: async (...relay) => (await sandbox).startRelay(...relay),
       // One that never came to stand has none.
@@ -154,6 +133,17 @@ export class LiveBoundary implements AsyncDisposable, Listener {
       contractOf: (ancestor) => readContract(parts, ancestor),
       tell: async (_id, event) => note(event),
       onChange: (listener) => parts.store.onChange(listener),
+    })
+    this.#questions = new Questions({
+      job,
+      boundaries: this.#boundaries,
+      scopes,
+      ending: this.#ending.signal,
+      note,
+      level: () => this.#level,
+      state: () => this.#state(),
+      config: () => this.#config,
+      follow: (by, why) => this.follow(by, why),
     })
     this.#lapsed = new LapsedRequests(() => this.#boundaries.lapsed(id), note)
     // The broker need wait neither for the config nor for the sandbox. Whoever sets it is told why it is not there.
@@ -237,12 +227,8 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     return this.#parts.store.boundaries.read(this.#job.id)
   }
 
-  /**
-   * Whether something inside waits for a person's answer, be it a connection that is held. Who was refused at once, or
-   * asked without waiting, goes on and has to give signs: an open request alone excuses nobody.
-   */
   get waitsForPerson(): boolean {
-    return this.#waiting > 0
+    return this.#questions.isAnyAwaited
   }
 
   /** Whether somebody answers questions for names by now, be it with a no. */
@@ -250,59 +236,19 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     return this.#network.isHeard
   }
 
-  /** A write that the driver saw denied. What a program prints about one is never heard here. */
   writeDenied(path: string): void {
-    const { id } = this.#job
-    // One after the other: who overtakes the first would give its request his own name.
-    this.#filing = this.#filing
-      .then(() => {
-        const to = levelForWriting(this.#scopes, this.#level, [path])
-        return this.#boundaries.denied(id, { kind: 'write', path, to })
-      })
-      .catch((error: unknown) => this.#cannotAsk(error))
+    this.#questions.writeDenied(path)
   }
 
-  /** A question from inside the sandbox. The answer is for the agent to read. */
-  async ask(asked: Asked, waiting: Waiting): Promise<Answered> {
-    refuseOwnPlaces(asked.hosts, this.#job.contract.outputs.pins)
-    return answerInWords(asked, await this.#file(asked, waiting))
+  ask(asked: Asked, waiting: Waiting): Promise<Answered> {
+    return this.#questions.ask(asked, waiting)
   }
 
-  /**
-   * What an agent asks leave for through its protocol, and waits for. Where its boundary allows it as it is, nobody
-   * is asked: the sandbox holds, and what is written waits for review.
-   */
-  async permit(wanted: Need, title: string): Promise<{ isGranted: boolean; message: string }> {
-    const { contract } = this.#job
-    const config = this.#config
-    // At level 0 nothing stands in its way, and so there is nothing to ask for.
-    if (contract.level === 0 || config === undefined) return { isGranted: true, message: '' }
-    const need = wanted.kind === 'reach' ? { ...wanted, hosts: outsideSandbox(wanted.hosts) } : wanted
-    const own = need.kind === 'reach' ? findOwnPlace(need.hosts, contract.outputs.pins) : null
-    if (own !== null) return { isGranted: false, message: cannotAsk(own) }
-    const state = this.#state()
-    const network = networkNow(contract, state, config)
-    const wish = wishOfNeed(need, { level: currentBoundary(state).level, network, scopes: this.#scopes })
-    if (wish === null) return { isGranted: true, message: '' }
-    // A question that was answered before is answered again, and each is a write to the records.
-    if (!this.#permits.take()) return { isGranted: false, message: 'too many questions: wait a minute' }
-    const reason = plainReason(title).slice(0, longestReason)
-    const asked = { ...wish, reason, waitMs: longestWaitMs }
-    const { status, answer } = await this.#file(asked, { signal: this.#ending.signal, began: () => {} })
-    const isOver = status !== 'approved' && status !== 'denied'
-    return { isGranted: status === 'approved', message: answer?.message ?? (isOver ? nobodyAnswered : '') }
+  permit(need: Need, title: string): Promise<{ isGranted: boolean; message: string }> {
+    return this.#questions.permit(need, title)
   }
 
-  async #file({ to, hosts, reason, waitMs }: Asked, waiting: Waiting): Promise<BoundaryRequest> {
-    const { id, card } = this.#job
-    const why = reason === '' ? 'it gave no reason' : reason
-    const filed = await this.#boundaries.request(id, { to, hosts, source: 'agent', by: card.id, why })
-    const waits = filed.status === 'open' && waitMs > 0
-    if (waits) waiting.began()
-    return waits ? this.#answerTo(filed.id, waitMs, waiting.signal) : filed
-  }
-
-  /** The same, for the agent to see where it stands. */
+  /** For the agent to see where it stands. */
   show(): Shown {
     const { level, hosts, requests } = this.#boundaries.show(this.#job.id)
     const now = level ?? this.#level
@@ -392,47 +338,6 @@ export class LiveBoundary implements AsyncDisposable, Listener {
 
   async #setNetwork(policy: NetworkPolicy): Promise<void> {
     if (this.#job.contract.level > 0) await this.#network.set(policy)
-  }
-
-  /** The broker holds the connection meanwhile: a saved approval opens it, a person may, if the config gives time. */
-  #beforeDenial(host: string, port: number | null): Promise<string | null> {
-    const key = `${host}:${port}`
-    const known = this.#asking.get(key)
-    if (known !== undefined) return known
-    const asking = this.#ask(host, port).finally(() => this.#asking.delete(key))
-    this.#asking.set(key, asking)
-    return asking
-  }
-
-  async #ask(host: string, port: number | null): Promise<string | null> {
-    const { id } = this.#job
-    try {
-      const request = await this.#boundaries.denied(id, { kind: 'host', host, port })
-      const seconds = this.#config?.sandboxEscalationWait ?? 0
-      if (request?.status !== 'open' || seconds === 0) return wordsOfDenial(request)
-      return wordsOfDenial(await this.#answerTo(request.id, seconds * 1000))
-    } catch (error) {
-      this.#cannotAsk(error)
-      return null
-    }
-  }
-
-  #cannotAsk(error: unknown): void {
-    const why = error instanceof Error ? error.message : String(error)
-    this.#note({ type: 'Note', text: `boundary: ${why}` })
-  }
-
-  /** Waits for a person. Once it is a yes, it has taken effect. */
-  async #answerTo(request: string, ms: number, enough?: AbortSignal): Promise<BoundaryRequest> {
-    const ends = [AbortSignal.timeout(ms), this.#ending.signal, ...(enough === undefined ? [] : [enough])]
-    const signal = AbortSignal.any(ends)
-    this.#waiting++
-    const answered = await this.#boundaries
-      .waitFor(this.#job.id, request, signal)
-      .finally(() => this.#waiting--)
-    // Whoever approved also tells us to look, but who waits here need not wait for that.
-    if (answered.status === 'approved') await this.follow(answered.answer?.by ?? '', answered.why)
-    return answered
   }
 
   /** What an agent that has ended said as its last act still gets out. */
