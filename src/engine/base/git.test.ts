@@ -33,6 +33,13 @@ test('objects are borrowed from a repository whatever its path holds, for one ca
 test('where git is missing that is told, with what helps, and not taken for a working directory that is gone', async () => {
   const env = { PATH: '/nonexistent/bin' }
   await expect(git(['version'], { env })).rejects.toMatchObject({ code: 'git.missing', exitCode: 69 })
+  const folder = await mkdtemp(join(tmpdir(), 'orangery-git-'))
+  try {
+    await writeFile(join(folder, 'git'), '', { mode: 0o600 })
+    await expect(git(['version'], { env: { PATH: folder } })).rejects.toMatchObject({ code: 'git.missing' })
+  } finally {
+    await rm(folder, { recursive: true })
+  }
   await expect(git(['version'], { env, cwd: '/' })).rejects.toMatchObject({ code: 'git.missing' })
   await expect(git(['version'], { cwd: '/nonexistent/folder' })).rejects.toMatchObject({ code: 'ENOENT' })
 })

@@ -64,9 +64,10 @@ export function tryGit(args: readonly string[], options: GitOptions = {}): Promi
   const [file, ...rest] = options.through === undefined ? words : [...options.through.prefix, ...words]
   return run(file, rest, { ...options, env: call.env }).catch((error: unknown) => {
     const { path, code } = error as NodeJS.ErrnoException
+    // EACCES: a folder of PATH is closed, or what is there nobody may run.
+    const isMissing = path === 'git' && (code === 'ENOENT' || code === 'EACCES')
     // A working directory that is gone is told with the same words.
-    if (path !== 'git' || code !== 'ENOENT' || (options.cwd !== undefined && !existsSync(options.cwd)))
-      throw error
+    if (!isMissing || (options.cwd !== undefined && !existsSync(options.cwd))) throw error
     throw new OrangeryError(gitMissing, 'git: not installed on this host', {
       kind: 'preflight',
       hint: 'sudo apt install git',
