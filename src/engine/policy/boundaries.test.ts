@@ -5,21 +5,13 @@ import { narrowBoundary, undoGrant } from './answers.ts'
 import { Boundaries } from './boundaries.ts'
 import { wishOfDenial } from './denial.ts'
 import { current } from './step.ts'
-import { contractOf, Theatre } from './testing.ts'
+import { contractOf, Theatre, wish } from './testing.ts'
 
 let theatre: Theatre
 beforeAll(async () => {
   theatre = await Theatre.open()
 })
 afterAll(() => theatre[Symbol.asyncDispose]())
-
-const wish = {
-  to: 'network',
-  hosts: ['registry.test:443'],
-  source: 'agent',
-  by: 'agent',
-  why: 'npm install',
-} as const
 
 describe('the pipeline', () => {
   test('an approval saved to the project answers the next dispatch there without asking, and no other project', async () => {

@@ -1,19 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Theatre } from './testing.ts'
+import { Theatre, wish } from './testing.ts'
 
 let theatre: Theatre
 beforeAll(async () => {
   theatre = await Theatre.open()
 })
 afterAll(() => theatre[Symbol.asyncDispose]())
-
-const wish = {
-  to: 'network',
-  hosts: ['registry.test:443'],
-  source: 'agent',
-  by: 'agent',
-  why: 'npm install',
-} as const
 
 test('what was asked before a narrowing that a yes would undo is closed with it, and who waits asks again', async () => {
   const { boundaries, id } = await theatre.stage('readwrite')

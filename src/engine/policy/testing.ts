@@ -22,6 +22,15 @@ import { nothingTaken } from './taken.ts'
 /** `overtaken`: a person narrows it to readonly meanwhile, and then it fails. `ended`: it took, and then the run was over. */
 export type Failure = 'before' | 'after' | 'gone' | 'overtaken' | 'ended'
 
+/** What an agent asks for whose install has no way out. */
+export const wish = {
+  to: 'network',
+  hosts: ['registry.test:443'],
+  source: 'agent',
+  by: 'agent',
+  why: 'npm install',
+} as const
+
 export const contractOf = (project: string, spec: SandboxSpec): Contract =>
   resolveContract({
     spec,
