@@ -1,7 +1,8 @@
-import { chmod, chown, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, mkdtemp, readFile, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { run } from '../../src/engine/base/process.ts'
+import { removeTree } from '../dispatch/removeTree.ts'
 
 /** The same way as an ordinary user: where the tests run as root, another identity is put on. */
 const uid = process.getuid?.() === 0 ? 1000 : process.getuid!()
@@ -12,7 +13,7 @@ beforeAll(async () => {
   await writeFile(join(base, 'repo', 'a.txt'), 'one\n')
   for (const path of [base, join(base, 'repo'), join(base, 'repo', 'a.txt')]) await chown(path, uid, uid)
 })
-afterAll(() => rm(base, { recursive: true, force: true }))
+afterAll(() => removeTree(base))
 
 async function as(file: string, args: readonly string[], cwd = join(base, 'repo')) {
   const identity =

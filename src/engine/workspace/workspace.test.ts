@@ -282,7 +282,34 @@ test('system folders, the home folder, the data folder and mounts inside a root 
   expect(failures('/')).toContain('system folder')
   expect(failures('/home/ann')).toEqual(['data folder', 'system folder'])
   expect(failures('/etc/nginx')).toEqual(['system folder'])
-  expect(failures('/usr')).toEqual(['system folder'])
+  const ofSystem = [
+    '/usr',
+    '/usr/bin',
+    '/usr/lib/git-core',
+    '/usr/sbin',
+    '/usr/local',
+    '/usr/local/bin',
+    '/opt',
+    '/var',
+  ]
+  for (const path of [
+    ...ofSystem,
+    '/var/lib',
+    '/var/spool/cron',
+    '/var/lib/dpkg/info',
+    '/nix',
+    '/private/etc/pam.d',
+    '/private',
+  ])
+    expect(failures(path), path).toEqual(['system folder'])
+  for (const path of [
+    '/opt/work',
+    '/usr/src/app',
+    '/usr/local/src/work',
+    '/var/www/site',
+    '/private/var/folders/x',
+  ])
+    expect(failures(path), path).toEqual([])
   expect(failures('/home/ann/.local/share/orangery/backups')).toEqual(['own folder'])
   const mountinfo = '36 35 98:0 / /home/ann/work/my\\040disk rw,noatime shared:1 - ext3 /dev/root rw\n'
   expect(parseMounts(mountinfo).map(({ point }) => point)).toEqual(['/home/ann/work/my disk'])

@@ -8,42 +8,68 @@ import type { Project } from './project.ts'
 
 /** Folders of the system: one of them, or anything that contains one, is no project. */
 const systemDirs = [
-  '/bin',
-  '/boot',
-  '/dev',
-  '/etc',
   '/home',
-  '/lib',
-  '/lib32',
-  '/lib64',
-  '/libx32',
-  '/proc',
+  '/opt',
   '/root',
-  '/run',
-  '/sbin',
-  '/sys',
   '/tmp',
-  '/usr',
-  '/var',
+  '/usr/local/bin',
+  '/usr/local/etc',
+  '/usr/local/lib',
+  '/usr/local/sbin',
+  '/usr/local/share',
+  '/usr/src',
+  '/var/cache',
+  '/var/lib',
+  '/var/log',
+  '/var/tmp',
   '/Applications',
   '/Library',
-  '/System',
   '/Users',
-  '/private',
+  '/private/tmp',
+  '/private/var',
 ]
-/** Folders of the system in which nothing at all is a project. */
+/**
+ * Folders of the system in which nothing at all is a project. Paths come with their links followed: where `/bin` leads to
+ * `/usr/bin`, only that name is ever seen here.
+ */
 const sealedDirs = [
   '/bin',
   '/boot',
   '/dev',
   '/etc',
+  '/gnu/store',
   '/lib',
+  '/lib32',
   '/lib64',
+  '/libx32',
+  '/nix/store',
   '/proc',
   '/run',
   '/sbin',
+  '/snap',
   '/sys',
+  '/usr/bin',
+  '/usr/games',
+  '/usr/include',
+  '/usr/lib',
+  '/usr/lib32',
+  '/usr/lib64',
+  '/usr/libexec',
+  '/usr/libx32',
+  '/usr/sbin',
+  '/usr/share',
+  '/var/cache/apt',
+  '/var/lib/apt',
+  '/var/lib/dpkg',
+  '/var/lib/pacman',
+  '/var/lib/rpm',
+  '/var/lib/systemd',
+  '/var/mail',
+  '/var/spool',
+  '/Library/LaunchAgents',
+  '/Library/LaunchDaemons',
   '/System',
+  '/private/etc',
 ]
 
 const overlaid = 'which an overlay cannot carry'
@@ -103,7 +129,9 @@ export function checkRoots(
           ? 'Use the overlay or worktree strategy.'
           : 'Name a folder of your own.',
     })
-    const system = systemReason(path, homes)
+    // As it was named, too: /proc/self/cwd is another folder to whoever looks.
+    const system =
+      systemReason(path, homes) ?? (isInside(target, '/proc') ? 'lies in a folder of the system' : null)
     results.push({
       name: 'system folder',
       ok: system === null,
@@ -142,7 +170,7 @@ function systemReason(path: string, homes: readonly string[]): string | null {
   if (path === '/') return 'is the whole system'
   if (homes.includes(path)) return 'is your home folder'
   if (homes.some((home) => isInside(home, path))) return 'contains your home folder'
-  if (systemDirs.some((dir) => isInside(dir, path))) return 'is a folder of the system'
+  if ([...systemDirs, ...sealedDirs].some((dir) => isInside(dir, path))) return 'is a folder of the system'
   // Shared memory is a place for files like any other.
   const isSealed = sealedDirs.some((dir) => isInside(path, dir)) && !path.startsWith('/dev/shm/')
   if (isSealed) return 'lies in a folder of the system'
