@@ -122,7 +122,20 @@ test('an account that is not signed in fails with the hint of its card', async (
   expect(await checkAuth(card({ check: ['false'], hint: 'Sign in.' }))).toMatchObject([
     { ok: false, fix: 'Sign in.' },
   ])
-  expect(await checkAuth(card({ check: ['no-such-program-here'] }))).toMatchObject([{ ok: false }])
+})
+
+test.each([
+  ['says no', ['false'], '`false` says no'],
+  [
+    'is not installed',
+    ['no-such-program-here'],
+    '`no-such-program-here` cannot be run (it is not installed)',
+  ],
+  ['is killed', ['sh', '-c', 'kill -9 $$'], '`sh -c kill -9 $$` was ended by SIGKILL'],
+  ['does not answer', ['sleep', '60'], '`sleep 60` gave no answer within 0.3 s'],
+])('a command that is to tell of an account and %s is named with that cause', async (_, check, detail) => {
+  const card = agentCardSchema.parse({ id: 'a', name: 'A', auth: { check } })
+  expect(await checkAuth(card, 300)).toMatchObject([{ ok: false, detail }])
 })
 
 test('a folder that holds our own config, by whichever link, mount or second name, is not written directly', async () => {
