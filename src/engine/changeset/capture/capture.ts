@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { stat } from 'node:fs/promises'
+import { realpath } from 'node:fs/promises'
 import { OrangeryError } from '../../../shared/errors.ts'
 import { readCopiedTree } from '../../base/copiedTree.ts'
 import type { ThroughHolder } from '../../base/throughHolder.ts'
@@ -68,11 +68,12 @@ export type WorkspaceCapture = {
 }
 type Dropped = Manifest['dropped'][number]
 
-// Compared with nothing, all the agent touched would look as if it had made it.
+// Compared with nothing, or with what a link in its place leads to, all the agent touched would look as if it had made it.
 async function refuseMovedAway(root: string): Promise<void> {
-  const info = await unlessMissing(stat(root))
-  if (info !== null) return
-  throw new OrangeryError('changeset.root_gone', `${root}: it is no longer there`, {
+  const found = await unlessMissing(realpath(root))
+  if (found === root) return
+  const why = found === null ? 'it is no longer there' : `a link leads from there to ${found} by now`
+  throw new OrangeryError('changeset.root_gone', `${root}: ${why}`, {
     kind: 'cannot_create',
     hint: 'Put the folder back in its place, then ask again.',
   })

@@ -1,4 +1,4 @@
-import { rename } from 'node:fs/promises'
+import { rename, rm, symlink } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { createChangesets } from '../changesets.ts'
 import { watchedDisk } from '../disk.ts'
@@ -72,19 +72,27 @@ line'; mkdir -m 000 closed; chmod 755 keep/mode`,
   expect(kept).toMatchObject({ change: 'modified', size_before: 2, size_after: 9 })
 })
 
-test('a root that was moved away while the agent ran is named, and what was written is captured once it is back', async () => {
-  await using bench = await Bench.make()
-  await bench.user('echo a > a')
-  const workspace = await bench.workspace()
-  await bench.agent(workspace, 'echo b >> a')
-  const elsewhere = `${bench.root}-moved`
-  await rename(bench.root, elsewhere)
-  await expect(bench.changesets.capture(workspace, { final: true })).rejects.toMatchObject({
-    code: 'changeset.root_gone',
-    message: `${bench.root}: it is no longer there`,
-  })
-  await rename(elsewhere, bench.root)
-  await bench.changesets.capture(workspace, { final: true })
-  const { files } = await bench.changesets.get(workspace.id)
-  expect(files.map(({ path, change }) => [path, change])).toEqual([['a', 'modified']])
-})
+test.each([
+  ['moved away', 'it is no longer there', async () => {}],
+  ['moved, with a link left in its place,', /a link leads from there to .*-moved by now$/, symlink],
+])(
+  'a root that was %s while the agent ran is named, and what was written is captured once it is back',
+  async (_, why, leave) => {
+    await using bench = await Bench.make()
+    await bench.user('echo a > a')
+    const workspace = await bench.workspace()
+    await bench.agent(workspace, 'echo b >> a')
+    const elsewhere = `${bench.root}-moved`
+    await rename(bench.root, elsewhere)
+    await leave(elsewhere, bench.root)
+    await expect(bench.changesets.capture(workspace, { final: true })).rejects.toMatchObject({
+      code: 'changeset.root_gone',
+      message: expect.stringMatching(why),
+    })
+    await rm(bench.root, { force: true })
+    await rename(elsewhere, bench.root)
+    await bench.changesets.capture(workspace, { final: true })
+    const { files } = await bench.changesets.get(workspace.id)
+    expect(files.map(({ path, change }) => [path, change])).toEqual([['a', 'modified']])
+  },
+)
