@@ -79,7 +79,7 @@ export async function configLinkedBelow(root: string, configDir: string): Promis
     const facts = await stat(file).catch(() => null)
     if (facts === null || !facts.isFile() || facts.nlink < 2) continue
     const tests = ['-samefile', file, '-print0', '-quit']
-    const found = await run('find', [root, '-xdev', ...tests], { timeoutMs: 10_000 })
+    const found = await run('find', [root, '-xdev', ...tests], { cwd: '/', timeoutMs: 10_000 })
     const [other = ''] = found.stdout.toString().split('\0')
     if (other !== '') return other
     // Not looked through in time: it may be there.

@@ -40,7 +40,7 @@ const goneMeanwhile = /^.*find: [‘'"].*[’'"]: No such file or directory$/gm
 
 async function find(program: string, root: string, tests: readonly string[]): Promise<readonly Found[]> {
   const action = ['-prune', '-printf', String.raw`%y %n %D:%i %P\0%l\0`]
-  const listing = await run(program, [root, '-mindepth', '1', '(', ...tests, ')', ...action])
+  const listing = await run(program, [root, '-mindepth', '1', '(', ...tests, ')', ...action], { cwd: '/' })
   const said = listing.stderr.toString().replaceAll(goneMeanwhile, '').trim()
   if (listing.code !== 0 && (listing.code !== 1 || said !== '' || listing.stderr.length === 0)) {
     throw new OrangeryError(

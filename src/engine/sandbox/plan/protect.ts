@@ -115,7 +115,9 @@ type RootChange = { readonly root: string; readonly paths: readonly string[]; re
 async function changedInRoot(root: string, sinceMs: number): Promise<RootChange> {
   const since = ['-newerct', `@${(sinceMs / 1000).toFixed(3)}`]
   const tests = ['-name', '.git', '-prune', '-o', ...since, '-printf', String.raw`%y%p\0`]
-  const found = await run('find', [root, '-xdev', ...tests], { timeoutMs: walkMs }).catch(() => null)
+  const found = await run('find', [root, '-xdev', ...tests], { cwd: '/', timeoutMs: walkMs }).catch(
+    () => null,
+  )
   const lines = found?.stdout.toString('latin1').split('\0').slice(0, -1) ?? []
   const pathOf = (line: string) => pathText(Buffer.from(line.slice(1), 'latin1'))
   const holders = new Set(lines.map((line) => dirname(pathOf(line))))

@@ -46,7 +46,7 @@ export class SecretWatch implements Disposable {
     const listed =
       software.length === 0
         ? null
-        : await run(find, [...software, ...bounds, '-type', 'd', '-print0'], { timeoutMs })
+        : await run(find, [...software, ...bounds, '-type', 'd', '-print0'], { cwd: '/', timeoutMs })
     const below = (listed?.stdout.toString('latin1').split('\0') ?? [])
       .filter(Boolean)
       .map((latin) => pathText(Buffer.from(latin, 'latin1')))
@@ -60,6 +60,7 @@ export class SecretWatch implements Disposable {
     const folders = [...etc, ...software]
     if (folders.length === 0) return
     const newer = await run(find, [...folders, ...bounds, '-newerct', `@${since}`, '-print', '-quit'], {
+      cwd: '/',
       timeoutMs,
     })
     // One that did not finish says nothing either way.

@@ -81,6 +81,9 @@ export async function privateAmongSystem(
 // machine with much of it seconds.
 export const softwareBounds = { depth: '6', timeoutMs: 30_000 }
 
+// `find` fails where it cannot go back to the folder it was started in, as below /root by `sudo -u`.
+const cwd = '/'
+
 // What an ordinary user may not read of it, and what goes meanwhile.
 const usualComplaint = /^.*find: [‘'"].*[’'"]: (?:Permission denied|No such file or directory)$/gm
 
@@ -147,14 +150,14 @@ export async function detectSecrets(
   const folders = ['-type', 'd', '-printf', String.raw`@%C@ %p\0`]
   const notLink = ['!', '-type', 'l']
   const etcTests = ['-xdev', ...folders, ',', ...notLink, '!', '-perm', '-o=r', ...action]
-  const etc = run(find, [...searched.etc, ...etcTests], { timeoutMs })
+  const etc = run(find, [...searched.etc, ...etcTests], { cwd, timeoutMs })
   // Only for root: others read there what is theirs or their group's, such as the programs they work with.
   // A folder that cannot be listed but entered holds programs for everyone.
   const closed = ['(', '-type', 'd', '!', '-perm', '-o=x', '-o', '!', '-type', 'd', '!', '-perm', '-o=r', ')']
   const bounds = ['-xdev', '-maxdepth', softwareBounds.depth]
   const isRoot = uid === 0
   const software = isRoot
-    ? run(find, [...searched.software, ...bounds, ...notLink, ...closed, ...action], { timeoutMs })
+    ? run(find, [...searched.software, ...bounds, ...notLink, ...closed, ...action], { cwd, timeoutMs })
     : null
   const apart = searched.unsearched.filter((path) => isRoot || path.startsWith('/etc/'))
   const names = judgeNames(apart)
@@ -193,7 +196,7 @@ export async function detectSecrets(
  */
 async function listFolders(find: string, paths: readonly string[], timeoutMs: number): Promise<RunResult> {
   const args = ['-maxdepth', '0', '-type', 'd', '-printf', String.raw`m%p\0`]
-  return run(find, [...paths, ...args], { timeoutMs })
+  return run(find, [...paths, ...args], { cwd, timeoutMs })
 }
 
 /** What nobody can be given the name of. */
