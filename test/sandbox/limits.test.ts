@@ -160,7 +160,7 @@ test('a limit the host cannot enforce fails before anything starts', async () =>
 })
 
 test('the control groups of a sandbox are gone after it', async ({ skip }) => {
-  skip(!hasCgroup('memory') || host.cgroups.kind === 'systemd')
+  skip(!hasCgroup('memory') || host.cgroups.kind === 'systemd', 'no control groups of our own here')
   await using ground = await makeGround()
   const limits = { memory_mb: 100, pids: 50, cpus: 1.5 }
   const { sandbox, finish } = await startOn(ground, ground.request(['true'], { limits }), host)

@@ -13,12 +13,20 @@ export type Controller = (typeof controllers)[number]
  */
 export type CgroupFacts = (
   | { readonly kind: 'systemd'; readonly hands: readonly Controller[] }
-  | { readonly kind: 'v1' | 'v2'; readonly parents: Readonly<Partial<Record<Controller, string>>> }
+  | {
+      readonly kind: 'v1' | 'v2'
+      readonly parents: Readonly<Partial<Record<Controller, string>>>
+      /** Version 1 counts swap only where the kernel was told to. */
+      readonly countsSwap?: boolean
+    }
   | { readonly kind: 'none'; readonly why: string }
 ) & {
   /** What to do, with the one command, for the controllers that are missing to be had; where there is such a one. */
   readonly more?: string | null
 }
+
+/** Of memory and swap together. */
+export const swapLimit = 'memory.memsw.limit_in_bytes'
 
 type Membership = { readonly controllers: readonly string[]; readonly path: string }
 
@@ -150,7 +158,10 @@ async function findCgroups(systemdRun: string | null): Promise<CgroupFacts> {
       }
     }
   }
-  if (Object.keys(parents).length > 0) return { kind: 'v1', parents }
+  if (Object.keys(parents).length > 0) {
+    const { memory } = parents
+    return { kind: 'v1', parents, countsSwap: memory !== undefined && existsSync(join(memory, swapLimit)) }
+  }
   const unified = memberships.find((membership) => membership.controllers.length === 0)
   if (unified !== undefined) {
     const found = await findUnifiedParent(unified.path)

@@ -7,6 +7,7 @@ import { findUnifiedParent, handOn, makeCgroup, runtimeFolder, type CgroupFacts 
 import { makeGround, startOn } from '../fixture.ts'
 import { detectHost, type HostFacts } from '../host/host.ts'
 import { planLimits } from './limits.ts'
+import { parseMostProcesses } from './rlimit.ts'
 import { parseProcessors, writeProcessors } from '../host/processors.ts'
 import { parseUse } from '../narrow/processes.ts'
 
@@ -62,6 +63,19 @@ describe('every limit is planned', () => {
     })
   })
 
+  test('with version 1 together with swap, where the kernel counts that', () => {
+    const settingsOn = (countsSwap: boolean) =>
+      planOn({ kind: 'v1', parents: { memory: '/m' }, countsSwap }, { memory_mb: 8 }).cgroup?.settings.map(
+        ({ file, value }) => [file.slice(file.lastIndexOf('/') + 1), value],
+      )
+    const [alone, both] = ['memory.limit_in_bytes', 'memory.memsw.limit_in_bytes'].map((name) => [
+      name,
+      '8388608',
+    ])
+    expect(settingsOn(true)).toEqual([alone, both])
+    expect(settingsOn(false)).toEqual([alone])
+  })
+
   test('with version 1 in one folder for each, and what is missing by other means or not at all', () => {
     const plan = planOn({ kind: 'v1', parents: { memory: '/m', cpu: '/c', pids: '/p' } })
     expect(plan.cgroup?.folders).toEqual([`/m/orangery-${id}`, `/c/orangery-${id}`, `/p/orangery-${id}`])
@@ -113,9 +127,6 @@ test('a limit that no control group takes fails preflight, with the bound that i
     expect(() => planOn(cgroups, { pids: 4_194_296 })).toThrow('limit pids: 4194296 is more than the kernel')
     expect(() => planOn(cgroups, { cpus: 0.01, pids: 4_194_295 })).not.toThrow()
   }
-  // Other means have no such bound.
-  const ordinary = { ...host, uid: 1000, cgroups: { kind: 'none', why: 'there is none' } as const }
-  expect(planLimits({ pids: 5_000_000 }, ordinary, id).processes).toBe(5_000_000)
 })
 
 test('sandboxes that are each held to some processors are spread over all of them', () => {
@@ -215,6 +226,30 @@ test("the user's systemd is found where nobody told of it, or of another user's"
   expect(found()).toBe(join(folder, uid))
   expect(found(join(folder, 'nowhere'))).toBe(join(folder, uid))
   expect(found(session)).toBe(session)
+})
+
+test('no more processes are promised than RLIMIT_NPROC can be set to, and none where it counts all of a user', () => {
+  const none = { kind: 'none', why: 'there is none' } as const
+  const ordinary = { ...host, uid: 1000, cgroups: none, mostProcesses: 400 }
+  const planned = (pids: number, more: Partial<HostFacts> = {}) =>
+    planLimits({ pids }, { ...ordinary, ...more }, id).processes
+  expect(planned(399)).toBe(399)
+  expect(planned(1e9, { mostProcesses: null })).toBe(1e9)
+  expect(() => planned(400)).toThrow('limit pids: 400 is more than this user may have (`ulimit -Hu` is 400)')
+  expect(planned(9, { kernel: '5.14.0' })).toBe(9)
+  expect(() => planned(9, { kernel: '5.10.0-30-amd64' })).toThrow('limit pids: there is none')
+  const limits = (processes: string) =>
+    `Limit  Soft Limit  Hard Limit  Units\n${processes}\nMax open files  1 2 files`
+  expect(
+    parseMostProcesses(
+      limits('Max processes             5                    96365                processes'),
+    ),
+  ).toBe(96365)
+  expect(
+    parseMostProcesses(
+      limits('Max processes             5                    unlimited            processes'),
+    ),
+  ).toBeNull()
 })
 
 test('by what each limit is held is recorded', () => {

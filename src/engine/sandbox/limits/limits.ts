@@ -4,10 +4,11 @@ import type { LimitsBy } from '../../../shared/effective.ts'
 import type { Limits } from '../../../shared/spec.ts'
 import { joinHints } from '../../../shared/joinHints.ts'
 import type { DispatchId } from '../../../shared/ids.ts'
-import { cgroupName, type CgroupFacts, type CgroupPlan, type Controller } from './cgroups.ts'
+import { cgroupName, swapLimit, type CgroupFacts, type CgroupPlan, type Controller } from './cgroups.ts'
 import type { HostFacts } from '../host/host.ts'
 import { writeProcessors } from '../host/processors.ts'
 import { together } from '../plan/reasons.ts'
+import { beyondHard, noProcessLimit } from './rlimit.ts'
 
 export type ScopePlan = {
   readonly properties: readonly string[]
@@ -84,14 +85,21 @@ type Wanted = {
   readonly properties: readonly string[]
 }
 
-function wantedSettings(limits: Limits, kind: 'systemd' | 'v1' | 'v2'): readonly Wanted[] {
+function wantedSettings(
+  limits: Limits,
+  kind: 'systemd' | 'v1' | 'v2',
+  countsSwap: boolean,
+): readonly Wanted[] {
   const wanted: Wanted[] = []
   if (limits.memory_mb !== undefined) {
     const bytes = String(Math.round(limits.memory_mb * 1024 * 1024))
     wanted.push({
       controller: 'memory',
       settings:
-        kind === 'v1' ? { 'memory.limit_in_bytes': bytes } : { 'memory.max': bytes, 'memory.swap.max': '0' },
+        kind === 'v1'
+          ? // In this order: the kernel takes none of both that is less than that of memory alone.
+            { 'memory.limit_in_bytes': bytes, ...(countsSwap ? { [swapLimit]: bytes } : {}) }
+          : { 'memory.max': bytes, 'memory.swap.max': '0' },
       properties: [`MemoryMax=${bytes}`, 'MemorySwapMax=0'],
     })
   }
@@ -128,13 +136,6 @@ function shareOf(processors: readonly number[], count: number, id: DispatchId): 
   return processors.filter((processor) => share.has(processor))
 }
 
-/** What helps where RLIMIT_NPROC cannot limit processes; null where it can. */
-export function noProcessLimit(host: Pick<HostFacts, 'tools' | 'uid'>): string | null {
-  // The kernel exempts the real root from it, in whatever namespace.
-  if (host.uid === 0) return 'Run it as an ordinary user, or leave the limit out.'
-  return host.tools.prlimit === null ? 'sudo apt install util-linux' : null
-}
-
 /** Why control groups do not hold what this controller would. */
 export function noGroup(cgroups: CgroupFacts, controller: Controller): string {
   return cgroups.kind === 'none' ? cgroups.why : `no control group for ${controller} is ours to write`
@@ -161,8 +162,13 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
   const { cgroups } = host
   const kind = cgroups.kind === 'none' ? 'v1' : cgroups.kind
   const parents = cgroups.kind === 'v1' || cgroups.kind === 'v2' ? cgroups.parents : {}
+  const countsSwap = cgroups.kind === 'v1' && cgroups.countsSwap === true
   const hands = cgroups.kind === 'systemd' ? cgroups.hands : []
-  for (const { controller, settings: values, properties: asked } of wantedSettings(limits, kind)) {
+  for (const { controller, settings: values, properties: asked } of wantedSettings(
+    limits,
+    kind,
+    countsSwap,
+  )) {
     const parent = parents[controller]
     const limit = limitOf[controller]
     const why = noGroup(cgroups, controller)
@@ -184,6 +190,8 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
         means.push(`cgroup ${kind}: ${name} = ${value}`)
       }
     } else if (controller === 'pids' && noProcessLimit(host) === null) {
+      const beyond = beyondHard(limits.pids ?? 0, host)
+      if (beyond !== null) failures.push(cannot('pids', beyond.why, beyond.hint))
       by[limit] = 'rlimit'
       processes = limits.pids ?? null
       means.push(`RLIMIT_NPROC inside the user namespace: ${processes}`)
