@@ -6,6 +6,7 @@ import type { CheckResult, DoctorReport } from '../../src/shared/doctor.ts'
 import { run } from '../../src/engine/base/process.ts'
 import { explainNoFuse, explainNoOverlay } from '../../src/engine/sandbox/host/overlays.ts'
 import { explainNested, explainRefusal } from '../../src/engine/sandbox/host/refusal.ts'
+import { canRunAs } from '../escape/runAs.ts'
 
 let folder: string
 beforeAll(async () => {
@@ -101,14 +102,19 @@ describe('the doctor names the cause and the one command that helps where', () =
     })
   })
 
-  // Bubblewrap makes one within another, the holder's own try only one.
-  test('a user may have one user namespace and no other within it', async () => {
-    const report = await doctorOn('echo 1 >/proc/sys/user/max_user_namespaces')
+  // Bubblewrap makes one within another, and starts are tried side by side: with 4 they failed, with 5 layers were lost.
+  test.each([1, 4, 15])('a user may have %i user namespaces, and a start takes more', async (most) => {
+    const report = await doctorOn(`echo ${most} >/proc/sys/user/max_user_namespaces`)
     expect(levelOne(report)?.available).toBe(false)
     // The kernel takes its time to count one that is gone, so others may be refused besides bubblewrap's.
     expect(new Set(failed(report).map(({ fix }) => fix))).toEqual(
       new Set(['sudo sysctl -w user.max_user_namespaces=15000']),
     )
+  })
+
+  test('a user may have just enough user namespaces', async () => {
+    const report = await doctorOn('echo 16 >/proc/sys/user/max_user_namespaces')
+    expect(levelOne(report)?.available).toBe(true)
   })
 
   test('bubblewrap starts nothing for a reason of its own', async () => {
@@ -170,7 +176,7 @@ describe('the doctor names the cause and the one command that helps where', () =
       ${refused('unshare', 'unshare: unshare failed: Operation not permitted')}`,
     )
     expect(failed(report)[0]?.detail).toMatch(/^(Podman|Docker) around us refuses user namespaces/)
-    expect(failed(report)[0]?.fix).toMatch(/^docker run --security-opt seccomp=unconfined/)
+    expect(failed(report)[0]?.fix).toMatch(/^(podman|docker) run --security-opt seccomp=unconfined/)
   })
 
   test('the kernel is too old for an overlay of an ordinary user', async () => {
@@ -264,7 +270,13 @@ describe('a refusal of user namespaces is explained', () => {
   })
 })
 
-const noOverlay = { kernel: '6.1.0', filesystem: 'nfs', said: 'wrong fs type', hasFuse: true }
+const noOverlay = {
+  kernel: '6.1.0',
+  filesystem: 'nfs',
+  said: 'wrong fs type',
+  hasFuse: true,
+  otherPlace: null,
+}
 
 test.each(['nfs', 'ecryptfs', 'overlay', 'fuse'])(
   'a home on %s, where the kernel mounts no overlay, is named as the cause in our words, with the way out',
@@ -318,22 +330,34 @@ test('where fuse-overlayfs names no failure how it ended is told, and not its wa
   })
 })
 
-test('a sandbox starts where the nodes of /dev are on a mount with nosuid and noexec, as systemd makes it', async ({
-  skip,
-}) => {
-  skip(process.getuid?.() !== 0, 'only root can mount /dev so, and only for root its nodes are sealed')
-  const start = `
+test.for([
+  ['root', []],
+  ['ordinary user', ['setpriv', '--reuid=1000', '--regid=1000', '--clear-groups', '--']],
+] as const)(
+  'a sandbox of %s starts where the nodes of /dev are on a mount with nosuid and noexec, as systemd makes it',
+  async ([who, become], { skip }) => {
+    skip(process.getuid?.() !== 0, 'only root can mount /dev so')
+    skip(!(await canRunAs(who)), 'an ordinary user cannot read this checkout')
+    const start = `
 const { makeGround, runIn } = await import(process.argv[1] + '/fixture.ts')
 const { detectHost } = await import(process.argv[1] + '/host/host.ts')
 await using ground = await makeGround()
 const end = await runIn(ground, await detectHost(ground.dataDir), 'echo inside; echo lost >/dev/null')
 console.log(end.stdout)`
-  const script =
-    'mount -o remount,bind,nosuid,noexec /dev; grep " /dev " /proc/self/mountinfo; exec "$1" --disable-warning=ExperimentalWarning --input-type=module -e "$2" "$3"'
-  const args = ['-m', 'sh', '-ec', script, 'sh', process.execPath, start, dirname(door)]
-  const result = await run('unshare', args, { cwd: folder })
-  // As control: that it is mounted so.
-  expect(result.stdout.toString()).toMatch(/ \/dev rw,nosuid,noexec/)
-  expect(result.stderr.toString()).toBe('')
-  expect(result.stdout.toString()).toContain('inside')
-})
+    const script = 'mount -o remount,bind,nosuid,noexec /dev; grep " /dev " /proc/self/mountinfo; exec "$@"'
+    const node = [
+      process.execPath,
+      '--disable-warning=ExperimentalWarning',
+      '--input-type=module',
+      '-e',
+      start,
+      dirname(door),
+    ]
+    const args = ['-m', 'sh', '-ec', script, 'sh', ...become, ...node]
+    const result = await run('unshare', args, { cwd: folder })
+    // As control: that it is mounted so.
+    expect(result.stdout.toString()).toMatch(/ \/dev rw,nosuid,noexec/)
+    expect(result.stderr.toString()).toBe('')
+    expect(result.stdout.toString()).toContain('inside')
+  },
+)

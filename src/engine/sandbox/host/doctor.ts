@@ -4,7 +4,8 @@ import { isOldBubblewrap, newBubblewrap } from './bubblewrap.ts'
 import { detectHost, type Ability, type HostFacts, type ToolName } from './host.ts'
 import { breaksOverlays, elsewhere } from './overlays.ts'
 import { lesserOn } from '../plan/lesserView.ts'
-import { groupHint, memoryHint, noGroup, noProcessLimit } from '../limits/limits.ts'
+import { groupHint, memoryHint, noGroup } from '../limits/limits.ts'
+import { noProcessLimit } from '../limits/rlimit.ts'
 
 function check(name: string, ability: Ability, detail: string): CheckResult {
   return ability.ok
@@ -69,8 +70,8 @@ function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
     ),
   ]
   const overlay = check('kernel overlay', host.overlay, `works on ${host.filesystem}`)
-  // Without a place to write the others are not tried: one cause is told once.
-  const isUntried = !host.dataFolder.ok && host.userNamespaces.ok
+  // Without a place to write or a namespace to mount in they are not tried: one cause is told once.
+  const isUntried = !host.dataFolder.ok || !host.userNamespaces.ok
   const workspace = host.overlay.ok
     ? [overlay]
     : isUntried

@@ -1,11 +1,13 @@
 import { constants, readFileSync } from 'node:fs'
-import { access, readFile } from 'node:fs/promises'
+import { access } from 'node:fs/promises'
 import { arch, platform, release } from 'node:os'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { minimalEnv, systemFolders } from '../../base/process.ts'
+import { detectContainer } from './container.ts'
 import { detectBubblewrap, type Bubblewrap } from './bubblewrap.ts'
 import { detectCgroups, type CgroupFacts } from '../limits/cgroups.ts'
+import { ownMostProcesses } from '../limits/rlimit.ts'
 import { detectEtcLayer, type EtcLayer, type SecretPath } from '../plan/etc.ts'
 import type { Ability } from './ability.ts'
 import {
@@ -71,11 +73,13 @@ export type HostFacts = {
   /** fuse-overlayfs in its place; looked at only where there is no kernel overlay. */
   readonly fuseOverlay: Ability
   readonly filesystem: string
-  /** Docker, Podman or another container around us; null on a plain host. */
+  /** The container around us; null on a plain host. */
   readonly insideContainer: string | null
   readonly cgroups: CgroupFacts
   /** The processors we may run on. */
   readonly processors: readonly number[]
+  /** How many processes RLIMIT_NPROC may be set to at most; null: any number. */
+  readonly mostProcesses: number | null
   readonly system: readonly SystemEntry[]
   /** Files of /etc that we replace, where they are plain files. */
   readonly etcFiles: readonly string[]
@@ -108,28 +112,6 @@ async function findTool(name: string): Promise<string | null> {
   return null
 }
 
-async function readText(path: string): Promise<string | null> {
-  return readFile(path, 'utf8').catch(() => null)
-}
-
-async function detectContainer(): Promise<string | null> {
-  const marks = [
-    ['/.dockerenv', 'Docker'],
-    ['/run/.containerenv', 'Podman'],
-  ] as const
-  for (const [path, name] of marks) {
-    if (
-      await access(path).then(
-        () => true,
-        () => false,
-      )
-    )
-      return name
-  }
-  const lines = (await readText('/proc/1/cgroup')) ?? ''
-  return /docker|containerd|kubepods|lxc/.exec(lines)?.[0] ?? null
-}
-
 async function withPrivate({ secretPaths }: Secrets, system: readonly SystemEntry[], dataDir: string) {
   const own = await privateAmongSystem(system, privateFolders(dataDir), secretPaths)
   const others = secretPaths.filter(({ path }) => !own.some((folder) => path.startsWith(`${folder.path}/`)))
@@ -140,13 +122,15 @@ async function withPrivate({ secretPaths }: Secrets, system: readonly SystemEntr
 export async function detectHost(dataDir: string): Promise<HostFacts> {
   const found = await Promise.all(toolNames.map(async (name) => [name, await findTool(name)] as const))
   const tools = Object.fromEntries(found) as HostFacts['tools']
-  const [bubblewrap, insideContainer] = await Promise.all([detectBubblewrap(tools.bwrap), detectContainer()])
+  const insideContainer = await detectContainer()
+  const bubblewrap = await detectBubblewrap(tools.bwrap, insideContainer)
   const dataFolder = await detectDataFolder(dataDir)
   const filesystem = await filesystemOf(dataDir)
   const userNamespaces = await detectUserNamespaces(tools.unshare, insideContainer)
+  const place = { tools, dataDir, filesystem, insideContainer }
   const ground = userNamespaces.ok ? dataFolder : userNamespaces
   const [overlay, cgroups, system, etcFiles, secrets] = await Promise.all([
-    ground.ok ? detectOverlay(tools, dataDir, filesystem) : ground,
+    ground.ok ? detectOverlay(place) : ground,
     detectCgroups(tools['systemd-run']),
     detectSystem(),
     detectEtcFiles(),
@@ -157,7 +141,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
   const fuseOverlay: Ability = overlay.ok
     ? { ok: false, why: 'not needed: the kernel overlay works', fix: '' }
     : ground.ok
-      ? await detectFuseOverlay(tools, dataDir)
+      ? await detectFuseOverlay(place)
       : ground
   // Neither has a writable layer: they can be where the workspace's cannot.
   const [etcLayer, systemLayers] =
@@ -184,6 +168,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     insideContainer,
     cgroups,
     processors: ownProcessors(),
+    mostProcesses: ownMostProcesses(),
     system,
     etcFiles,
     kernelLists: detectKernelLists(),

@@ -1,9 +1,10 @@
-import { mkdir, rm, statfs } from 'node:fs/promises'
+import { access, mkdir, rm, stat, statfs } from 'node:fs/promises'
 import { release } from 'node:os'
 import { join } from 'node:path'
 import { makeScratch, sparePlaces } from '../../base/ownedScratch.ts'
 import { run, type RunResult } from '../../base/process.ts'
 import type { Ability } from './ability.ts'
+import { containerFuse, containerVolume } from './container.ts'
 
 type Tools = Readonly<Record<'sh' | 'unshare' | 'mount' | 'fuse-overlayfs', string | null>>
 
@@ -77,6 +78,14 @@ async function tryOverlay(tools: Tools, dataDir: string, script: string, program
   }
 }
 
+/** Where the workspaces of this host would lie. */
+type Place = {
+  readonly tools: Tools
+  readonly dataDir: string
+  readonly filesystem: string
+  readonly insideContainer: string | null
+}
+
 export const elsewhere = 'export ORANGERY_DATA_DIR=/path/on/ext4/xfs/or/btrfs'
 
 /** Why the kernel mounts no overlay over the user's folders here, and what helps. */
@@ -86,8 +95,10 @@ export function explainNoOverlay(signs: {
   readonly said: string
   /** Whether fuse-overlayfs is installed: it is told of apart whether it works. */
   readonly hasFuse: boolean
+  /** What gives the data folder another file system, where that takes more than another folder. */
+  readonly otherPlace: string | null
 }): Ability {
-  const { kernel, filesystem, said, hasFuse } = signs
+  const { kernel, filesystem, said, hasFuse, otherPlace } = signs
   const [major = 0, minor = 0] = kernel.split('.').map(Number)
   if (major < 5 || (major === 5 && minor < 11)) {
     return {
@@ -100,22 +111,45 @@ export function explainNoOverlay(signs: {
   const why = withoutWritable.has(filesystem)
     ? `the kernel takes no writable layer of an overlay on ${filesystem}, where the data folder is`
     : `the kernel cannot mount an overlay with its writable layer on ${filesystem} (${said})`
-  return { ok: false, why, fix: elsewhere }
+  return { ok: false, why, fix: otherPlace ?? elsewhere }
 }
 const tryAgain = 'Try again when the machine is less busy.'
 
-export async function detectOverlay(tools: Tools, dataDir: string, filesystem: string): Promise<Ability> {
+export async function detectOverlay({
+  tools,
+  dataDir,
+  filesystem,
+  insideContainer,
+}: Place): Promise<Ability> {
   if (tools.mount === null) return { ok: false, why: 'mount is not installed', fix: 'sudo apt install mount' }
   const tried = await tryOverlay(tools, dataDir, tryKernelOverlay, tools.mount)
   if (tried.code === 0) return { ok: true }
   const hasFuse = tools['fuse-overlayfs'] !== null
-  return explainNoOverlay({ kernel: release(), filesystem, said: failureOf(tried), hasFuse })
+  // The root of a container is one overlay: another folder would lie on it too.
+  const isOfRoot = (await stat('/')).dev === (await stat(dataDir)).dev
+  const otherPlace = isOfRoot ? containerVolume(insideContainer, dataDir) : null
+  return explainNoOverlay({ kernel: release(), filesystem, said: failureOf(tried), hasFuse, otherPlace })
 }
 
-export async function detectFuseOverlay(tools: Tools, dataDir: string): Promise<Ability> {
+export async function detectFuseOverlay({
+  tools,
+  dataDir,
+  insideContainer,
+}: Omit<Place, 'filesystem'>): Promise<Ability> {
   const program = tools['fuse-overlayfs']
   const fix = 'sudo apt install fuse-overlayfs'
   if (program === null) return { ok: false, why: 'fuse-overlayfs is not installed', fix }
+  const isDevice = await access('/dev/fuse').then(
+    () => true,
+    () => false,
+  )
+  if (!isDevice) {
+    return {
+      ok: false,
+      why: 'there is no /dev/fuse',
+      fix: containerFuse(insideContainer) ?? 'sudo modprobe fuse',
+    }
+  }
   const tried = await tryOverlay(tools, dataDir, tryFuseOverlay, program)
   return tried.code === 0 ? { ok: true } : explainNoFuse(tried)
 }
@@ -136,15 +170,15 @@ export function explainNoFuse(tried: Pick<RunResult, 'stderr' | 'code' | 'signal
 /** What can carry these folders: over some the kernel overlay is not to be tried, and the next step of the ladder is. */
 export async function overlaysOver(
   folders: readonly string[],
-  {
-    overlay,
-    fuseOverlay,
-    tools,
-  }: { readonly overlay: Ability; readonly fuseOverlay: Ability; readonly tools: Tools },
+  host: { readonly overlay: Ability; readonly fuseOverlay: Ability } & Pick<
+    Place,
+    'tools' | 'insideContainer'
+  >,
   dataDir: string,
 ): Promise<{ readonly kernelOverlay: boolean; readonly fuseOverlayfs: boolean }> {
+  const { overlay, fuseOverlay } = host
   const found = await Promise.all(folders.map(filesystemOf))
   if (!overlay.ok || !found.some(breaksOverlays))
     return { kernelOverlay: overlay.ok, fuseOverlayfs: fuseOverlay.ok }
-  return { kernelOverlay: false, fuseOverlayfs: (await detectFuseOverlay(tools, dataDir)).ok }
+  return { kernelOverlay: false, fuseOverlayfs: (await detectFuseOverlay({ ...host, dataDir })).ok }
 }

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { run } from '../../base/process.ts'
 import type { Ability } from './ability.ts'
+import { looserContainer } from './container.ts'
 
 const namespaceKinds = ['user', 'mnt', 'net', 'pid', 'ipc', 'uts', 'cgroup'] as const
 type NamespaceKind = (typeof namespaceKinds)[number]
@@ -80,8 +81,10 @@ export function explainRefusal(signs: RefusalSigns): Ability {
   if (inside !== null) {
     return {
       ok: false,
-      why: `${inside} around us refuses user namespaces (${said})`,
-      fix: 'docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined …',
+      why: /mount \/?proc/.test(said)
+        ? `${inside} around us covers parts of /proc, and so the kernel gives no other namespace one of its own (${said})`
+        : `${inside} around us refuses user namespaces (${said})`,
+      fix: looserContainer(inside),
     }
   }
   return {
@@ -128,6 +131,12 @@ export async function detectUserNamespaces(unshare: string | null, inside: strin
   // What the holder will do, in small: the mount of proc is what containers commonly refuse.
   const args = ['-Urmnpiuf', '--kill-child=KILL', '--mount-proc', 'true']
   const tried = await run(unshare, args, { timeoutMs: 5000 })
-  if (tried.code === 0) return { ok: true }
-  return explainRefusal(await readSigns(inside, tried.stderr.toString().trim().split('\n')[0] ?? ''))
+  const signs = await readSigns(inside, tried.stderr.toString().trim().split('\n')[0] ?? '')
+  if (tried.code !== 0) return explainRefusal(signs)
+  if (signs.few.length === 0) return { ok: true }
+  return {
+    ok: false,
+    why: `this user may have fewer than ${few} ${signs.few.join(', ')} namespaces (${settingsOf(signs.few).join(', ')}), and a start takes several`,
+    fix: raise(signs.few),
+  }
 }
