@@ -1,5 +1,5 @@
 import { closeSync, existsSync, openSync } from 'node:fs'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import type { DispatchId, RepoId } from '../../shared/ids.ts'
@@ -7,6 +7,7 @@ import { makeDispatchId } from '../../shared/ids.ts'
 import { randomBytes } from 'node:crypto'
 import type { RunningSandbox, SandboxEnd, SandboxRequest } from '../base/sandbox.ts'
 import type { WorkspaceRoot } from '../base/workspace.ts'
+import { removeTree } from '../workspace/end/removeTree.ts'
 import { startSandbox } from './holder/start.ts'
 import type { HostFacts } from './host/host.ts'
 import { planSandbox } from './plan/plan.ts'
@@ -90,10 +91,27 @@ export async function makeGround(name = 'project', parent = tmpdir()): Promise<G
       ...changes,
     }),
     async [Symbol.asyncDispose]() {
-      await rm(join(layers, 'work', 'work'), { recursive: true, force: true }).catch(() => {})
-      await rm(folder, { recursive: true, force: true })
+      await endOfHolders(folder)
+      // A test may have closed a folder of it, and an overlay closes its `work/work`.
+      await removeTree(folder)
     },
   }
+}
+
+/**
+ * A holder that was killed while it mounted may still make the folder it was about to mount on, in what has been
+ * removed just before: its command line names the layers it is to mount.
+ */
+async function endOfHolders(folder: string): Promise<void> {
+  const isThere = async () => {
+    const pids = (await readdir('/proc').catch(() => [])).filter((name) => /^\d+$/.test(name))
+    const lines = await Promise.all(
+      pids.map((pid) => readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => '')),
+    )
+    return lines.some((line) => line.includes('\0orangery-holder\0') && line.includes(folder))
+  }
+  for (let round = 0; round < 50 && (await isThere()); round++)
+    await new Promise((resolve) => setTimeout(resolve, 20))
 }
 
 // In a system folder only tests have such names: in /opt, and with a dot before it in /etc.

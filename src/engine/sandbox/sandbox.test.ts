@@ -124,50 +124,46 @@ test('a root named through a symlink is there by both names, and both are the wo
   expect(await readFile(join(ground.root, 'README.md'), 'utf8')).toBe('original\n')
 })
 
-test.runIf(process.getuid?.() === 0)(
-  'an agent run by root cannot read a file of root alone below /opt, but a project in a closed folder there',
-  async () => {
-    await using secret = await makeGround('project', '/opt')
-    // Closed to others, as mkdtemp makes it.
-    await using open = await makeGround()
-    await writeFile(join(secret.folder, 'key'), 'loot')
-    const facts = await detectHost(open.dataDir)
-    const script = `cat '${secret.folder}/key' || echo refused; cat README.md`
-    expect(await runIn(open, facts, script)).toMatchObject({ stdout: 'refused\noriginal\n' })
-    expect(await runIn(secret, facts, script)).toMatchObject({ stdout: 'refused\noriginal\n' })
-    expect(await runIn(open, host, `cat '${secret.folder}/key'`)).toMatchObject({ stdout: 'loot' })
-    await rm(secret.folder, { recursive: true })
-    expect(await runIn(open, facts, 'cat README.md')).toMatchObject({ stdout: 'original\n' })
-  },
-)
+test('an agent run by root cannot read a file of root alone below /opt, but a project in a closed folder there', async ({
+  skip,
+}) => {
+  skip(process.getuid?.() !== 0, 'only root can put something below /opt')
+  await using secret = await makeGround('project', '/opt')
+  // Closed to others, as mkdtemp makes it.
+  await using open = await makeGround()
+  await writeFile(join(secret.folder, 'key'), 'loot')
+  const facts = await detectHost(open.dataDir)
+  const script = `cat '${secret.folder}/key' || echo refused; cat README.md`
+  expect(await runIn(open, facts, script)).toMatchObject({ stdout: 'refused\noriginal\n' })
+  expect(await runIn(secret, facts, script)).toMatchObject({ stdout: 'refused\noriginal\n' })
+  expect(await runIn(open, host, `cat '${secret.folder}/key'`)).toMatchObject({ stdout: 'loot' })
+  await rm(secret.folder, { recursive: true })
+  expect(await runIn(open, facts, 'cat README.md')).toMatchObject({ stdout: 'original\n' })
+})
 
-test.runIf(process.getuid?.() === 0)(
-  'a secret of /etc that is replaced while an agent of root runs stays hidden, by a layer or one by one',
-  async () => {
-    await using ground = await makeGround()
-    const secret = `/etc/.${ground.marker}`
-    await using _ = { [Symbol.asyncDispose]: () => rm(secret, { force: true }) }
-    await writeFile(secret, 'loot\n', { mode: 0o600 })
-    const facts = await detectHost(ground.dataDir)
-    expect(facts.etcLayer?.hidden.map(({ path }) => path)).toContain(secret)
-    const script = `cat ${secret} || echo refused; touch ~/looked; while [ ! -e ~/replaced ]; do sleep 0.01; done; cat ${secret} || echo refused`
-    const { sandbox, finish } = await startOn(ground, ground.request(['sh', '-c', script]), facts)
-    await using running = sandbox
-    running.release()
-    await ground.waitForHome('looked')
-    await writeFile(`${secret}.new`, 'new loot\n', { mode: 0o600 })
-    await rename(`${secret}.new`, secret)
-    await ground.writeHome('replaced')
-    expect(await finish()).toMatchObject({ stdout: 'refused\nrefused\n' })
-    expect(await runIn(ground, host, `cat ${secret}`)).toMatchObject({ stdout: 'new loot\n' })
-    const oneByOne = await runIn(
-      ground,
-      { ...facts, etcLayer: null },
-      `cat ${secret} || echo refused; id -un`,
-    )
-    expect(oneByOne.stdout).toBe('refused\nagent\n')
-  },
-)
+test('a secret of /etc that is replaced while an agent of root runs stays hidden, by a layer or one by one', async ({
+  skip,
+}) => {
+  skip(process.getuid?.() !== 0, 'only root can put something into /etc')
+  await using ground = await makeGround()
+  const secret = `/etc/.${ground.marker}`
+  await using _ = { [Symbol.asyncDispose]: () => rm(secret, { force: true }) }
+  await writeFile(secret, 'loot\n', { mode: 0o600 })
+  const facts = await detectHost(ground.dataDir)
+  expect(facts.etcLayer?.hidden.map(({ path }) => path)).toContain(secret)
+  const script = `cat ${secret} || echo refused; touch ~/looked; while [ ! -e ~/replaced ]; do sleep 0.01; done; cat ${secret} || echo refused`
+  const { sandbox, finish } = await startOn(ground, ground.request(['sh', '-c', script]), facts)
+  await using running = sandbox
+  running.release()
+  await ground.waitForHome('looked')
+  await writeFile(`${secret}.new`, 'new loot\n', { mode: 0o600 })
+  await rename(`${secret}.new`, secret)
+  await ground.writeHome('replaced')
+  expect(await finish()).toMatchObject({ stdout: 'refused\nrefused\n' })
+  expect(await runIn(ground, host, `cat ${secret}`)).toMatchObject({ stdout: 'new loot\n' })
+  const oneByOne = await runIn(ground, { ...facts, etcLayer: null }, `cat ${secret} || echo refused; id -un`)
+  expect(oneByOne.stdout).toBe('refused\nagent\n')
+})
 
 test('an agent is a user of its own, whose files of /etc are ours', async () => {
   await using ground = await makeGround()
@@ -295,6 +291,17 @@ test('a sandbox whose filter lets everything pass keeps its gate shut', async ()
   ])
 })
 
+test('a sandbox that stays in the session of its host keeps its gate shut', async () => {
+  await using ground = await makeGround()
+  const bwrap = join(ground.folder, 'bwrap')
+  const without = `exec '${host.tools.bwrap}' --args 100 "\${@:3}" 100< <(grep -zvx -e --new-session <&"$2")`
+  await writeFile(bwrap, `#!/bin/bash\n${without}\n`, { mode: 0o755 })
+  const faulty = { ...host, tools: { ...host.tools, bwrap } }
+  const { sandbox } = await startOn(ground, ground.request(['true']), faulty)
+  await using _sandbox = sandbox
+  expect(sandbox.probe.checks.filter(({ ok }) => !ok).map(({ name }) => name)).toEqual(['session'])
+})
+
 test.each([
   ['shows our own folder', (ground: Ground) => `--ro-bind '${ground.dataDir}' '${ground.dataDir}'`, 'see '],
   ['leaves a place writable', () => '--bind /usr /usr', 'writable places'],
@@ -305,7 +312,8 @@ test.each([
 ])(
   'a sandbox that %s, as nobody planned, keeps its gate shut',
   async (_, optionsFor: (ground: Ground) => string, check) => {
-    await using ground = await makeGround()
+    // Inside, folders can still be made there where all else is sealed.
+    await using ground = await makeGround('project', '/tmp')
     const bwrap = join(ground.folder, 'bwrap')
     // Earlier versions left it behind.
     await rm('/usr/.orangery-probe', { force: true }).catch(() => {})

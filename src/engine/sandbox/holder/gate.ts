@@ -1,5 +1,6 @@
 import type { WorkspaceRoot } from '../../base/workspace.ts'
 import { watchedFrom } from '../denials/deniedWrites.ts'
+import { firstProcess } from '../limits/rlimit.ts'
 import type { SandboxPlan } from '../plan/plan.ts'
 import { isInside } from '../plan/view.ts'
 
@@ -154,9 +155,6 @@ function session(plan: SandboxPlan): readonly string[] {
   // Bubblewrap has made one already.
   return plan.confinement === 'holder' ? [setsid, '--wait', '--'] : []
 }
-
-// Bubblewrap's first process inside counts with the agent's.
-const firstProcess = 1
 
 /** The gate and, as its last arguments, the agent's own command. */
 export function gateArguments(

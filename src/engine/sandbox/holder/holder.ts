@@ -188,21 +188,29 @@ export const isPlainRoot = ({ lower, upper, work, target }: HeldRoot) =>
 // The nodes that bubblewrap takes over.
 const deviceNodes = ['null', 'zero', 'full', 'random', 'urandom', 'tty']
 // Usually /dev is nosuid, at times noexec: in a user namespace the kernel lets no mount of it be without.
-const sealed = 'bind,ro,nosuid,noexec'
+const sealing = 'bind,ro,nosuid,noexec'
 
 /** What of the mounts is the same for every sandbox of a host. */
 export type CommonMounts = {
   readonly etcLayer: string | null
   readonly layers: readonly SystemLayer[]
-  readonly sealsDevices: boolean
+  /** Nodes of /dev. */
+  readonly sealed: readonly string[]
 }
 
-export const commonMounts = ({ view, sealsDevices }: SandboxPlan): CommonMounts => ({
+/**
+ * For everybody the one that covers hidden files: bubblewrap adds no `noexec` to what it binds, and a cover is the same
+ * whoever runs this, in a sandbox that stood before too.
+ */
+export const sealedNodes = (sealsDevices: boolean): readonly string[] =>
+  sealsDevices ? deviceNodes : ['null']
+
+export const commonMounts = ({ view, confinement, sealsDevices }: SandboxPlan): CommonMounts => ({
   etcLayer: view.find((step) => step.kind === 'covered')?.layer.folder ?? null,
   layers: view.flatMap((step) =>
     step.kind === 'layered' ? [{ path: step.target, place: step.source }] : [],
   ),
-  sealsDevices,
+  sealed: confinement === 'bubblewrap' ? sealedNodes(sealsDevices) : [],
 })
 
 export const overlayLine = (owner: string, name: string | number, where: string, options: string) =>
@@ -217,7 +225,7 @@ export const fstab = (lines: readonly string[]) => lines.map((line) => `${line}\
  * What one call of `mount` does for the holder, in the form of an fstab. It passes over what it finds mounted:
  * no source is named like that of another sandbox, in which we may be.
  */
-export function commonTable({ etcLayer, layers, sealsDevices }: CommonMounts, owner: string): string {
+export function commonTable({ etcLayer, layers, sealed }: CommonMounts, owner: string): string {
   return fstab([
     ...layers.flatMap((layer) => {
       const name = basename(layer.place)
@@ -231,7 +239,7 @@ export function commonTable({ etcLayer, layers, sealsDevices }: CommonMounts, ow
       ]
     }),
     ...(etcLayer === null ? [] : [overlayLine(owner, 'etc', '/etc', 'lowerdir=/proc/self/fd/4:/etc')]),
-    ...(sealsDevices ? deviceNodes.map((name) => `/dev/${name} /dev/${name} none ${sealed} 0 0`) : []),
+    ...sealed.map((name) => `/dev/${name} /dev/${name} none ${sealing} 0 0`),
   ])
 }
 

@@ -19,6 +19,7 @@ import {
   holderOrders,
   isPlainPath,
   mountTable,
+  sealedNodes,
   tablePath,
   workspaceTable,
   type CommonMounts,
@@ -243,8 +244,6 @@ export class SpareHolder implements Disposable {
   readonly #mounts: string
   readonly #readMounts: () => string
   readonly #common: CommonMounts
-  /** There is nothing that every sandbox has. */
-  readonly #isPlain: boolean
   #stage: Stage | null = null
   #relay: RelayProgram | null = null
   #isTaken = false
@@ -256,19 +255,24 @@ export class SpareHolder implements Disposable {
     this.#common = {
       etcLayer: host.etcLayer?.folder ?? null,
       layers: host.systemLayers,
-      sealsDevices: host.uid === 0,
+      sealed: sealedNodes(host.uid === 0),
     }
     const table = commonTable(this.#common, `spare-${randomBytes(6).toString('hex')}`)
-    this.#isPlain = table === ''
     const tools = { shell: requireShell(host), tools: host.tools, scope: null }
-    const command = holderCommand(tools, label, this.#isPlain ? null : this.#common)
+    const command = holderCommand(tools, label, this.#common)
     this.#holder = new HolderProcess(command, {}, null, [], table)
   }
 
   /** Has it start bubblewrap too, for an agent on this terminal; the folder is ours until the sandbox has ended. */
   async stage(host: HostFacts, dataDir: string, folder: string, io: SandboxIo): Promise<void> {
     const terminal = io.stdin === 'ignore' ? null : pathOf(io.stdin)
-    if (this.#isPlain || terminal === null || ![folder, terminal, dataDir].every(isPlainPath)) return
+    // Without the layer over /etc it could become nobody's.
+    if (
+      this.#common.etcLayer === null ||
+      terminal === null ||
+      ![folder, terminal, dataDir].every(isPlainPath)
+    )
+      return
     const plan = await completePlan(planSandbox(usualRequest(dataDir), host))
     const stage = planStage(plan, folder, terminal)
     mkdirSync(folder, { mode: 0o700 })
@@ -316,9 +320,9 @@ export class SpareHolder implements Disposable {
     return { holder, relay: this.#relay, waits: stage !== null }
   }
 
-  /** What every sandbox of this host has is mounted, or there is no such thing. */
+  /** What every sandbox of this host has is mounted. */
   get isReady(): boolean {
-    return this.#isPlain || this.#holder.isReady
+    return this.#holder.isReady
   }
 
   rehearse(): void {

@@ -32,35 +32,34 @@ test.each(oddNames)(
   },
 )
 
-// Only root can put something there.
-test.runIf(process.getuid?.() === 0)(
-  'a data folder and a config folder below a system folder are hidden in it, by a link too, and what lies beside them is shown through a layer',
-  async () => {
-    const folder = await mkdtemp('/opt/orangery-test-')
-    await using _ = { [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }) }
-    await chmod(folder, 0o755)
-    await using ground = await makeGround('project', folder)
-    await chmod(ground.folder, 0o755)
-    const { dataDir } = ground
-    const link = join(ground.folder, 'link')
-    await symlink(dataDir, link)
-    const [host, byLink] = await Promise.all([detectHost(dataDir), detectHost(link)])
-    expect(host.systemLayers.map(({ path }) => path)).toContain('/opt')
-    expect(byLink.systemLayers).toEqual(host.systemLayers)
-    expect(steadySecrets(byLink, folder)).toEqual(steadySecrets(host, folder))
-    const config = join(ground.folder, 'config')
-    await mkdir(config)
-    const secretDirs = [dataDir, join(dataDir, 'run'), config, join(ground.folder, 'not-there')]
-    const script = `cat README.md; ls -a ${dataDir} ${config} 2>&1; ls ${ground.folder}`
-    const request = ground.request(['sh', '-c', script], { secretDirs })
-    const { sandbox, finish } = await startOn(ground, request, host)
-    await using _running = sandbox
-    expect(sandbox.probe.checks.filter(({ ok }) => !ok)).toEqual([])
-    sandbox.release()
-    const { stdout } = await finish()
-    expect(stdout).toMatch(/^original\n(ls: .*Permission denied\n){2}config\ndata\n/)
-  },
-)
+test('a data folder and a config folder below a system folder are hidden in it, by a link too, and what lies beside them is shown through a layer', async ({
+  skip,
+}) => {
+  skip(process.getuid?.() !== 0, 'only root can put something below /opt')
+  const folder = await mkdtemp('/opt/orangery-test-')
+  await using _ = { [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }) }
+  await chmod(folder, 0o755)
+  await using ground = await makeGround('project', folder)
+  await chmod(ground.folder, 0o755)
+  const { dataDir } = ground
+  const link = join(ground.folder, 'link')
+  await symlink(dataDir, link)
+  const [host, byLink] = await Promise.all([detectHost(dataDir), detectHost(link)])
+  expect(host.systemLayers.map(({ path }) => path)).toContain('/opt')
+  expect(byLink.systemLayers).toEqual(host.systemLayers)
+  expect(steadySecrets(byLink, folder)).toEqual(steadySecrets(host, folder))
+  const config = join(ground.folder, 'config')
+  await mkdir(config)
+  const secretDirs = [dataDir, join(dataDir, 'run'), config, join(ground.folder, 'not-there')]
+  const script = `cat README.md; ls -a ${dataDir} ${config} 2>&1; ls ${ground.folder}`
+  const request = ground.request(['sh', '-c', script], { secretDirs })
+  const { sandbox, finish } = await startOn(ground, request, host)
+  await using _running = sandbox
+  expect(sandbox.probe.checks.filter(({ ok }) => !ok)).toEqual([])
+  sandbox.release()
+  const { stdout } = await finish()
+  expect(stdout).toMatch(/^original\n(ls: .*Permission denied\n){2}config\ndata\n/)
+})
 
 test('a data folder that was emptied since the host was looked at is no reason not to start', async () => {
   await using ground = await makeGround()

@@ -202,6 +202,12 @@ function readIdentity(pid: number): Identity {
   return { uid: first('uid_map'), gid: first('gid_map') }
 }
 
+/** As its own namespace numbers it: one that was begun outside has no number there. */
+function judgeSession(status: string): string {
+  const inside = statusField(status, 'NSsid').split(/\s+/).at(-1)
+  return inside === '0' ? "the host's" : /^\d+$/.test(inside ?? '') ? 'own' : 'unknown'
+}
+
 /** What the kernel says of the gate's process, read from outside, where nothing inside can answer for it. */
 export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeCheck[] {
   const namespaces = plan.namespaces
@@ -252,6 +258,7 @@ export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeChec
     equal('permitted capabilities', '0000000000000000', statusField(status, 'CapPrm')),
     equal('capability bounding set', '0000000000000000', statusField(status, 'CapBnd')),
     equal('no new privileges', '1', statusField(status, 'NoNewPrivs')),
+    equal('session', 'own', judgeSession(status)),
     equal('seccomp', '2', statusField(status, 'Seccomp')),
     equal('network interfaces', 'lo', lines.join(' ')),
     equal('environment', declaredNames.join(' '), actualNames.join(' ')),

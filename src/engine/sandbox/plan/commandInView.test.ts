@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { beforeAll, expect, test } from 'vitest'
 import type { SandboxRequest } from '../../base/sandbox.ts'
-import { checkCommand } from './commandInView.ts'
+import { checkCommand, tilde } from './commandInView.ts'
 import { agentHome } from './etc.ts'
 import { makeGround, startOn, type Ground } from '../fixture.ts'
 import { detectHost, type HostFacts } from '../host/host.ts'
@@ -68,8 +68,8 @@ test('preflight says of a command what the sandbox would, with the reason', asyn
     ['own', { grants: [bin] }, null],
     [join(bin, 'own'), { grants: [bin] }, null],
     ['beside', { grants: [bin] }, null],
-    ['led', { grants: [bin] }, `leads to ${join(tools, 'kept')}, which is not shown`],
-    ['near', { grants: [bin] }, `leads to ${join(tools, 'kept')}, which is not shown`],
+    ['led', { grants: [bin] }, `leads to ${tilde(join(tools, 'kept'))}, which is not shown`],
+    ['near', { grants: [bin] }, `leads to ${tilde(join(tools, 'kept'))}, which is not shown`],
     ['led', { grants: [bin, tools] }, null],
     [join(bin, 'led'), { grants: [join(bin, 'led')] }, null],
     ['broken', { grants: [bin] }, 'is not there'],
@@ -86,11 +86,11 @@ test('a program of the user’s own PATH that is not shown, or shown and not on 
   process.env['PATH'] = `${before}:${bin}`
   try {
     await compare(ground, [
-      ['own', {}, `${join(bin, 'own')} is not shown`],
+      ['own', {}, `${tilde(join(bin, 'own'))} is not shown`],
       ['own', { grants: [join(bin, 'own')] }, 'is shown, but its folder is not on PATH inside'],
     ])
     const [fault] = await checkCommand(ground.request(['own']), host, true)
-    expect(fault?.fix).toContain(`Add "${bin}" to sandboxRequirements.read`)
+    expect(fault?.fix).toContain(`Add "${tilde(bin)}" to sandboxRequirements.read`)
   } finally {
     process.env['PATH'] = before
   }

@@ -99,7 +99,7 @@ type Fault = { readonly why: string; readonly fix: string; readonly isElsewhere:
 type Found = { readonly source: string | undefined }
 const isFault = (answer: Fault | Found): answer is Fault => 'why' in answer
 
-const tilde = (path: string): string => {
+export const tilde = (path: string): string => {
   const home = homedir()
   return isInside(path, home) && home !== '/' ? `~${path.slice(home.length)}` : path
 }

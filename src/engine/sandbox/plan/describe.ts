@@ -64,6 +64,11 @@ export function describePlan(plan: SandboxPlan): string {
     `terminal   ${request.terminal ? 'yes' : 'no'}`,
     `identity   uid ${plan.identity.uid}, gid ${plan.identity.gid}`,
     `namespaces ${plan.namespaces.join(' ')}`,
+    ...(plan.confinement === 'holder'
+      ? []
+      : [
+          'privileges none: no capabilities, no new privileges, no user namespaces of its own, its own session',
+        ]),
     ...plan.roots.map(
       (root) => `overlay    ${quote(root.target)} over ${quote(root.lower)}, writes in ${quote(root.upper)}`,
     ),
