@@ -116,7 +116,13 @@ export async function killSupervisor(dataDir: string): Promise<void> {
   const pids = ['orangery-caretaker', 'main/supervisor.js'].flatMap((name) =>
     found.filter((line) => line.includes(name)).map((line) => Number(line.split(' ')[0])),
   )
-  for (const pid of pids) process.kill(pid, 'SIGKILL')
+  for (const pid of pids) {
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch {
+      // Gone meanwhile: the others are killed all the same.
+    }
+  }
   // Its agent dies with its first thread: a start right after that would still find it alive.
   await waitUntil('they are dead', async () =>
     (await Promise.all(pids.map(startTicks))).every((at) => at === 0),

@@ -32,7 +32,6 @@ import { LapsedRequests } from './lapsedRequests.ts'
 import { Network } from './network.ts'
 import { Questions } from './questions.ts'
 import { reachShown } from './answerWords.ts'
-import { listensForHosts } from './outwards.ts'
 import type { Parts } from '../parts.ts'
 import { speakTo } from '../supervise/speak.ts'
 import { UntilNarrowed } from './untilNarrowed.ts'
@@ -75,6 +74,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   readonly #boundaries: Boundaries
   readonly #questions: Questions
   #level: BoundaryLevel
+  #writable: readonly string[] | null
   /** What it reaches besides the contract's hosts; null: nobody knows. */
   #reach: string | null
   #told: string
@@ -104,6 +104,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     this.#note = note
     this.#seen = seen
     this.#level = job.contract.boundary
+    this.#writable = scopeAt(scopes, this.#level)
     this.#told = this.#reach = reachOf({ start: this.#level, grants: [], requests: [] })
     const { id, credentials, proxies } = job
     const { runtime } = parts
@@ -160,8 +161,7 @@ export class LiveBoundary implements AsyncDisposable, Listener {
     const held = currentBoundary(state)
     const policy = networkAt(contractHeld(contract, state), this.#level, [], config, false, held)
     // Where nothing gets out, somebody listens for which names are asked for, and wakes when one is.
-    const isLazy = policy.mode === 'none' && !listensForHosts(this.#job)
-    const opening = this.#network.set(policy, isLazy)
+    const opening = this.#network.set(policy, policy.mode === 'none')
     opening.catch(() => {})
     return {
       changed: inherited ?? state.grants.at(-1) ?? null,
@@ -220,7 +220,22 @@ export class LiveBoundary implements AsyncDisposable, Listener {
   }
 
   async #setFiles(scope: readonly string[] | null): Promise<{ readonly note: string | null }> {
-    return (await this.#sandbox).setFiles(scope === null ? 'rw' : 'ro', scope ?? [])
+    const before = this.#writable
+    // What is denied while a narrowing takes is denied by it.
+    if (scope !== null) this.#writable = scope
+    try {
+      const flip = await (await this.#sandbox).setFiles(scope === null ? 'rw' : 'ro', scope ?? [])
+      this.#writable = scope
+      return flip
+    } catch (error) {
+      this.#writable = before
+      throw error
+    }
+  }
+
+  /** What alone of the roots can be written now; null: all of them. */
+  get writable(): readonly string[] | null {
+    return this.#writable
   }
 
   #state(): EscalationState {

@@ -1,5 +1,7 @@
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { beforeAll, expect, test } from 'vitest'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { agentCardSchema } from '../../../shared/card.ts'
 import type { DispatchId, RepoId } from '../../../shared/ids.ts'
 import type { SandboxRequest } from '../../base/sandbox.ts'
@@ -9,9 +11,13 @@ import { checkHost, resolveAgent } from './provider.ts'
 
 const card = agentCardSchema.parse({ id: 'claude', name: 'Claude' })
 let host: HostFacts
+let dataDir: string
 beforeAll(async () => {
-  host = await detectHost(tmpdir())
+  // Not the folder that all share: what root leaves there an ordinary user could not use.
+  dataDir = await mkdtemp(join(tmpdir(), 'orangery-provider-'))
+  host = await detectHost(dataDir)
 })
+afterAll(() => rm(dataDir, { recursive: true, force: true }))
 
 const request: SandboxRequest = {
   id: '20260101000000-0000' as DispatchId,

@@ -4,7 +4,7 @@ import { syncDir } from '../../base/files.ts'
 import type { Contract } from '../../base/contract.ts'
 import type { RunningSandbox, SandboxEnd } from '../../base/sandbox.ts'
 import type { Workspace } from '../../base/workspace.ts'
-import { guardRules, Guards, scopeAt, type EffectiveConfig, type Finding } from '../../policy/index.ts'
+import { guardRules, Guards, type EffectiveConfig, type Finding } from '../../policy/index.ts'
 import { describePlan, lesserView, whereElse } from '../../sandbox/index.ts'
 import { createEventLog, type EventLog } from '../../store/index.ts'
 import {
@@ -213,8 +213,7 @@ async function runAgent(
   )
   await using _control = endOf(listening)
   const scopes = scopesInside(job.contract, plan.request.workspace)
-  let holding = job.contract.boundary
-  const watching = watchForSigns(plan, parts.configDir, note, () => scopeAt(scopes, holding))
+  const watching = watchForSigns(plan, parts.configDir, note, () => boundary.writable)
   let stopping: Finding | undefined
   const kill = async () => (await starting).kill()
   const found = (finding: Finding) => {
@@ -226,7 +225,6 @@ async function runAgent(
   const guardedBy = (config: EffectiveConfig) => guardRules(job.contract, config, job.contract.boundary)
   using guards = new Guards(guardedBy(job.config), found, () => boundary.waitsForPerson)
   const changed = (level: BoundaryLevel, latest: EffectiveConfig) => {
-    holding = level
     guards.setRules(guardRules(job.contract, latest, level))
     void denyCommands(door, level, latest).catch(() => {})
   }

@@ -10,7 +10,8 @@ import { detectHost, type HostFacts } from '../host/host.ts'
 let ground: Ground
 let host: HostFacts
 beforeAll(async () => {
-  ground = await makeGround()
+  // Inside, what lies above a root can be moved there alone.
+  ground = await makeGround('project', '/tmp')
   host = await detectHost(ground.dataDir)
   for (const name of ['times', 'owner', 'attribute']) await writeFile(join(ground.root, name), '')
   await symlink('/tmp/out', join(ground.root, 'leads-out'))

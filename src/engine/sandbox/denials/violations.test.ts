@@ -203,3 +203,12 @@ test('a write that was seen and is printed too is told once, as likely and with 
   expect(writes.isNewsPrinted("touch: cannot touch 'newer': Read-only file system")).toBe(true)
   expect(writes.seen('/project/newer', at)).toBeNull()
 })
+
+test('a program that names no file speaks of the write that was seen, once for each', () => {
+  const writes = new DeniedWrites()
+  const denial = (said: string) => readDenial(said, at)?.detail ?? ''
+  writes.seen('/project/f', at)
+  expect(writes.isNewsPrinted(denial("touch: cannot touch '/usr/f2': Read-only file system"))).toBe(true)
+  expect(writes.isNewsPrinted(denial('failed: Read-only file system'))).toBe(false)
+  expect(writes.isNewsPrinted(denial('failed again: Read-only file system'))).toBe(true)
+})

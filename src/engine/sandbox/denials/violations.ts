@@ -157,9 +157,14 @@ export class DenialReader {
   }
 }
 
-/** A write that was seen on its way and one that a program prints are the same denial where the name is the same. */
+/**
+ * A write that was seen on its way and one that a program prints are the same denial where the name is the same, or where
+ * the program names nothing.
+ */
 export class DeniedWrites {
   readonly #names = new Set<string>()
+  /** Those of which no program has spoken yet. */
+  readonly #unspoken = new Set<string>()
   readonly #printed: string[] = []
   readonly #whyNotWritten: Why
 
@@ -172,15 +177,22 @@ export class DeniedWrites {
     const name = basename(path)
     this.#names.add(name)
     if (this.#printed.some((text) => isNamed(text, name))) return null
+    this.#unspoken.add(name)
     return { kind: 'write_denied', at, detail: `${path} (${this.#whyNotWritten(path)})`, certain: false }
   }
 
   isNewsPrinted(text: string): boolean {
-    if ([...this.#names].some((name) => isNamed(text, name))) return false
+    const named = [...this.#names].filter((name) => isNamed(text, name))
+    const spokenOf = named.length > 0 || namesSomething(text) ? named : [...this.#unspoken].slice(-1)
+    for (const name of spokenOf) this.#unspoken.delete(name)
+    if (spokenOf.length > 0) return false
     this.#printed.push(text)
     return true
   }
 }
+
+/** Whether a name may be in it: in quotes, or with a slash or a dot inside. Our reason in brackets is none of it. */
+const namesSomething = (text: string) => /['"‘`]|\S[/.]\w|\s\//.test(text.replace(/ \([^()]*\)$/, ''))
 
 /** As a whole name, not as part of another. */
 const isNamed = (text: string, name: string) =>
