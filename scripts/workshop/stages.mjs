@@ -3,9 +3,14 @@ import { existsSync, mkdirSync, openSync, closeSync, readFileSync } from 'node:f
 import { join } from 'node:path'
 import { build } from './build.mjs'
 import { withLock } from './lock.mjs'
+import { ordinaryUser } from './ordinaryUser.mjs'
 import { projectEnv, root, tool } from './places.mjs'
 
 const here = (name) => join(root, 'scripts', 'workshop', name)
+// From the checkout, wherever that is shown.
+const reporter = './scripts/workshop/vitestReporter.mjs'
+// What is another thing for root: whose namespaces, whose files.
+const ofSandbox = ['src/engine/sandbox/', 'test/sandbox/programs.test.ts']
 const minutes = (count) => count * 60_000
 
 /** A stage is one check (counted as one test) or a test runner (counted by its own records). */
@@ -31,7 +36,7 @@ export const stages = [
     title: 'unit tests',
     needsSystem: true,
     timeoutMs: minutes(10),
-    tests: ['vitest', 'run', '--project', 'unit', '--reporter', here('vitestReporter.mjs')],
+    tests: ['vitest', 'run', '--project', 'unit', '--reporter', reporter],
   },
   { name: 'build', title: 'build', build: true },
   {
@@ -40,7 +45,17 @@ export const stages = [
     needsSystem: true,
     long: true,
     timeoutMs: minutes(50),
-    tests: ['vitest', 'run', '--project', 'slow', '--reporter', here('vitestReporter.mjs')],
+    tests: ['vitest', 'run', '--project', 'slow', '--reporter', reporter],
+  },
+  {
+    name: 'ordinary',
+    title: 'as an ordinary user',
+    needsSystem: true,
+    long: true,
+    timeoutMs: minutes(10),
+    isOrdinary: true,
+    // Natively: otherwise its configuration is bundled into the checkout, which is not his.
+    tests: ['vitest', 'run', '--configLoader', 'native', '--reporter', reporter, ...ofSandbox],
   },
   {
     name: 'e2e',
@@ -53,12 +68,13 @@ export const stages = [
 ]
 
 // A runner started in a group of its own, so that a time limit or Ctrl-C ends all it started.
-function runGroup([name, ...args], { log, env, timeoutMs }) {
+function runGroup([name, ...args], { log, env, timeoutMs, user }) {
   return new Promise((resolve) => {
     const output = openSync(log, 'a')
-    const child = spawn(tool(name), args, {
+    const [file, ...rest] = user === undefined ? [tool(name)] : [...user.through, name]
+    const child = spawn(file, [...rest, ...args], {
       cwd: root,
-      env: projectEnv(env),
+      env: user === undefined ? projectEnv(env) : { ...user.env, ...env },
       stdio: ['ignore', output, output],
       detached: true,
     })
@@ -117,12 +133,13 @@ function readRecords(file) {
   return lines.filter(Boolean).map((line) => JSON.parse(line))
 }
 
-function privateEnv(home) {
+function privateEnv(home, own = () => {}) {
   const folders = { ORANGERY_DATA_DIR: 'data', XDG_DATA_HOME: 'share', XDG_CONFIG_HOME: 'config' }
   const env = {}
   for (const [name, folder] of Object.entries(folders)) {
     env[name] = join(home, folder)
     mkdirSync(env[name], { recursive: true, mode: 0o700 })
+    own(env[name])
   }
   return env
 }
@@ -132,12 +149,12 @@ function signOfLife(stage, file) {
   console.log(`${stage.title.padEnd(28)} …       ${readRecords(file).length} done`)
 }
 
-async function runTests(stage, { records, home }) {
-  const file = join(records, `${stage.name}.ndjson`)
+async function runTests(stage, { records, home, user }) {
+  const file = join(user?.home ?? records, `${stage.name}.ndjson`)
   const log = join(records, `${stage.name}.log`)
-  const env = { ...privateEnv(home), ORANGERY_TEST_RECORDS: file }
+  const env = { ...privateEnv(user?.home ?? home, user?.own), ORANGERY_TEST_RECORDS: file }
   const timer = setInterval(() => signOfLife(stage, file), minutes(1))
-  const { code, timedOut } = await runGroup(stage.tests, { log, env, timeoutMs: stage.timeoutMs })
+  const { code, timedOut } = await runGroup(stage.tests, { log, env, user, timeoutMs: stage.timeoutMs })
   clearInterval(timer)
   const found = readRecords(file)
   const isExplained = found.some((record) => record.outcome === 'failed')
@@ -149,8 +166,15 @@ async function runTests(stage, { records, home }) {
   return found
 }
 
+function runOrdinary(stage, places) {
+  const { reason, ...user } = ordinaryUser(places.home)
+  if (reason === undefined) return runTests(stage, { ...places, user })
+  return [{ where: stage.tests[0], name: stage.title, outcome: 'skipped', reason }]
+}
+
 export async function runStage(stage, places) {
   if (stage.build) return [await runBuild()]
+  if (stage.isOrdinary) return runOrdinary(stage, places)
   if (stage.tests) return runTests(stage, places)
   const found = []
   for (const command of stage.check) found.push(await runCheck(command, places))

@@ -12,7 +12,7 @@ const forStart = [
   { program: 'git', package: 'git' },
 ]
 // Every client that must reach an allowed host is among them. Nothing is that would start a service: of an ssh server only
-// the program, and no container engine; tests that want one say so when they are skipped.
+// the program.
 const forTests = [
   ...forStart,
   { program: 'chromium', package: 'chromium', instead: ['chromium-browser', 'google-chrome'] },
@@ -37,6 +37,17 @@ const forTests = [
   { program: '/usr/sbin/mkfs.xfs', package: 'xfsprogs' },
   { program: 'lowntfs-3g', package: 'ntfs-3g' },
 ]
+// Docker starts a service where it is installed: nobody's machine gets it unasked. Tests that want an engine say so
+// when they are skipped.
+const forEngines = [
+  { program: '/usr/sbin/dockerd', package: 'docker.io', instead: ['dockerd'] },
+  { program: 'podman', package: 'podman' },
+]
+
+function needsOf(purpose) {
+  if (purpose !== 'test') return forStart
+  return process.env.ORANGERY_TEST_ENGINES === '1' ? [...forTests, ...forEngines] : forTests
+}
 
 function isThere({ program, instead = [], arguments: args }) {
   if (args === undefined) return [program, ...instead].some(isOnPath)
@@ -54,7 +65,7 @@ async function administrator() {
 /** Installs what is missing where that is allowed, and otherwise says in one line what a person can do. */
 export async function ensureSystemPackages(purpose) {
   if (process.platform !== 'linux') return
-  const lacking = missing(purpose === 'test' ? forTests : forStart)
+  const lacking = missing(needsOf(purpose))
   if (lacking.length === 0) return
   const names = lacking.map((need) => need.package).join(' ')
   if (!existsSync('/usr/bin/apt-get')) {

@@ -8,7 +8,7 @@ import { expect, test } from 'vitest'
 import { entryCommand } from '../../src/engine/base/entry.ts'
 import { nameServer, proxyPort } from '../../src/engine/base/sandbox.ts'
 import { parseOutputs, proxyEnvironment, startBroker, type Decided } from '../../src/engine/egress/index.ts'
-import { engines, openEngine, type Contents } from './containers.ts'
+import { engines, openEngine, type Contents } from '../containers.ts'
 
 /** A root file system with programs, a network of its own, and of the host nothing but the broker's socket. */
 function contentsWith(socket: string, nameServers: string, script: string): Contents {

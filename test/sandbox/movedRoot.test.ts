@@ -33,7 +33,7 @@ async function started(ground: Ground, request: SandboxRequest, isWarm: boolean)
   let sandbox: RunningSandbox
   if (isWarm) {
     const standing = scope.use(await Standing.make({ ground }, await detectHost(ground.dataDir)))
-    sandbox = scope.use(await standing.start(request))
+    sandbox = scope.use((await standing.start(request)).sandbox)
     expect(standing.isUsed).toBe(true)
   } else sandbox = scope.use((await startOn(ground, request, host)).sandbox)
   sandbox.release()

@@ -1,4 +1,4 @@
-import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
+import { spawn, spawnSync, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -65,7 +65,14 @@ export class Place implements Disposable {
 
   [Symbol.dispose](): void {
     // Who was killed may have left somebody who tidies up meanwhile.
-    rmSync(this.home, { recursive: true, force: true, maxRetries: 5 })
+    const remove = () => rmSync(this.home, { recursive: true, force: true, maxRetries: 5 })
+    try {
+      remove()
+    } catch {
+      // What an overlay closed (its `work/work`) is open to root alone.
+      spawnSync('chmod', ['-R', 'u+rwx', '--', this.home])
+      remove()
+    }
   }
 }
 

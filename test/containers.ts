@@ -1,7 +1,8 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
 const execute = promisify(execFile)
@@ -13,6 +14,8 @@ export type Contents = {
   readonly command: readonly string[]
   /** `none` but for a control. */
   readonly network: 'none' | 'host'
+  /** In place of the few rights that it is given otherwise, and of a root that is read-only. */
+  readonly options?: readonly string[]
 }
 
 export type Started = AsyncDisposable & { readonly child: ChildProcess; text(): string }
@@ -22,9 +25,9 @@ export const engines = ['bubblewrap', 'podman', 'docker'] as const
 /** An engine with an image to start from, or why there is none here. */
 export async function openEngine(name: (typeof engines)[number]): Promise<Engine | string> {
   if (name === 'bubblewrap') return bubblewrap
-  const dir = await mkdtemp('/tmp/egress-engine-')
+  const dir = await mkdtemp('/tmp/orangery-engine-')
   const engine = await openContainerEngine(name, dir)
-  if (typeof engine === 'string') await rm(dir, { recursive: true, force: true })
+  if (typeof engine === 'string') await removeKept(dir)
   return engine
 }
 
@@ -47,6 +50,9 @@ const bubblewrap: Engine = {
   async [Symbol.asyncDispose]() {},
 }
 
+const fewRights = '--cap-drop ALL --cap-add NET_BIND_SERVICE --cap-add DAC_OVERRIDE'.split(' ')
+const closed = '--security-opt no-new-privileges --security-opt label=disable --read-only'.split(' ')
+
 /** Podman's own idea of limits may be more than whoever starts it is allowed. */
 const modestLimits = ['--ulimit', 'nofile=1024:1024', '--ulimit', 'nproc=4096:4096']
 
@@ -54,11 +60,14 @@ async function openContainerEngine(name: 'podman' | 'docker', dir: string): Prom
   // Images and containers of its own, where the engine has no daemon: nothing of the user's is touched.
   const own = ['root', 'runroot', 'tmpdir'].flatMap((option) => [`--${option}`, join(dir, option)])
   const global = name === 'podman' ? [...own, '--cgroup-manager=cgroupfs', '--events-backend=file'] : []
-  const engine = (...args: string[]) => execute(name, [...global, ...args])
+  const daemon = name === 'docker' ? await ownDaemon(dir) : undefined
+  const env = { ...process.env, ...daemon?.environment }
+  const engine = (...args: string[]) => execute(name, [...global, ...args], { env })
   const image = `orangery-test-${process.pid}`
-  const argumentsFor = ({ mounts, environment, command, network }: Contents, container: string) => {
-    const rights = '--cap-drop ALL --cap-add NET_BIND_SERVICE --cap-add DAC_OVERRIDE'
-    const closed = '--security-opt no-new-privileges --security-opt label=disable --read-only'
+  const argumentsFor = (
+    { mounts, environment, command, network, options = [...fewRights, ...closed] }: Contents,
+    container: string,
+  ) => {
     return [
       'run',
       '--rm',
@@ -67,7 +76,7 @@ async function openContainerEngine(name: 'podman' | 'docker', dir: string): Prom
       container,
       '--network',
       network,
-      ...[rights, closed].flatMap((options) => options.split(' ')),
+      ...options,
       ...(name === 'podman' ? modestLimits : []),
       ...mounts.flatMap(({ from, to, writable }) => [
         '-v',
@@ -84,6 +93,7 @@ async function openContainerEngine(name: 'podman' | 'docker', dir: string): Prom
     const nothing = { mounts: [{ from: '/usr', to: '/usr' }], environment: {}, command: ['/usr/bin/true'] }
     await engine(...argumentsFor({ ...nothing, network: 'none' }, `${image}-first`))
   } catch (error) {
+    await daemon?.stop()
     const { code, stderr } = error as { code?: string | number; stderr?: string }
     return code === 'ENOENT'
       ? `no ${name} on this machine`
@@ -94,14 +104,56 @@ async function openContainerEngine(name: 'podman' | 'docker', dir: string): Prom
     async start(contents) {
       const container = `${image}-${++count}`
       const args = [...global, ...argumentsFor(contents, container)]
-      const child = spawn(name, args, { stdio: ['pipe', 'pipe', 'inherit'] })
+      const child = spawn(name, args, { env, stdio: ['pipe', 'pipe', 'inherit'] })
       return started(child, () => engine('kill', container))
     },
     async [Symbol.asyncDispose]() {
       await engine('rmi', '--force', image).catch(() => {})
-      await rm(dir, { recursive: true, force: true })
+      await daemon?.stop()
+      await removeKept(dir)
     },
   }
+}
+
+type Daemon = { readonly environment: NodeJS.ProcessEnv; stop(): Promise<void> }
+
+/** A daemon of ours, with everything it keeps in this folder, where Docker is installed and none runs that we may ask. */
+async function ownDaemon(dir: string): Promise<Daemon | undefined> {
+  const answers = await execute('docker', ['info', '--format', '{{.ServerVersion}}']).catch(() => null)
+  if ((answers?.stdout.trim() ?? '') !== '' || process.getuid?.() !== 0) return undefined
+  const socket = `unix://${join(dir, 'docker.sock')}`
+  const keeps = ['data-root', 'exec-root', 'pidfile'].map((option) => `--${option}=${join(dir, option)}`)
+  const network = ['--bridge=none', '--iptables=false', '--ip6tables=false']
+  const child = spawn('dockerd', [`--host=${socket}`, ...keeps, ...network], { stdio: 'ignore' })
+  const ended = new Promise<void>((resolve) =>
+    child.once('close', () => resolve()).once('error', () => resolve()),
+  )
+  const environment = { DOCKER_HOST: socket }
+  const isUp = () =>
+    execute('docker', ['info'], { env: { ...process.env, ...environment } }).then(
+      () => true,
+      () => false,
+    )
+  const until = Date.now() + 20_000
+  while (child.exitCode === null && child.pid !== undefined && Date.now() < until && !(await isUp()))
+    await setTimeout(200)
+  return {
+    environment,
+    async stop() {
+      child.kill('SIGTERM')
+      await ended
+    },
+  }
+}
+
+/** Engines leave mounts behind in what they keep. */
+async function removeKept(dir: string): Promise<void> {
+  const mounts = (await readFile('/proc/self/mounts', 'utf8'))
+    .split('\n')
+    .map((line) => line.split(' ')[1] ?? '')
+  for (const mount of mounts.filter((path) => path.startsWith(`${dir}/`)).toReversed())
+    await execute('umount', [mount])
+  await rm(dir, { recursive: true, force: true })
 }
 
 /** Folders to mount the host's programs at, and nothing else. */
