@@ -15,7 +15,11 @@ if [ $$ = 1 ]; then
   modprobe fuse
 fi 2>/dev/null
 
-exec </dev/null >/dev/ttyS1 2>&1
+case $(uname -m) in
+  aarch64) port=/dev/ttyS0 ;;
+  *) port=/dev/ttyS1 ;;
+esac
+exec </dev/null >"$port" 2>&1
 mount /dev/vdb /orangery
 sh /orangery/lab-script
 echo "lab: ended with $?"
