@@ -1,11 +1,12 @@
 import { existsSync } from 'node:fs'
-import { readdir, readFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { makeGround, runIn, startOn, type Ground } from '../../src/engine/sandbox/fixture.ts'
 import { detectHost, type HostFacts } from '../../src/engine/sandbox/index.ts'
 import { run } from '../../src/engine/base/process.ts'
 import { handWritten, nowMs, plainBubblewrap, tellTime } from '../firstInstruction.ts'
+import { memoryBelow } from '../memory.ts'
 import { NotHere, type Contender, type Row } from '../row.ts'
 import { benchFolder, tree } from '../trees.ts'
 
@@ -43,32 +44,6 @@ const made: Row = {
   },
 }
 
-async function childrenOf(pid: number): Promise<readonly number[]> {
-  const threads = await readdir(`/proc/${pid}/task`).catch((): string[] => [])
-  const lists = await Promise.all(
-    threads.map((thread) => readFile(`/proc/${pid}/task/${thread}/children`, 'utf8').catch(() => '')),
-  )
-  return lists.flatMap((list) => list.split(' ').filter(Boolean).map(Number))
-}
-
-async function descendantsOf(pid: number): Promise<readonly number[]> {
-  const children = await childrenOf(pid)
-  return [...children, ...(await Promise.all(children.map(descendantsOf))).flat()]
-}
-
-/** What we started for a sandbox, to the last process, but for the agent itself: a page that several have counts by its share (Pss). */
-async function memoryMb(agent: string): Promise<number> {
-  const sizes = await Promise.all(
-    (await descendantsOf(process.pid)).map(async (pid) => {
-      const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
-      if (command.split('\0')[0] === agent) return 0
-      const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'utf8').catch(() => '')
-      return Number(/^Pss:\s+(\d+)/m.exec(rollup)?.[1] ?? 0) / 1024
-    }),
-  )
-  return sizes.reduce((sum, size) => sum + size, 0)
-}
-
 /** Read-only, there is one more: who watches for writes that are denied. */
 const memory = (files: 'ro' | 'rw', counted: string): Row => ({
   name: `memory of everything between supervisor and agent, without network, files ${files === 'ro' ? 'read-only' : 'writable'}`,
@@ -84,7 +59,7 @@ const memory = (files: 'ro' | 'rw', counted: string): Row => ({
           await using _ = sandbox
           sandbox.release()
           await sleep(50)
-          return await memoryMb('sleep')
+          return await memoryBelow(process.pid, 'sleep')
         },
       },
       peers: [fixed('ten megabytes', 10)],

@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { plainCopy, worktreeAdd } from '../copies.ts'
 import { handWritten, plainBubblewrap, plainSpawn } from '../firstInstruction.ts'
+import { memoryBelow, supervisorOf } from '../memory.ts'
 import type { Row } from '../row.ts'
 import { tree } from '../trees.ts'
 import { warmEngine, warmSpawn } from '../warmEngine.ts'
@@ -48,4 +50,38 @@ const instead: Row = {
   },
 }
 
-export const rows = [firstInstruction, treeSize, instead]
+const memory: Row = {
+  name: 'memory of everything between supervisor and agent, spawned by a card that declares no outputs',
+  unit: 'MB',
+  samples: 10,
+  warmups: 0,
+  async prepare(scope) {
+    const { client } = await warmEngine(scope)
+    const root = await tree(10)
+    return {
+      subject: {
+        name: 'orangery',
+        async sample() {
+          const { id } = await client.call('dispatch.spawn', {
+            agent: 'shell',
+            prompt: 'exec sleep 100',
+            roots: [root],
+          })
+          let supervisor: number | null = null
+          while (supervisor === null) {
+            await sleep(100)
+            supervisor = await supervisorOf('sleep')
+          }
+          await sleep(500)
+          const used = await memoryBelow(supervisor, 'sleep')
+          await client.call('dispatch.kill', { id })
+          return used
+        },
+      },
+      peers: [{ name: 'ten megabytes', sample: () => Promise.resolve(10) }],
+      limits: [{ against: 'ten megabytes', atMost: 1 }],
+    }
+  },
+}
+
+export const rows = [memory, firstInstruction, treeSize, instead]
