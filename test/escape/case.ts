@@ -18,8 +18,18 @@ export type EscapeCase = {
   readonly claim: 'blocked' | 'allowed' | 'not claimed'
   /** Without the guard only that user could do it: for the other there is nothing to show. */
   readonly only?: 'root' | 'ordinary user'
+  /** An ordinary user can do it where root has prepared something for him, and not by himself. */
+  readonly isPrepared?: true
   /** Called twice, each time in a world of its own: once for the control, once for the sandbox. */
   stage(world: World): Promise<Stage>
+}
+
+/** A probe that goes on, as whoever ends it sees it. */
+export type Running = {
+  /** The process that was started: on the host the shell, or the supervisor of either. */
+  readonly pid: number
+  kill(): Promise<void> | void
+  readonly ended: Promise<unknown>
 }
 
 export type Stage = {
@@ -31,6 +41,12 @@ export type Stage = {
   readonly tried?: (() => Promise<boolean> | boolean) | undefined
   /** The oracle looks while the probe waits, not after its end. */
   readonly live?: boolean
+  /** Ends the run from outside once the probe has made its attempt, our way or, for the control, carelessly. */
+  readonly cutOff?: (running: Running, guarded: boolean) => Promise<void>
+  /** Who starts it is a process of its own, which can be killed. */
+  readonly isSupervised?: true
+  /** Takes what it prints, in the place of a file. */
+  readonly record?: (chunk: Buffer) => Promise<void>
   /** How long the probe may take, where that is longer than usual. */
   readonly patienceMs?: number
   readonly request?: Partial<SandboxRequest>

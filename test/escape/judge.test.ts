@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { makeGround } from '../../src/engine/sandbox/fixture.ts'
 import { detectHost } from '../../src/engine/sandbox/index.ts'
 import type { EscapeCase } from './case.ts'
 import { judge } from './judge.ts'
@@ -11,7 +11,9 @@ const stateOf = async (pid: string) =>
   /^State:\s*(\S)/m.exec(await readFile(`/proc/${pid}/status`, 'utf8').catch(() => ''))?.[1] ?? null
 
 test('a control that stops a process on the host leaves none behind', async () => {
-  const host = await detectHost(tmpdir())
+  // Not the folder that all share: what root leaves there an ordinary user could not use.
+  await using ground = await makeGround()
+  const host = await detectHost(ground.dataDir)
   const ptrace = kernel.find(({ id }) => id === 'ptrace')
   if (ptrace === undefined) throw new Error('there is no such case')
   const victims: string[] = []

@@ -1,16 +1,22 @@
 import { spawn } from 'node:child_process'
 import { access } from 'node:fs/promises'
 import { join } from 'node:path'
-import { startOn } from '../../src/engine/sandbox/fixture.ts'
-import type { HostFacts } from '../../src/engine/sandbox/index.ts'
-import type { EscapeCase, Stage, Verdict } from './case.ts'
+import type { SandboxRequest } from '../../src/engine/base/sandbox.ts'
+import { pipeIo, type Sink } from '../../src/engine/dispatch/supervise/agentIo.ts'
+import { asItIs, startOn } from '../../src/engine/sandbox/fixture.ts'
+import { planSandbox, startSandbox, type HostFacts } from '../../src/engine/sandbox/index.ts'
+import type { EscapeCase, Running, Stage, Verdict } from './case.ts'
+import { prepared } from './prepared.ts'
 import { Standing } from './standing.ts'
+import type { Order } from './supervisor.ts'
 import { makeWorld, type World } from './world.ts'
 
 export type Judgement = {
   readonly id: string
   readonly verdict: Verdict | 'NOT_APPLICABLE'
   readonly why: string
+  /** Not run, as nobody who is root was there to prepare it. */
+  readonly isUnprepared?: true
   /** In a sandbox that stood before, as most dispatches are. */
   readonly staged?: boolean
 }
@@ -37,18 +43,30 @@ const settled = `settled() {
 
 /** The probe with what tells us that it got as far as its attack, and to its end. */
 function scriptOf(stage: Stage, pause: number): string {
-  const wait = 'touch ~/now; n=0; while [ ! -e ~/done ] && [ $n -lt 1500 ]; do sleep 0.01; n=$((n+1)); done'
+  // What is to be ended from outside must not end by itself before.
+  const rounds = stage.cutOff === undefined ? 1500 : 6000
+  const wait = `touch ~/now; n=0; while [ ! -e ~/done ] && [ $n -lt ${rounds} ]; do sleep 0.01; n=$((n+1)); done`
   // A sandbox in which nothing works blocks everything: these must, or the probe shows nothing.
   const works =
     'perl -e "use Socket; exit 0" </dev/null >/dev/null && sleep 0 && touch works && rm works || exit 9'
-  return `${works}\npause=${pause}\n${settled}\n${stage.probe}\n${stage.live ? wait : ':'}\ntouch ~/ran\n`
+  const end = stage.live === true || stage.cutOff !== undefined ? wait : ':'
+  // In words that we know, for us to read whether a program of it was missing.
+  return `export LC_ALL=C
+${works}
+pause=${pause}
+${settled}
+{
+${stage.probe}
+} 2>>~/said
+${end}
+touch ~/ran
+`
 }
 
-type Attempted = {
-  readonly ended: Promise<unknown>
-  kill(): Promise<void> | void
-  clear?: () => void
-}
+/** A program that is not there attacks nothing: what a shell says of it. */
+const missing = /: (?:command )?not found$/m
+
+type Attempted = Running & { clear?: () => void }
 
 /** Runs it, asks the oracle at the right moment, and says whether the probe ran to its end. */
 async function attempt(
@@ -64,21 +82,30 @@ async function attempt(
   const ended = running.ended.then(() => (state.hasEnded = true))
   const late = setTimeout(() => void running.kill(), stage.patienceMs ?? patienceMs)
   let escaped = false
-  if (stage.live) {
+  if (stage.live === true || stage.cutOff !== undefined) {
     while (!state.hasEnded && !(await exists(join(home, 'now')))) await pause(5)
+  }
+  if (stage.live) {
     escaped = await stage.escaped()
     tried = (await stage.tried?.()) ?? true
     await world.ground.writeHome('done')
+  }
+  if (stage.cutOff !== undefined && !state.hasEnded) {
+    tried = (await stage.tried?.()) ?? true
+    await stage.cutOff(running, guarded)
   }
   await ended
   clearTimeout(late)
   await stage.afterwards?.(guarded)
   if (!stage.live) {
     escaped = await stage.escaped()
-    tried = (await stage.tried?.()) ?? true
+    // What was cut off has been looked at before: nothing of it need be there any more.
+    if (stage.cutOff === undefined) tried = (await stage.tried?.()) ?? true
   }
   running.clear?.()
-  return { escaped, ran: tried && (await exists(join(home, 'ran'))) }
+  const end = stage.cutOff === undefined ? 'ran' : 'now'
+  const isWhole = !missing.test(await world.said())
+  return { escaped, ran: tried && isWhole && (await exists(join(home, end))) }
 }
 
 function startOnHost(world: World, stage: Stage, pause: number) {
@@ -97,7 +124,25 @@ function startOnHost(world: World, stage: Stage, pause: number) {
     }
   }
   // What the control let loose or stopped on the host has no sandbox to end with.
-  return Promise.resolve({ ended, kill, clear: kill })
+  return Promise.resolve({ pid: child.pid ?? 0, ended, kill, clear: kill })
+}
+
+/** By a process of its own, which starts either the sandbox or, for the control, a shell. */
+async function startSupervised(world: World, stage: Stage, pause: number, guarded: boolean) {
+  const { ground, mark } = world
+  const command = ['sh', '-c', scriptOf(stage, pause), 'sh', mark] as const
+  const order: Order = {
+    dataDir: ground.dataDir,
+    request: ground.request(command, stage.request),
+    isSandboxed: guarded,
+  }
+  // What it is to do goes through a pipe: in its command line the mark would make it a part of the probe.
+  const child = spawn(process.execPath, [...process.execArgv, join(import.meta.dirname, 'supervisor.ts')], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+  })
+  child.stdin.end(JSON.stringify(order))
+  const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
+  return { pid: child.pid ?? 0, ended, kill: () => void child.kill('SIGKILL') }
 }
 
 async function startInSandbox(
@@ -113,11 +158,27 @@ async function startInSandbox(
     ...stage.request,
     ...extra,
   })
-  const sandbox =
-    standing === null ? (await startOn(ground, request, host)).sandbox : await standing.start(request)
+  const record = guarded ? stage.record : undefined
+  const started =
+    standing === null
+      ? record === undefined
+        ? { ...(await startOn(ground, request, host)), drained: undefined }
+        : await startRecorded(world, request, record)
+      : await standing.start(request, record)
+  const { sandbox, drained } = started
   await stage.attach?.(sandbox, guarded)
   sandbox.release()
-  return { ended: sandbox.ended, kill: () => sandbox.kill() }
+  const ended = sandbox.ended.then(() => drained?.())
+  return { pid: sandbox.pid, ended, kill: () => sandbox.kill() }
+}
+
+/** As a dispatch without a terminal is started: what it prints comes through pipes. */
+async function startRecorded(world: World, request: SandboxRequest, record: Sink) {
+  const io = await pipeIo(world.ground.folder)
+  world.defer(() => io[Symbol.dispose]())
+  const sandbox = await startSandbox(planSandbox(request, asItIs(world.host)), io.sandbox)
+  io.start(record)
+  return { sandbox, drained: () => io.drained() }
 }
 
 /**
@@ -125,10 +186,16 @@ async function startInSandbox(
  * it is tried again with more time; a breakout is never tried again.
  */
 export async function judge(escape: EscapeCase, host: HostFacts, stands = false): Promise<Judgement> {
-  let judgement = await judgeOnce(escape, host, 0.3, stands)
+  // What could not even be set up shows nothing, and must not keep the cases beside it from being judged.
+  const once = (pause: number) =>
+    judgeOnce(escape, host, pause, stands).catch((error: unknown): Judgement => {
+      const why = error instanceof Error ? error.message : String(error)
+      return { id: escape.id, verdict: 'INCONCLUSIVE', why: `it could not be staged: ${why}` }
+    })
+  let judgement = await once(0.3)
   for (const pause of [1, 3]) {
     if (judgement.verdict !== 'INCONCLUSIVE') break
-    judgement = await judgeOnce(escape, host, pause, stands)
+    judgement = await once(pause)
   }
   return judgement
 }
@@ -143,13 +210,18 @@ async function judgeOnce(
   if (escape.only !== undefined && (escape.only === 'root') !== (host.uid === 0)) {
     return { id, verdict: 'NOT_APPLICABLE', why: `without a guard only ${escape.only} could do this` }
   }
+  if (escape.isPrepared === true && host.uid !== 0 && prepared === null) {
+    return { id, verdict: 'NOT_APPLICABLE', why: 'only root can prepare it', isUnprepared: true }
+  }
   {
     await using world = await makeWorld(host)
     const stage = await escape.stage(world)
     const control = await attempt(world, stage, false, () =>
-      stage.control === 'sandbox'
-        ? startInSandbox(world, stage, pause, stage.controlRequest, false)
-        : startOnHost(world, stage, pause),
+      stage.isSupervised === true
+        ? startSupervised(world, stage, pause, false)
+        : stage.control === 'sandbox'
+          ? startInSandbox(world, stage, pause, stage.controlRequest, false)
+          : startOnHost(world, stage, pause),
     )
     if (!control.ran) return { id, verdict: 'INCONCLUSIVE', why: 'the control did not run to its end' }
     if (!control.escaped) return { id, verdict: 'INCONCLUSIVE', why: 'the control did not break out' }
@@ -158,7 +230,9 @@ async function judgeOnce(
   using standing = stands ? await Standing.make(world, host) : null
   const stage = await escape.stage(world)
   const result = await attempt(world, stage, true, () =>
-    startInSandbox(world, stage, pause, {}, true, standing),
+    stage.isSupervised === true
+      ? startSupervised(world, stage, pause, true)
+      : startInSandbox(world, stage, pause, {}, true, standing),
   )
   return { ...verdictOn(escape, result), ...(standing?.isUsed === true ? { staged: true } : {}) }
 }

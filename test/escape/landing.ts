@@ -2,21 +2,25 @@ import { cp } from 'node:fs/promises'
 import { layout } from '../../src/engine/base/paths.ts'
 import { run } from '../../src/engine/base/process.ts'
 import type { Workspace } from '../../src/engine/base/workspace.ts'
+import { realDisk, type Disk } from '../../src/engine/changeset/disk.ts'
 import { createChangesets, type Changesets } from '../../src/engine/changeset/index.ts'
+import type { Changeset } from '../../src/shared/changeset.ts'
 import { openStore } from '../../src/engine/store/index.ts'
 import { aDispatch } from '../../src/engine/store/testing.ts'
 import type { World } from './world.ts'
 
 /** The engine's changesets, with a record for this dispatch. */
-async function withChangesets<T>(
+export async function withChangesets<T>(
   { ground }: World,
   workspace: Workspace,
   use: (changesets: Changesets) => Promise<T>,
+  disk: Disk = realDisk,
 ): Promise<T> {
   const store = await openStore(ground.dataDir)
   try {
-    store.dispatches.create({ ...aDispatch({ id: workspace.id }), repoId: workspace.repoId })
-    return await use(createChangesets({ layout: layout(ground.dataDir), records: store.changesets }))
+    if (store.dispatches.find(workspace.id) === undefined)
+      store.dispatches.create({ ...aDispatch({ id: workspace.id }), repoId: workspace.repoId })
+    return await use(createChangesets({ layout: layout(ground.dataDir), records: store.changesets, disk }))
   } finally {
     await store.close()
   }
@@ -32,11 +36,11 @@ export const captureOurWay = (world: World, workspace: Workspace): Promise<numbe
 export const landOurWay = (
   world: World,
   workspace: Workspace,
-  between?: () => Promise<void>,
+  between?: (changeset: Changeset) => Promise<void>,
 ): Promise<void> =>
   withChangesets(world, workspace, async (changesets) => {
     await changesets.capture(workspace, { final: true })
-    await between?.()
+    await between?.(await changesets.get(workspace.id))
     // A refusal is one way to hold.
     await changesets
       .apply(workspace.id, { all: true, include_ignored: false }, 'escape suite')

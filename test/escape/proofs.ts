@@ -3,8 +3,8 @@ import { proof, type Proof } from './proof.ts'
 
 const sandbox = [
   proof(
-    'outlive-kill',
-    'outlives a kill of the supervisor, the holder or bubblewrap',
+    'outlive-any-kill',
+    'outlives a kill of any process of the chain around it: holder, bubblewrap, who takes orders',
     'test/sandbox',
     'leaves no process and no mount behind',
   ),
@@ -168,30 +168,35 @@ const sandbox = [
 
 const changesets = [
   proof(
-    'recreated-folder swapped-kinds renamed-folder',
+    'change-pairs',
     'deletes and recreates a folder, swaps files, folders and links, renames a folder, against whatever the user did meanwhile',
     'test/changeset',
     'every pair of incoming and local change is in the document and does what it says',
   ),
   proof(
-    'hostile-tree',
+    'hostile-tree-names',
     'commits trees whose names lead out: `..`, `.git`, absolute ones and such with slashes',
     'test/changeset',
     'a commit whose tree leads out by its names',
   ),
   proof(
-    'apply-parent-swap',
-    'swaps a folder for a link while a changeset is applied',
+    'apply-parent-swap-at-length',
+    'swaps a folder for a link while a changeset of many files is applied and taken back',
     'test/changeset',
     'leads nothing out of the root',
   ),
   proof(
     'apply-fault',
-    'kill -9, a full disk or a lost permission in the middle of an apply',
+    'kill -9, a full disk or a lost permission ahead of every single operation of an apply',
     'test/changeset',
     'leaves all old or all new',
   ),
-  proof('two-applies', 'two applies at once', 'test/changeset', 'of two applies at once one lands'),
+  proof(
+    'same-apply-twice',
+    'has one changeset applied twice at once, as by two who reviewed it',
+    'test/changeset',
+    'of two applies at once one lands',
+  ),
   proof(
     'link-through-a-swap',
     'has a link landed whose way leads out once a part of the changeset is left behind',

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { run } from '../../src/engine/base/process.ts'
 import type { Judgement } from './judge.ts'
+import { prepare } from './prepared.ts'
 
 export type Who = 'root' | 'ordinary user'
 
@@ -39,8 +40,14 @@ export async function runSuiteAs(who: Who, ids: readonly string[] = []): Promise
       ...ids,
     ]
     const [file = '', ...args] = who === us ? node : ['setpriv', ...become, ...node]
+    await using stage = us === 'root' && who !== us ? await prepare() : null
     const result = await run(file, args, {
-      env: { PATH: process.env['PATH'] ?? '', HOME: home, LANG: 'C.UTF-8' },
+      env: {
+        ...stage?.env,
+        PATH: process.env['PATH'] ?? '',
+        HOME: home,
+        LANG: 'C.UTF-8',
+      },
       timeoutMs: patienceMs,
     })
     if (result.code !== 0) throw new Error(`the suite as ${who}: ${result.stderr.toString()}`)

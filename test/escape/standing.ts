@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RunningSandbox, SandboxRequest } from '../../src/engine/base/sandbox.ts'
-import { terminalIo } from '../../src/engine/dispatch/supervise/agentIo.ts'
+import { terminalIo, type Sink } from '../../src/engine/dispatch/supervise/agentIo.ts'
 import { planSandbox, SpareHolder, startSandbox, type HostFacts } from '../../src/engine/sandbox/index.ts'
 import type { World } from './world.ts'
 
@@ -29,14 +29,17 @@ export class Standing implements Disposable {
     return standing
   }
 
-  async start(request: SandboxRequest): Promise<RunningSandbox> {
+  async start(
+    request: SandboxRequest,
+    record?: Sink,
+  ): Promise<{ readonly sandbox: RunningSandbox; readonly drained: () => Promise<void> }> {
     const plan = planSandbox({ ...request, terminal: true }, this.#host)
     const spare = this.#spare
     const sandbox = await startSandbox(plan, this.#io.sandbox, { spare })
     this.isUsed = sandbox.pid === spare.pid
-    // Nobody reads what it prints, and it must not wait for that.
-    this.#io.start(() => {})
-    return sandbox
+    // Mostly nobody reads what it prints, and it must not wait for that.
+    this.#io.start(record ?? (() => {}))
+    return { sandbox, drained: () => this.#io.drained() }
   }
 
   [Symbol.dispose](): void {

@@ -11,6 +11,8 @@ const words: Readonly<Record<Judgement['verdict'], string>> = {
   NOT_APPLICABLE: '—',
 }
 
+const others = 'Attacked by other tests'
+
 /** The page `docs/escape-table.md`: driver × case, from what was found just now. */
 export function renderTable(
   driver: string,
@@ -42,11 +44,14 @@ export function renderTable(
     'a program run inside by the real driver, with the same program run without the guard as its control (it',
     'must break out there, or the case does not count) and an oracle outside that never asks the program.',
     'Each other case is run in a sandbox that stood before there was a dispatch, the others by the other user.',
-    '"—": without any guard that user could not do it either. Comments in the source name the attack that a rule stops by',
+    '"—": without any guard that user could not do it either. Where root has to prepare something first, the ordinary user',
+    'attacks what root prepared. Comments in the source name the attack that a rule stops by',
     'the id of a case, or of one of those that other tests make (at the end); a test holds them to it.',
     '',
     ...rows,
-    '## Attacked by other tests',
+    `## ${others}`,
+    '',
+    'Each is made once, as whoever runs `npm test`; not each has a control.',
     '',
     '| attack | what is done | the test that makes it |',
     '| --- | --- | --- |',
@@ -58,22 +63,48 @@ export function renderTable(
   ].join('\n')
 }
 
-/** For the README: of each section of that page how many attacks there are, and how many were blocked for whom. */
-export function summarise(page: string): string {
+type Row = readonly [section: string, id: string, attack: string, root: string, ordinary: string]
+
+/** The cases of that page, as they stand there. */
+function rowsOf(page: string): readonly Row[] {
   const sections = page.split('\n## ').slice(1)
-  const rows = sections.flatMap((section) => {
+  return sections.flatMap((section) => {
     const [name = ''] = section.split('\n')
-    const cells = section.split('\n').filter((line) => line.startsWith('| `'))
-    const columns = cells.map((line) => line.split('|').map((cell) => cell.trim()))
-    const blocked = (column: number) => columns.filter((row) => row[column] === 'BLOCKED').length
-    const isOther = name === 'Attacked by other tests'
-    return [
-      `| ${name} | ${cells.length} | ${isOther ? 'by their tests' : blocked(3)} | ${isOther ? '' : blocked(4)} |`,
-    ]
+    if (name === others) return []
+    const lines = section.split('\n').filter((line) => line.startsWith('| `'))
+    return lines.map((line): Row => {
+      const [, id = '', attack = '', root = '', ordinary = ''] = line.split('|').map((cell) => cell.trim())
+      return [name, id, attack, root, ordinary]
+    })
   })
+}
+
+/** For the README, from that page: how many attacks of how many that could be made were blocked, and then each. */
+export function summarise(page: string): string {
+  const rows = rowsOf(page)
+  const blocked = (verdicts: readonly string[]) => {
+    const made = verdicts.filter((verdict) => verdict !== '—')
+    return `${made.filter((verdict) => verdict === 'BLOCKED').length} of ${made.length}`
+  }
+  const counts = [...new Set(rows.map(([section]) => section))].map((name) => {
+    const own = rows.filter(([section]) => section === name)
+    return `| ${name} | ${blocked(own.map((row) => row[3]))} | ${blocked(own.map((row) => row[4]))} |`
+  })
+  const elsewhere = page.slice(page.indexOf(`\n## ${others}`)).split('\n')
+  const made = elsewhere.filter((line) => line.startsWith('| `')).length
   return [
-    '| attacks | in all | blocked as root | as an ordinary user |',
+    '| attacks | blocked on Linux as root | as an ordinary user |',
+    '| --- | --- | --- |',
+    ...counts,
+    '',
+    `${made} more attacks are made by other tests, once, as whoever runs \`npm test\`: the page names each with its test.`,
+    '',
+    '<details><summary>Each of them</summary>',
+    '',
+    '| case | the attack | Linux as root | as an ordinary user |',
     '| --- | --- | --- | --- |',
-    ...rows,
+    ...rows.map(([, ...cells]) => `| ${cells.join(' | ')} |`),
+    '',
+    '</details>',
   ].join('\n')
 }

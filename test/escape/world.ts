@@ -19,6 +19,8 @@ export type World = AsyncDisposable & {
   readonly secret: string
   /** What the probe took home. */
   loot(): Promise<string>
+  /** What the probe and its programs complained of. */
+  said(): Promise<string>
   isCanaryTouched(): Promise<boolean>
   /** Host processes of the probe, by mark. */
   processes(): Promise<readonly number[]>
@@ -70,6 +72,7 @@ export async function makeWorld(host: HostFacts): Promise<World> {
     secretFile,
     secret,
     loot: () => readFile(join(ground.home, 'loot'), 'latin1').catch(() => ''),
+    said: () => readFile(join(ground.home, 'said'), 'latin1').catch(() => ''),
     async isCanaryTouched() {
       const now = await readFile(canary).catch(() => null)
       return now === null || sha256(now) !== before

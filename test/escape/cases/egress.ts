@@ -1,23 +1,28 @@
 import { createSocket, type Socket as DatagramSocket } from 'node:dgram'
-import { once } from 'node:events'
-import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+import { existsSync } from 'node:fs'
+import type { AddressInfo, Server, Socket } from 'node:net'
 import { join } from 'node:path'
 import { Duplex } from 'node:stream'
 import { connect as tlsConnect } from 'node:tls'
-import { namePort, nameServer, proxyPort } from '../../../src/engine/base/sandbox.ts'
+import { namePort, nameServer } from '../../../src/engine/base/sandbox.ts'
 import { aliasesFor, parseOutputs, startBroker } from '../../../src/engine/egress/index.ts'
 import type { EscapeCase } from '../case.ts'
+import {
+  awaitSign,
+  carryUnread,
+  connectBy,
+  openChannel,
+  openChannelApart,
+  serve,
+  type Channel,
+  type Rules,
+} from '../channel.ts'
+import { hasIpv6, makeOutside, places } from '../outside.ts'
 import type { World } from '../world.ts'
 import { listen } from './ipc.ts'
 import { hostAddress } from './network.ts'
 
 const lanAddress = hostAddress()
-
-type Rules = Parameters<typeof parseOutputs>[0]
-
-/** Asks the proxy for a tunnel and says a word into it: a byte no server would take for a protocol. */
-const connectBy = (target: string, word = '"\\0"') =>
-  `perl -e 'use Socket; $SIG{PIPE} = "IGNORE"; socket(S, PF_INET, SOCK_STREAM, 0); connect(S, pack_sockaddr_in(${proxyPort}, inet_aton("127.0.0.1"))) or exit; syswrite(S, "CONNECT ${target} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"); sysread(S, $b, 999); syswrite(S, ${word}); sysread(S, $b, 999)'`
 
 type Attack = {
   readonly id: string
@@ -30,17 +35,62 @@ type Attack = {
   readonly address?: string
   /** Where the oracle listens; on loopback unless said otherwise. */
   readonly listens?: string
+  /** It listens at the address itself, in a network of its own with the broker. */
+  readonly outside?: true
   readonly killBroker?: boolean
 }
 
+/** The one host of each attack that is let through at first: by this the channel is known to work. */
+const greetingHost = 'greeting.test'
+
+type Oracle = {
+  readonly port: number
+  /** Where the greeting goes. */
+  readonly pin: string
+  readonly onGreeted: (then: () => Promise<void>) => void
+  greeted(): boolean
+  came(): boolean
+  readonly open: typeof openChannel
+}
+
+const portOf = (server: Server) => (server.address() as AddressInfo).port
+
+async function loopbackOracle(world: World, listens: string): Promise<Oracle> {
+  const target = await listen(world, { port: 0, host: listens })
+  const greeting = await listen(world, { port: 0, host: '127.0.0.1' })
+  return {
+    port: portOf(target.server),
+    pin: `127.0.0.1:${portOf(greeting.server)}`,
+    onGreeted: (then) => void greeting.server.once('connection', () => void then()),
+    greeted: greeting.came,
+    came: target.came,
+    open: openChannel,
+  }
+}
+
+/** A broker that dials the address arrives there, which it would not on this machine. */
+async function outsideOracle(world: World, address: string): Promise<Oracle> {
+  const { enter, port, server, reached } = await makeOutside(world)
+  return {
+    port,
+    pin: `${places.greeting}:${port}`,
+    onGreeted: (then) => void server.once('connection', () => void then()),
+    greeted: () => reached.includes(places.greeting),
+    came: () => reached.includes(address),
+    open: (inWorld, sandbox, opening) => openChannelApart(inWorld, sandbox, enter, opening),
+  }
+}
+
+/** First it greets an allowed host; once that has arrived, only the rules of the attack hold, and it makes it. */
 const throughBroker = ({
   id,
   attack,
   guard,
   rules,
   target,
-  address,
+  address = '127.0.0.1',
   listens = '127.0.0.1',
+  outside,
   killBroker,
 }: Attack): EscapeCase => ({
   id,
@@ -49,28 +99,41 @@ const throughBroker = ({
   guard,
   claim: 'blocked',
   stage: async (world) => {
-    const { server, came } = await listen(world, { port: 0, host: listens })
-    const { port } = server.address() as AddressInfo
+    const oracle = await (outside === true ? outsideOracle(world, address) : loopbackOracle(world, listens))
+    let channel: Channel | null = null
+    // A broker that is gone has no record of what it was asked for.
+    const wasAsked = () =>
+      killBroker === true || channel?.decided.some(({ host }) => host !== greetingHost) === true
     return {
-      probe: connectBy(target(port)),
-      escaped: came,
+      probe: `${connectBy(`${greetingHost}:80`, 'said')}; ${awaitSign('greeted')}; ${connectBy(target(oracle.port), 'asked')}`,
+      escaped: oracle.came,
+      tried: () => oracle.greeted() && existsSync(join(world.ground.home, 'asked')) && wasAsked(),
       request: { network: 'broker' },
       control: 'sandbox',
       attach: async (sandbox, guarded) => {
-        const policy = parseOutputs(rules(port)[guarded ? 0 : 1])
-        const socketPath = join(world.ground.folder, 'b.sock')
-        const resolver = async () => [address ?? '127.0.0.1']
-        const broker = await startBroker({ socketPath, policy, resolver, onDecision: () => {} })
-        world.defer(() => broker.close())
-        await sandbox.startRelay(socketPath, aliasesFor(policy), (relay) => broker.adopt(relay))
-        if (killBroker === true && guarded) await broker.close()
+        const attacked = rules(oracle.port)[guarded ? 0 : 1]
+        const pins = { ...attacked.pins, [greetingHost]: oracle.pin }
+        const opened = await oracle.open(world, sandbox, { rules: { ...attacked, pins }, address })
+        channel = opened
+        oracle.onGreeted(async () => {
+          await (killBroker === true && guarded ? opened.close() : opened.setRules(attacked))
+          await world.ground.writeHome('greeted')
+        })
       },
     }
   },
 })
 
-/** Says something into a tunnel to an allowed host that a front end of many hosts would take for another one. */
-const disguised = (id: string, attack: string, guard: string, word: () => Promise<Buffer>): EscapeCase => ({
+/**
+ * Says something into a tunnel to an allowed host that a front end of many hosts would take for another one; before that
+ * the same to that host in honest words, which must arrive.
+ */
+const disguised = (
+  id: string,
+  attack: string,
+  guard: string,
+  word: (host: string) => Promise<Buffer>,
+): EscapeCase => ({
   id,
   group: 'Network',
   attack,
@@ -84,59 +147,39 @@ const disguised = (id: string, attack: string, guard: string, word: () => Promis
         socket.end('welcome')
       })
     })
-    const { port } = server.address() as AddressInfo
+    const port = portOf(server)
     const socketPath = join(world.ground.folder, 'b.sock')
-    const said = `pack("H*", "${(await word()).toString('hex')}")`
+    const say = async (host: string, sign: string) =>
+      connectBy('a.test:80', sign, `pack("H*", "${(await word(host)).toString('hex')}")`)
+    const hears = (host: string) => Buffer.concat(heard).includes(host)
+    let tunnels = () => 0
     return {
-      probe: connectBy('a.test:80', said),
-      escaped: () => Buffer.concat(heard).includes('other.test'),
+      probe: `${await say('a.test', 'said')}; ${await say('other.test', 'asked')}`,
+      escaped: () => hears('other.test'),
+      tried: () => hears('a.test') && tunnels() === 2 && existsSync(join(world.ground.home, 'asked')),
       request: { network: 'broker' },
       control: 'sandbox',
       attach: async (sandbox, guarded) => {
         if (!guarded) {
-          await serve(world, { path: socketPath }, (client) => carryUnread(client, port))
+          let carried = 0
+          tunnels = () => carried
+          await serve(world, { path: socketPath }, (client) =>
+            carryUnread(client, port, (one, other) => {
+              carried++
+              one.pipe(other).pipe(one)
+            }),
+          )
           await sandbox.startRelay(socketPath, [])
           return
         }
-        const policy = parseOutputs({ pins: { 'a.test': `127.0.0.1:${port}` } })
-        const broker = await startBroker({ socketPath, policy, onDecision: () => {} })
-        world.defer(() => broker.close())
-        await sandbox.startRelay(socketPath, aliasesFor(policy), (relay) => broker.adopt(relay))
+        const rules = { pins: { 'a.test': `127.0.0.1:${port}` } }
+        const { decided } = await openChannel(world, sandbox, { rules, address: '127.0.0.1' })
+        // What is refused in a tunnel is on record as a second word on it.
+        tunnels = () => decided.filter(({ why }) => why.startsWith('pinned by')).length
       },
     }
   },
 })
-
-async function serve(world: World, where: object, onConnection: (socket: Socket) => void): Promise<Server> {
-  const sockets = new Set<Socket>()
-  const server = createServer((socket) => {
-    sockets.add(socket)
-    socket.on('error', () => socket.destroy())
-    onConnection(socket)
-  }).listen(where)
-  await once(server, 'listening')
-  world.defer(async () => {
-    for (const socket of sockets) socket.destroy()
-    await new Promise<void>((resolve) => void server.close(() => resolve()))
-  })
-  return server
-}
-
-/** The control: a proxy that lets an allowed host through and does not look at what is said to it. */
-function carryUnread(client: Socket, port: number): void {
-  let asked = ''
-  const onData = (bytes: Buffer) => {
-    asked += bytes.toString('latin1')
-    if (!asked.includes('\r\n\r\n')) return
-    client.off('data', onData)
-    client.write('HTTP/1.1 200 Fine\r\n\r\n')
-    const upstream = connect(port, '127.0.0.1')
-    upstream.on('error', () => client.destroy())
-    client.on('close', () => upstream.destroy())
-    client.pipe(upstream).pipe(client)
-  }
-  client.on('data', onData)
-}
 
 /** Asks the name server that the sandbox knows for an address, and waits for what it says. */
 const askFor = (name: string) =>
@@ -211,8 +254,10 @@ export const egress: readonly EscapeCase[] = [
     id: 'egress-empty-list',
     attack: 'asks for a host where the list of allowed ones is empty',
     guard: byName,
-    rules: (port) => [{ mode: 'restricted' }, { pins: { 'a.test': `127.0.0.1:${port}` } }],
-    target: () => 'a.test:443',
+    address: places.server,
+    outside: true,
+    rules: () => [{ mode: 'restricted' }, { allow: ['a.test'] }],
+    target: (port) => `a.test:${port}`,
   }),
   throughBroker({
     id: 'egress-lookalike',
@@ -256,20 +301,26 @@ export const egress: readonly EscapeCase[] = [
     rules: () => [{ mode: 'open' }, { pins: { '127.0.0.0/8': '127.0.0.0/8' } }],
     target: (port) => `0x7f.1:${port}`,
   }),
-  throughBroker({
-    id: 'egress-nat64-address',
-    attack: 'lets a name resolve to the metadata service written for an address translator',
-    guard: byAddress,
-    address: '64:ff9b::a9fe:a9fe',
-    rules: (port) => [{ mode: 'open' }, { pins: { 'a.test': `127.0.0.1:${port}` } }],
-    target: (port) => `a.test:${port}`,
-  }),
+  ...(hasIpv6
+    ? [
+        throughBroker({
+          id: 'egress-nat64-address',
+          attack: 'lets a name resolve to the metadata service written for an address translator',
+          guard: byAddress,
+          address: places.translatedMetadata,
+          outside: true,
+          rules: () => [{ mode: 'open' }, { pins: { 'a.test': '64:ff9b::/96' } }],
+          target: (port) => `a.test:${port}`,
+        }),
+      ]
+    : []),
   throughBroker({
     id: 'egress-metadata-address',
     attack: 'lets a name resolve to the metadata service, which hands out credentials of the machine',
     guard: byAddress,
-    address: '169.254.169.254',
-    rules: (port) => [{ mode: 'open' }, { pins: { 'a.test': `127.0.0.1:${port}` } }],
+    address: places.metadata,
+    outside: true,
+    rules: () => [{ mode: 'open' }, { pins: { 'a.test': '169.254.0.0/16' } }],
     target: (port) => `a.test:${port}`,
   }),
   ...(lanAddress === null
@@ -291,13 +342,13 @@ export const egress: readonly EscapeCase[] = [
     'egress-host-header',
     'asks an allowed host, behind an empty line, for a page of another one that the same front end serves',
     'the broker reads plain HTTP itself and compares the Host header, however the request is dressed up',
-    async () => Buffer.from('\r\nGET / HTTP/1.1\r\nHost: other.test\r\n\r\n'),
+    async (host) => Buffer.from(`\r\nGET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`),
   ),
   disguised(
     'egress-server-name',
     'opens TLS for another name in a tunnel to an allowed host',
     'the broker compares the server name of the ClientHello with the host of the tunnel',
-    () => clientHello('other.test'),
+    clientHello,
   ),
   throughBroker({
     id: 'egress-dead-broker',

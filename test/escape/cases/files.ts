@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { run } from '../../../src/engine/base/process.ts'
 import type { EscapeCase, Stage } from '../case.ts'
 import { realFiles } from '../realFiles.ts'
-import { staying } from '../staying.ts'
+import { hasComplained, staying } from '../staying.ts'
 import type { World } from '../world.ts'
 
 const view = 'the view starts empty: what is no root, grant or system folder does not exist inside'
@@ -22,7 +22,11 @@ function writing(id: string, attack: string, script: (world: World) => string, g
     attack,
     guard,
     claim: 'blocked',
-    stage: async (world) => ({ probe: script(world), escaped: touchedOutside(world) }),
+    stage: async (world) => {
+      const escaped = touchedOutside(world)
+      const tried = async () => (await hasComplained(world)) || (await escaped())
+      return { probe: script(world), escaped, tried }
+    },
   }
 }
 
@@ -33,10 +37,11 @@ function reading(id: string, attack: string, script: (world: World) => string): 
     attack,
     guard: view,
     claim: 'blocked',
-    stage: async (world) => ({
-      probe: script(world),
-      escaped: async () => (await world.loot()).includes(world.secret),
-    }),
+    stage: async (world) => {
+      const escaped = async () => (await world.loot()).includes(world.secret)
+      const tried = async () => (await hasComplained(world)) || (await escaped())
+      return { probe: script(world), escaped, tried }
+    },
   }
 }
 
@@ -65,7 +70,7 @@ export const files: readonly EscapeCase[] = [
     'empties a file outside the roots',
     ({ canary }) => `truncate -s 0 '${canary}'`,
   ),
-  writing('unlink-outside', 'removes a file outside the roots', ({ canary }) => `rm -f '${canary}'`),
+  writing('unlink-outside', 'removes a file outside the roots', ({ canary }) => `rm '${canary}'`),
   writing(
     'replace-outside',
     'replaces a file outside the roots by rename',
@@ -171,6 +176,8 @@ export const files: readonly EscapeCase[] = [
       return {
         probe: planted.map((path) => `echo x >'${path}'`).join('; '),
         escaped: async () => (await Promise.all(planted.map(exists))).includes(true),
+        tried: async () =>
+          (await hasComplained(world)) || (await Promise.all(planted.map(exists))).includes(true),
       }
     },
   },
@@ -267,13 +274,16 @@ export const files: readonly EscapeCase[] = [
     guard: 'no capabilities; mounts do not honour devices',
     claim: 'blocked',
     only: 'root',
-    stage: async ({ ground }) => ({
+    stage: async (world) => ({
       probe: 'mknod disk b 254 0; mknod memory c 1 1',
       escaped: async () => {
+        const { ground } = world
         const paths = [join(ground.root, 'disk'), join(ground.upper, 'disk')]
         const infos = await Promise.all(paths.map((path) => lstat(path).catch(() => null)))
         return infos.some((info) => info?.isBlockDevice() === true)
       },
+      tried: async () =>
+        (await hasComplained(world, 'mknod: ')) || (await exists(join(world.ground.root, 'disk'))),
     }),
   },
   {
@@ -289,6 +299,9 @@ export const files: readonly EscapeCase[] = [
         const infos = await Promise.all(paths.map((path) => lstat(path).catch(() => null)))
         return infos.some((info) => info !== null && (info.mode & 0o4000) !== 0)
       },
+      // The file itself it may make.
+      tried: async () =>
+        (await exists(join(ground.root, 'shell'))) || (await exists(join(ground.upper, 'shell'))),
     }),
   },
   {
@@ -321,6 +334,7 @@ export const files: readonly EscapeCase[] = [
         const named = await run('getfattr', ['-m', 'security.capability', join(world.ground.root, 'shell')])
         return named.stdout.includes('security.capability')
       },
+      tried: () => exists(join(world.ground.root, 'shell')),
     }),
   },
   {

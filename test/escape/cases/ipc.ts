@@ -1,8 +1,9 @@
 import { createServer, type Server } from 'node:net'
-import { mkdir, rm, rmdir } from 'node:fs/promises'
+import { mkdir, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { run } from '../../../src/engine/base/process.ts'
 import type { EscapeCase, Stage } from '../case.ts'
+import { prepared } from '../prepared.ts'
 import { realFiles } from '../realFiles.ts'
 import type { World } from '../world.ts'
 
@@ -106,18 +107,27 @@ export const ipc: readonly EscapeCase[] = [
       return { probe: `${link}; ${ways.map(connectTo).join('; ')}`, escaped: came }
     },
   },
-  pathname(
-    'socket-in-run',
-    'connects to a socket under /run (docker, podman, libvirt, D-Bus, systemd)',
-    '/run and /var/run are private',
-    async (world) => {
+  {
+    id: 'socket-in-run',
+    group: 'Local IPC',
+    attack: 'connects to a socket under /run (docker, podman, libvirt, D-Bus, systemd)',
+    guard: '/run and /var/run are private',
+    claim: 'blocked',
+    isPrepared: true,
+    stage: async (world) => {
+      if (prepared !== null) {
+        const { socket, visits } = prepared
+        const seen = async () => (await stat(visits)).size
+        const before = await seen()
+        return { probe: connectTo(socket), escaped: async () => (await seen()) > before }
+      }
       const folder = `/run/orangery-${world.mark}`
       await mkdir(folder)
       world.defer(() => rm(folder, { recursive: true, force: true }))
-      return folder
+      const { came } = await listen(world, { path: join(folder, 's') })
+      return { probe: connectTo(join(folder, 's')), escaped: came }
     },
-    { only: 'root' },
-  ),
+  },
   pathname(
     'socket-in-root',
     'connects to a socket of the user that lies in the project',

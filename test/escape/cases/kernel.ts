@@ -1,6 +1,7 @@
 import { readFile, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { access } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
 import { arch } from 'node:os'
 import {
   syscallNumber,
@@ -9,7 +10,7 @@ import {
 } from '../../../src/engine/sandbox/seccomp/syscalls.ts'
 import { run } from '../../../src/engine/base/process.ts'
 import type { EscapeCase } from '../case.ts'
-import { staying, stays } from '../staying.ts'
+import { hasComplained, isThere, staying, stays } from '../staying.ts'
 import { setUid } from './setUid.ts'
 import type { World } from '../world.ts'
 
@@ -44,7 +45,7 @@ function descriptorCall(
       probe: perl(world, code),
       live: true,
       escaped: async () => (await world.descriptors()).some((link) => link.includes(kind)),
-      tried: async () => (await world.processes()).length > 0,
+      tried: () => isThere(world),
     }),
   }
 }
@@ -78,6 +79,7 @@ function nestedNamespace(
       probe: script(world),
       live: true,
       escaped: () => userNamespaceDiffersFromParents(world),
+      tried: () => isThereOrRefused(world),
     }),
   }
 }
@@ -86,6 +88,12 @@ const mountTables = async (world: World) =>
   Promise.all(
     (await world.processes()).map((pid) => readFile(`/proc/${pid}/mountinfo`, 'utf8').catch(() => '')),
   )
+
+/** What was to stand in a namespace of its own does, or a program on the way there was refused it. */
+const isThereOrRefused = async (world: World) =>
+  (await isThere(world)) ||
+  (await hasComplained(world, 'unshare: ')) ||
+  (await hasComplained(world, 'mount: '))
 
 const both = 'bubblewrap refuses nested user namespaces, and seccomp the flags'
 
@@ -128,6 +136,7 @@ export const kernel: readonly EscapeCase[] = [
         const tables = await mountTables(world)
         return tables.some((table) => table.includes(` tmpfs ${world.mark} `))
       },
+      tried: () => isThereOrRefused(world),
     }),
   },
   {
@@ -145,6 +154,7 @@ export const kernel: readonly EscapeCase[] = [
           new RegExp(`^\\d+ \\d+ \\S+ / / .* tmpfs ${world.mark} `, 'm').test(table),
         )
       },
+      tried: () => isThereOrRefused(world),
     }),
   },
   {
@@ -160,7 +170,7 @@ export const kernel: readonly EscapeCase[] = [
       return {
         probe: staying(world, `open(N, "<", "${place}"); syscall(${number('setns')}, fileno(N), 0)`),
         live: true,
-        tried: async () => (await world.processes()).length > 0,
+        tried: () => isThere(world),
         escaped: async () => {
           const links = [place, ...(await world.processes()).map((pid) => `/proc/${pid}/ns/uts`)]
           const [theirs, ...own] = await Promise.all(links.map((path) => readlink(path).catch(() => null)))
@@ -177,7 +187,9 @@ export const kernel: readonly EscapeCase[] = [
     claim: 'blocked',
     only: 'root',
     stage: async (world) => ({
-      probe: 'umount -l /etc/shadow; umount -l /tmp; cat /etc/shadow >~/loot',
+      // On the host in a mount namespace of its own: what it unmounts there is the user's.
+      probe: `in=; unshare -m true 2>/dev/null && in='unshare -m'; $in sh -c 'umount -l /etc/shadow; umount -l /tmp; cat /etc/shadow >~/loot'`,
+      tried: () => hasComplained(world, 'umount: '),
       escaped: async () => (await world.loot()).includes('root:'),
     }),
   },
@@ -229,6 +241,7 @@ export const kernel: readonly EscapeCase[] = [
       probe: perl(world, addKey(world.mark)),
       live: true,
       escaped: async () => (await readFile('/proc/keys', 'utf8')).includes(world.mark),
+      tried: () => isThere(world),
     }),
   },
   {
@@ -240,9 +253,10 @@ export const kernel: readonly EscapeCase[] = [
     stage: async (world) => {
       await run('perl', ['-e', addKey(world.mark)])
       return {
-        probe:
-          'cat /proc/keys >~/loot 2>/dev/null; perl -e \'open(K, "<", "/proc/keys"); print <K>\' >>~/loot',
+        probe: 'cat /proc/keys >~/loot; perl -e \'open(K, "<", "/proc/keys"); print <K>\' >>~/loot',
         escaped: async () => (await world.loot()).includes(world.mark),
+        // It is still there to be read, from outside.
+        tried: async () => (await readFile('/proc/keys', 'utf8')).includes(world.mark),
       }
     },
   },
@@ -260,6 +274,7 @@ export const kernel: readonly EscapeCase[] = [
         const all = await findTraced()
         return all.some((tracer) => tracers.has(tracer))
       },
+      tried: () => isThere(world),
     }),
   },
   {
@@ -271,6 +286,7 @@ export const kernel: readonly EscapeCase[] = [
     stage: async (world) => ({
       probe: `perl -e '$s = "before"; $a = unpack("Q", pack("p", $s)); $parent = $$; if (!fork) { $n = "after!"; $l = pack("QQ", unpack("Q", pack("p", $n)), 6); $r = pack("QQ", $a, 6); syscall(${number('process_vm_writev')}, $parent, $l, 1, $r, 1, 0); exit } wait; open(F, ">", "$ENV{HOME}/loot"); print F $s; close F'`,
       escaped: async () => (await world.loot()) === 'after!',
+      tried: async () => (await world.loot()) !== '',
     }),
   },
   {
@@ -290,6 +306,7 @@ open(T, ">", "$ENV{HOME}/tried");
 END
 settled $$ | script -qc 'perl inject.pl' /dev/null`,
       escaped: async () => (await world.loot()).includes('typed'),
+      tried: () => existsSync(join(world.ground.home, 'tried')),
     }),
   },
   {
@@ -307,6 +324,7 @@ settled $$ | script -qc 'perl inject.pl' /dev/null`,
       return {
         probe: `echo 11 >${file}`,
         escaped: async () => (await readFile(file, 'utf8')).trim() !== before,
+        tried: async () => (await hasComplained(world)) || (await readFile(file, 'utf8')).trim() !== before,
       }
     },
   },
@@ -324,6 +342,8 @@ settled $$ | script -qc 'perl inject.pl' /dev/null`,
       return {
         probe: 'touch -d @86400 /dev/full',
         escaped: async () => (await stat('/dev/full')).mtimeMs === 86_400_000,
+        tried: async () =>
+          (await hasComplained(world, 'touch: ')) || (await stat('/dev/full')).mtimeMs === 86_400_000,
       }
     },
   },
@@ -344,6 +364,8 @@ function foreignCalls(): EscapeCase {
 static char name[] = "made-by-int80";
 int main(void) {
   long answer;
+  extern int creat(const char *, unsigned);
+  creat("tried", 0644);
   char *low = (char *)0x10000000;
   extern void *mmap(void *, unsigned long, int, int, int, long);
   mmap(low, 4096, 3, 0x32, -1, 0);
@@ -352,7 +374,9 @@ int main(void) {
   return answer != 0;
 }
 END
-gcc -o foreign foreign.c && touch ~/built && (./foreign)`,
+gcc -o foreign foreign.c && (./foreign)`,
+      // By the program itself, the moment before: that it was built and runs.
+      tried: () => [ground.root, ground.upper].some((folder) => existsSync(join(folder, 'tried'))),
       escaped: async () => {
         const made = [join(ground.root, 'made-by-int80'), join(ground.upper, 'made-by-int80')]
         const found = await Promise.all(

@@ -1,6 +1,6 @@
 import { readFile, readlink } from 'node:fs/promises'
 import type { EscapeCase } from '../case.ts'
-import { staying, stays } from '../staying.ts'
+import { isThere, staying, stays } from '../staying.ts'
 import type { World } from '../world.ts'
 
 const kinds = ['user', 'mnt', 'uts', 'cgroup', 'pid', 'net', 'ipc'] as const
@@ -30,8 +30,6 @@ async function isInForeignSession(world: World): Promise<boolean> {
   )
   return sessions.includes('0')
 }
-
-const isThere = async (world: World) => (await world.processes()).length > 0
 
 export const namespaces: readonly EscapeCase[] = [
   {
@@ -72,7 +70,7 @@ export const namespaces: readonly EscapeCase[] = [
     only: 'root',
     stage: async (world) => ({
       probe:
-        'for list in slabinfo vmallocinfo timer_list pagetypeinfo kpageflags kpagecount; do head -c 64 /proc/$list; done >~/loot 2>/dev/null',
+        'for list in slabinfo vmallocinfo timer_list pagetypeinfo kpageflags kpagecount; do head -c 64 /proc/$list; done >~/loot',
       escaped: async () => (await world.loot()) !== '',
     }),
   },

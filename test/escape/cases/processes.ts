@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import type { EscapeCase } from '../case.ts'
-import { staying, stays } from '../staying.ts'
+import { staying } from '../staying.ts'
+import { daemon, outlivings } from './outliving.ts'
 
 // Signals that came to the supervisor, which we are; null where nobody counts them yet.
 let received: number | null = null
@@ -106,10 +107,11 @@ export const processes: readonly EscapeCase[] = [
     guard: "everything lives in the holder's process namespace and dies with it",
     claim: 'blocked',
     stage: async (world) => ({
-      probe: `perl -e 'use POSIX; fork and exit; setsid; fork and exit; close STDIN; close STDOUT; close STDERR; $SIG{$_} = "IGNORE" for qw(HUP TERM INT); ${stays}' ${world.mark}; settled $$`,
+      probe: daemon(world),
       escaped: async () => (await world.processes()).length > 0,
     }),
   },
+  ...outlivings,
   {
     id: 'environment-secret',
     group: 'Environment',

@@ -1,5 +1,6 @@
-import { readFile, stat } from 'node:fs/promises'
-import { rm } from 'node:fs/promises'
+import { readdir, readFile, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { OutputLog, outputLimit } from '../../../src/engine/dispatch/supervise/output.ts'
 import type { EscapeCase } from '../case.ts'
 import { staying } from '../staying.ts'
 import type { World } from '../world.ts'
@@ -41,6 +42,14 @@ async function cpusOf(pid: number): Promise<number> {
   )
   return Math.min(allowed, ...quotas.filter((quota) => quota > 0))
 }
+
+/** What files of a folder take of the disk, as far as one looks into it: output lies at the top. */
+async function bytesIn(folder: string): Promise<number> {
+  const infos = await Promise.all((await readdir(folder)).map((name) => stat(join(folder, name))))
+  return infos.reduce((sum, info) => sum + (info.isFile() ? info.blocks * 512 : 0), 0)
+}
+
+const flood = outputLimit + 32 * 1024 * 1024
 
 const isRoot = process.getuid?.() === 0
 
@@ -115,4 +124,26 @@ export const resources: readonly EscapeCase[] = [
       }
     },
   })),
+  {
+    id: 'log-flood',
+    group: 'Resources',
+    attack: 'prints without end, to fill the disk with the record of what it printed',
+    guard: 'of what is printed 64 MB are kept',
+    claim: 'blocked',
+    stage: async ({ ground, defer }) => {
+      const log = await OutputLog.create(join(ground.dataDir, 'output.log'))
+      defer(() => log[Symbol.asyncDispose]())
+      const kept = async () => (await bytesIn(ground.dataDir)) + (await bytesIn(ground.folder))
+      return {
+        // Through a terminal every line feed would become two bytes, and nothing is to depend on that.
+        probe: `head -c ${flood} /dev/zero`,
+        patienceMs: 120_000,
+        record: (chunk) => log.append(chunk),
+        // Without what records it, it goes to a file.
+        control: 'sandbox',
+        tried: async () => Math.max(log.seen, await kept()) >= flood,
+        escaped: async () => (await kept()) > outputLimit + 16 * 1024 * 1024,
+      }
+    },
+  },
 ]

@@ -1,10 +1,11 @@
-import { chmod, chown, copyFile, mkdir, readFile } from 'node:fs/promises'
+import { mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { EscapeCase } from '../case.ts'
+import { otherUser, plantProgram, prepared } from '../prepared.ts'
+import { hasComplained, isThere } from '../staying.ts'
 import type { World } from '../world.ts'
 
 const guard = 'no new privileges; mounts do not honour set-uid'
-const other = 65534
 
 /** By the process table: whether a program of the probe runs as that user, who did not start it. */
 async function runsAs(world: World, uid: number): Promise<boolean> {
@@ -24,9 +25,10 @@ export const setUid: readonly EscapeCase[] = [
     claim: 'blocked',
     only: 'ordinary user',
     stage: async (world) => ({
-      probe: `su -c : root ${world.mark} </dev/zero & passwd </dev/zero & sleep $pause; (sleep 30 | su -s /bin/sh root -c : ${world.mark}) & (sleep 30 | sudo -S -p '' true ${world.mark}) & sleep $pause`,
+      probe: `sudo=:; command -v sudo >/dev/null && sudo=sudo; su -c : root ${world.mark} </dev/zero & passwd </dev/zero & sleep $pause; (sleep 30 | su -s /bin/sh root -c : ${world.mark}) & (sleep 30 | $sudo -S -p '' true ${world.mark}) & sleep $pause`,
       live: true,
       escaped: () => runsAs(world, 0),
+      tried: async () => (await isThere(world)) || (await hasComplained(world, 'su: ')),
     }),
   },
   {
@@ -35,21 +37,21 @@ export const setUid: readonly EscapeCase[] = [
     attack: 'runs a set-uid program in a folder that its card grants, to become its owner',
     guard,
     claim: 'blocked',
-    only: 'root',
+    isPrepared: true,
     stage: async (world) => {
-      const folder = join(world.outside, 'granted')
+      const folder = prepared?.programs ?? join(world.outside, 'granted')
       const program = join(folder, 'reader')
-      await mkdir(folder)
-      await copyFile('/usr/bin/cat', program)
-      await chown(program, other, other)
-      await chmod(program, 0o4755)
+      if (prepared === null) {
+        await mkdir(folder)
+        await plantProgram(folder)
+      }
       return {
         // Under a name by which the oracle knows it.
         probe: `sleep 30 | bash -c 'exec -a su "$0" - ${world.mark}' '${program}' & sleep $pause`,
         live: true,
         request: { grants: [folder] },
         tried: async () => (await world.processes()).length > 0,
-        escaped: () => runsAs(world, other),
+        escaped: () => runsAs(world, otherUser),
       }
     },
   },
