@@ -29,13 +29,14 @@ type Waiting = { readonly resolve: () => void; readonly reject: (error: Error) =
 
 const timesLine = /^\d+m[\d.]+s \d+m[\d.]+s/
 
-/** `times` of a shell: user and system time as 0m0.00s, its own and, on the second line, its children's. */
-export function parseTimes(line: string): number {
-  const parts = [...line.matchAll(/(\d+)m([\d.]+)s/g)]
-  return parts.reduce(
-    (sum, [, minutes, seconds]) => sum + Number(minutes) * 60_000 + Number(seconds) * 1000,
-    0,
-  )
+/**
+ * Of `times` of a shell, told once or more: user and system time as 0m0.00s, its own and, on the second line, its
+ * children's. Both only grow.
+ */
+export function lastTimes(lines: readonly string[]): number {
+  const parts = lines.slice(-2).flatMap((line) => [...line.matchAll(/(\d+)m([\d.]+)s/g)])
+  const ms = parts.map(([, minutes, seconds]) => Number(minutes) * 60_000 + Number(seconds) * 1000)
+  return Math.round(ms.reduce((sum, one) => sum + one, 0))
 }
 
 /** Whether we were ourselves started with descriptors that every process we start would inherit. */
@@ -79,7 +80,7 @@ export class Chain {
   readonly #orders = new Map<number, Waiting>()
   #lastOrder = 0
   #code: number | null = null
-  #cpuMs = 0
+  readonly #times: string[] = []
   #peakMb = 0
   readonly #reached: LimitName[] = []
   #failure: string | null = null
@@ -145,7 +146,7 @@ export class Chain {
     if (word === 'here') this.#here.resolve()
     else if (word === 'watch') this.#watch.resolve(Number(id))
     else if (word === 'answers') this.#answers.resolve(id ?? '')
-    else if (this.#code !== null && timesLine.test(line)) this.#cpuMs += Math.round(parseTimes(line))
+    else if (this.#code !== null && timesLine.test(line)) this.#times.push(line)
     else if (word === 'over')
       void this.#lastLook().finally(() => this.#writable(descriptor.orders).write('go\n'))
     else if (word === 'limit' && Number(rest[0]) > 0) this.#reached.push(id === 'pids' ? 'pids' : 'memory')
@@ -163,7 +164,7 @@ export class Chain {
     for (const waiting of this.#orders.values()) waiting.reject(new Error('the sandbox has ended'))
     return {
       code: this.#code,
-      cpuMs: this.#cpuMs,
+      cpuMs: lastTimes(this.#times),
       peakMb: this.#peakMb,
       reached: this.#reached,
       lost: this.#lost ?? this.#killed(),
