@@ -166,8 +166,14 @@ async function startInSandbox(
         : await startRecorded(world, request, record)
       : await standing.start(request, record)
   const { sandbox, drained } = started
-  await stage.attach?.(sandbox, guarded)
-  sandbox.release()
+  try {
+    await stage.attach?.(sandbox, guarded)
+    sandbox.release()
+  } catch (error) {
+    // The self-probe may have found what is to be attacked: then nobody waits for its end.
+    await sandbox.kill()
+    throw error
+  }
   const ended = sandbox.ended.then(() => drained?.())
   return { pid: sandbox.pid, ended, kill: () => sandbox.kill() }
 }

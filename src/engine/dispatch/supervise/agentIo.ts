@@ -22,6 +22,9 @@ export interface AgentIo extends Disposable {
   resize(size: Size): void
 }
 
+/** Who waits until it has drained hears why it broke off; who disposes of it before that wants nothing more of it. */
+const leaveToDrained = (pumping: Promise<unknown>) => void pumping.catch(() => {})
+
 /** Output may be late, never lost; but a process that will not die must not keep us for ever. */
 const drainPatienceMs = 5_000
 
@@ -37,6 +40,7 @@ export function terminalIo(size: Size): AgentIo {
       pumping = (async () => {
         for await (const chunk of terminal.output()) await sink(chunk, 'stdout')
       })()
+      leaveToDrained(pumping)
     },
     drained: () => Promise.race([pumping, sleep(drainPatienceMs, undefined, { ref: false })]),
     write: (data) => terminal.write(data),
@@ -74,6 +78,7 @@ export async function pipeIo(directory: string, isAnnotated = false): Promise<Ag
         for await (const chunk of sources[name]) if ((await sink(chunk as Buffer, name)) === false) break
       }
       pumping = Promise.all([pump('stdout'), pump('stderr')])
+      leaveToDrained(pumping)
     },
     async drained() {
       await Promise.race([pumping, sleep(drainPatienceMs, undefined, { ref: false })])
