@@ -16,6 +16,17 @@ test('a field that is nearly one that is acted on is named with the one that is 
   ])
 })
 
+test('a field that stands in the wrong place is named with the place where it would be acted on', () => {
+  expect(
+    misspelt({ timeout_s: 5, Memory_MB: 1, outputs: { hide: [] }, limits: { on_limit: 'stop' } }),
+  ).toEqual([
+    'timeout_s of the spec is not known, and nothing acts on it: is limits.timeout_s meant?',
+    'Memory_MB of the spec is not known, and nothing acts on it: is limits.memory_mb meant?',
+    'outputs.hide of the spec is not known, and nothing acts on it: is hide meant?',
+    'limits.on_limit of the spec is not known, and nothing acts on it: is on_limit meant?',
+  ])
+})
+
 test('what is known, and what a later release may know, is nobody’s slip', () => {
   const spec = {
     outputs: { mode: 'open', read_only: true, deny: [], quota: 1 },

@@ -26,9 +26,41 @@ function meantBy(name: string, known: readonly string[]): string | undefined {
   return known.find((each) => isWithin(plain(each).length < 6 ? 1 : 2, said, plain(each)))
 }
 
+const sameName = (name: string, known: readonly string[]): string | undefined =>
+  known.find((each) => plain(each) === plain(name))
+
+/** Fields that are acted on, and where they belong; with what somebody gave there. */
+export type Place = { readonly prefix: string; readonly value: unknown; readonly shape: object }
+
+export type UnknownField = {
+  readonly prefix: string
+  readonly name: string
+  readonly meant: string | undefined
+}
+
+/**
+ * The fields that nothing acts on, each with the one that is meant, if one can tell: a name nearly like it in the same
+ * place, or one of that name in another.
+ */
+export function unknownFields(places: readonly Place[]): UnknownField[] {
+  return places.flatMap(({ prefix, value, shape }) => {
+    const elsewhere = places.filter((place) => place.prefix !== prefix)
+    const meantFor = (name: string) => {
+      const here = meantBy(name, Object.keys(shape))
+      if (here !== undefined) return `${prefix}${here}`
+      const moved = elsewhere.map((place) => ({ ...place, known: sameName(name, Object.keys(place.shape)) }))
+      return moved.flatMap((place) => (place.known === undefined ? [] : [`${place.prefix}${place.known}`]))[0]
+    }
+    return Object.keys(value ?? {})
+      .filter((name) => !Object.hasOwn(shape, name))
+      .map((name) => ({ prefix, name, meant: meantFor(name) }))
+  })
+}
+
 /**
  * Fields of a spec that nothing acts on and that are nearly those that are acted on: `readOnly` would hold nobody to
- * reading. They are kept like every other, so that whoever wrote them is told.
+ * reading, and a `timeout_s` beside the limits would stop nobody. They are kept like every other, so that whoever wrote
+ * them is told.
  */
 export function misspeltFields(spec: SandboxSpec | null): string[] {
   const places = [
@@ -36,13 +68,9 @@ export function misspeltFields(spec: SandboxSpec | null): string[] {
     { prefix: 'outputs.', value: spec?.outputs, shape: outputsSchema.shape },
     { prefix: 'limits.', value: spec?.limits, shape: limitsSchema.shape },
   ]
-  return places.flatMap(({ prefix, value, shape }) => {
-    const known = Object.keys(shape)
-    return Object.keys(value ?? {}).flatMap((name) => {
-      const meant = known.includes(name) ? undefined : meantBy(name, known)
-      return meant === undefined
-        ? []
-        : [`${prefix}${name} of the spec is not known, and nothing acts on it: is ${prefix}${meant} meant?`]
-    })
-  })
+  return unknownFields(places).flatMap(({ prefix, name, meant }) =>
+    meant === undefined
+      ? []
+      : [`${prefix}${name} of the spec is not known, and nothing acts on it: is ${meant} meant?`],
+  )
 }

@@ -64,6 +64,27 @@ test('a broken card stops only who uses it, and others are told its file, its li
   })
 })
 
+test('whoever uses a card is told of each key in it that nothing acts on, its line and what may be meant', async () => {
+  const folder = join(config, 'agents')
+  await mkdir(folder)
+  const text = `{ "id": "mine", "name": "Mine", "command": ["true"],
+  "rootModes": { "*": "ro" },
+  "sandboxRequirements": {
+    "reed": [], "colour": 1 } }`
+  await writeFile(join(folder, 'mine.json'), text)
+  const { notes } = await chooseCard(config, 'mine')
+  expect(notes).toEqual([
+    expect.stringMatching(
+      /mine\.json:2: rootModes: unknown key, ignored: is sandboxRequirements\.rootModes meant\?$/,
+    ),
+    expect.stringMatching(
+      /mine\.json:4: sandboxRequirements\.reed: unknown key, ignored: is sandboxRequirements\.read meant\?$/,
+    ),
+    expect.stringMatching(/mine\.json:4: sandboxRequirements\.colour: unknown key, ignored$/),
+  ])
+  expect((await chooseCard(config, 'command')).notes).toEqual([])
+})
+
 test('a pipe among the cards is named, and nobody waits at it', async () => {
   await mkdir(join(config, 'agents'))
   execFileSync('mkfifo', [join(config, 'agents', 'pipe.json')])

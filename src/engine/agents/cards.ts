@@ -1,18 +1,23 @@
 import { readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { findNodeAtLocation, parseTree, type ParseError } from 'jsonc-parser'
-import type { z } from 'zod'
-import { agentCardSchema, type AgentCard } from '../../shared/card.ts'
+import { agentCardSchema, cardAuthSchema, cardRequirementsSchema, type AgentCard } from '../../shared/card.ts'
 import { OrangeryError } from '../../shared/errors.ts'
+import { unknownFields } from '../../shared/misspelt.ts'
 import { readRegularFile } from '../base/files.ts'
 import { resourcePath } from '../base/resources.ts'
 
 /** A file that is no card as it is, and the id it is for as far as one can tell. */
 type BrokenCard = { readonly id: string; readonly error: OrangeryError }
 
-type Read = { readonly card: AgentCard } | { readonly broken: BrokenCard }
+type Read = { readonly card: AgentCard; readonly notes: readonly string[] } | { readonly broken: BrokenCard }
 
-type Folder = { readonly cards: readonly AgentCard[]; readonly broken: readonly BrokenCard[] }
+type Folder = {
+  readonly cards: readonly AgentCard[]
+  readonly broken: readonly BrokenCard[]
+  /** What is to be said of a card that can be used, by its id. */
+  readonly notes: ReadonlyMap<string, readonly string[]>
+}
 
 const hint = 'Mend the file or move it away; no other agent needs it.'
 
@@ -35,6 +40,7 @@ async function readCard(path: string): Promise<Read> {
   const nodeAt = (keys: readonly PropertyKey[]) =>
     tree && findNodeAtLocation(tree, keys as (string | number)[])
   const lineAt = (offset: number) => `:${text.slice(0, offset).split('\n').length}`
+  const lines = (keys: readonly PropertyKey[]) => lineAt(nodeAt(keys)?.offset ?? 0)
   const id: unknown = nodeAt(['id'])?.value
   let value: unknown
   try {
@@ -43,11 +49,26 @@ async function readCard(path: string): Promise<Read> {
     return fail(lineAt(errors[0]?.offset ?? 0), `not JSON (${(error as Error).message})`, id)
   }
   const parsed = agentCardSchema.safeParse(value)
-  if (parsed.success) return { card: parsed.data }
-  const lines = ({ path: keys }: z.core.$ZodIssue) => lineAt(nodeAt(keys)?.offset ?? 0)
+  if (parsed.success) {
+    const notes = unknownKeys(parsed.data).map(({ keys, words }) => `${path}${lines(keys)}: ${words}`)
+    return { card: parsed.data, notes }
+  }
   const [first] = parsed.error.issues
   const words = parsed.error.issues.map(({ path: keys, message }) => [...keys, message].join(': '))
-  return fail(first === undefined ? '' : lines(first), words.join('; '), id)
+  return fail(first === undefined ? '' : lines(first.path), words.join('; '), id)
+}
+
+/** Keys that nothing acts on: a `rootModes` in the wrong place would leave a root as open as it was. */
+function unknownKeys(card: AgentCard): { keys: string[]; words: string }[] {
+  const places = [
+    { prefix: '', value: card, shape: agentCardSchema.shape },
+    { prefix: 'sandboxRequirements.', value: card.sandboxRequirements, shape: cardRequirementsSchema.shape },
+    { prefix: 'auth.', value: card.auth, shape: cardAuthSchema.shape },
+  ]
+  return unknownFields(places).map(({ prefix, name, meant }) => ({
+    keys: [...prefix.split('.').filter(Boolean), name],
+    words: `${prefix}${name}: unknown key, ignored${meant === undefined ? '' : `: is ${meant} meant?`}`,
+  }))
 }
 
 async function readFolder(folder: string): Promise<Folder> {
@@ -57,6 +78,7 @@ async function readFolder(folder: string): Promise<Folder> {
   return {
     cards: read.flatMap((one) => ('card' in one ? [one.card] : [])),
     broken: read.flatMap((one) => ('broken' in one ? [one.broken] : [])),
+    notes: new Map(read.flatMap((one) => ('card' in one ? [[one.card.id, one.notes]] : []))),
   }
 }
 
@@ -76,7 +98,7 @@ async function readCards(configDir: string): Promise<Folder> {
   const byId = new Map([...ours, ...own.cards].map((card) => [card.id, card]))
   // What the user wrote for an id is not replaced by what we or another file have for it.
   for (const { id } of own.broken) byId.delete(id)
-  return { cards: [...byId.values()], broken: own.broken }
+  return { cards: [...byId.values()], broken: own.broken, notes: own.notes }
 }
 
 /** Those that can be used. */
@@ -84,17 +106,17 @@ export async function loadCards(configDir: string): Promise<AgentCard[]> {
   return [...(await readCards(configDir)).cards]
 }
 
-/** The card, and what is to be said of others that are broken: they stop only whoever uses them. */
+/** The card, what is to be said of it, and of others that are broken: they stop only whoever uses them. */
 export async function chooseCard(
   configDir: string,
   id: string,
 ): Promise<{ readonly card: AgentCard; readonly notes: readonly string[] }> {
-  const { cards, broken } = await readCards(configDir)
+  const { cards, broken, notes: ofCards } = await readCards(configDir)
   const own = broken.find((candidate) => candidate.id === id)
   if (own !== undefined) throw own.error
   const notes = broken.map(({ error }) => `${error.message}. ${hint}`)
   const card = cards.find((candidate) => candidate.id === id)
-  if (card) return { card, notes }
+  if (card) return { card, notes: [...(ofCards.get(id) ?? []), ...notes] }
   const known = `Known agents: ${cards.map((one) => one.id).join(', ')}.`
   throw new OrangeryError('agent.unknown', `agent "${id}": there is no such agent`, {
     kind: 'not_found',
