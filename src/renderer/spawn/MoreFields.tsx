@@ -18,6 +18,8 @@ const strategyWords = {
 const amounts = [
   ['Memory in MB', 'memoryMb', 'unlimited'],
   ['CPUs', 'cpus', 'all'],
+  ['Processes', 'pids', 'unlimited'],
+  ['Disk in MB', 'diskMb', 'unlimited'],
   ['Time in seconds', 'timeoutS', 'no limit'],
 ] as const
 
@@ -97,7 +99,7 @@ export function MoreFields({ form, troubles, onChange }: MoreFieldsProps) {
           className={inputLook}
         />
       </Field>
-      <div className="col-span-full grid grid-cols-3 gap-3">
+      <div className="col-span-full grid grid-cols-5 gap-3 max-[52rem]:grid-cols-3">
         {amounts.map(([label, key, placeholder]) => (
           <Field key={key} label={label}>
             <input

@@ -31,6 +31,7 @@ test('asking once more asks for the same contract, fields of other programs incl
   const again = fill(formOf(detail({ sandbox_spec: spec })))
   expect(again.ok && JSON.parse(again.input.sandbox_spec ?? '')).toEqual(spec)
   const lower = formOf(detail({ sandbox_spec: spec }), 1)
+  expect(lower).toMatchObject({ memoryMb: '512', pids: '64' })
   const filled = fill(lower)
   expect(filled.ok && JSON.parse(filled.input.sandbox_spec ?? '')).toEqual({ ...spec, isolation: undefined })
   expect(terminalLine(lower)).toContain('--sandbox-spec')

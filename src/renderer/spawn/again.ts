@@ -56,7 +56,7 @@ export function formOf(detail: DispatchDetail, level?: SandboxLevel): SpawnForm 
   const hosts = texts(outputs['allow']).map((host) =>
     pins[host] === undefined ? host : `${host}=${pins[host]}`,
   )
-  const { memory_mb, cpus, timeout_s, ...otherLimits } = limits
+  const { memory_mb, cpus, pids, disk_mb, timeout_s, ...otherLimits } = limits
   const { mode, allow: _allow, pins: _pins, ...otherOutputs } = outputs
   // Lists beyond what the form holds, or a mode it cannot say: then the whole of it is kept as it was.
   const isPlain =
@@ -82,6 +82,8 @@ export function formOf(detail: DispatchDetail, level?: SandboxLevel): SpawnForm 
     hosts: isPlain ? hosts.join(' ') : '',
     memoryMb: text(memory_mb),
     cpus: text(cpus),
+    pids: text(pids),
+    diskMb: text(disk_mb),
     timeoutS: text(timeout_s),
     extra: {
       ...Object.fromEntries(kept),

@@ -35,6 +35,21 @@ test('what was chosen becomes the contract, and nothing else', () => {
   })
 })
 
+test('every limit has a field, and the terminal says the same', () => {
+  const form = { ...filled, memoryMb: '512', cpus: '0.5', pids: '64', diskMb: '100', timeoutS: '60' }
+  const result = fill(form)
+  expect(result.ok && JSON.parse(result.input.sandbox_spec ?? '')).toEqual({
+    limits: { memory_mb: 512, cpus: 0.5, pids: 64, disk_mb: 100, timeout_s: 60 },
+  })
+  expect(terminalLine(form)).toContain('--memory-mb 512 --cpus 0.5 --pids 64 --disk-mb 100 --timeout-s 60')
+  const wrong = fill({ ...filled, pids: '1.5', diskMb: '-1' })
+  expect(wrong.ok || wrong.troubles).toEqual({
+    pids: 'Give a whole number of processes, as in 512.',
+    diskMb: 'Give a number of megabytes, as in 2048.',
+  })
+  expect(wrong.ok || wrong.why).toBe('Look again at Processes, Disk.')
+})
+
 test('what is missing or wrong is said before anything is sent', () => {
   expect(fill(emptyForm)).toMatchObject({ ok: false, missing: 'folder' })
   expect(fill({ ...filled, command: ' ' })).toMatchObject({ ok: false, missing: 'command' })

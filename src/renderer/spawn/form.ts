@@ -6,7 +6,7 @@ import type { SandboxLevel } from '../../shared/level.ts'
 import type { RootMode, SandboxSpec, WorkspaceStrategy } from '../../shared/spec.ts'
 import { shellLine } from '../../shared/shellLine.ts'
 import { commandOf } from './command.ts'
-import { troubleWithAmount, troubleWithHosts } from './troubles.ts'
+import { troubleWithAmount, troubleWithCount, troubleWithHosts } from './troubles.ts'
 
 export type SpawnForm = {
   readonly roots: readonly string[]
@@ -27,6 +27,8 @@ export type SpawnForm = {
   readonly hosts: string
   readonly memoryMb: string
   readonly cpus: string
+  readonly pids: string
+  readonly diskMb: string
   readonly timeoutS: string
   /** What an earlier dispatch asked for and no field here is for: it is asked for again, never dropped in silence. */
   readonly extra: Readonly<Record<string, unknown>>
@@ -47,6 +49,8 @@ export const emptyForm: SpawnForm = {
   hosts: '',
   memoryMb: '',
   cpus: '',
+  pids: '',
+  diskMb: '',
   timeoutS: '',
   extra: {},
 }
@@ -105,6 +109,8 @@ function contractOf(form: SpawnForm) {
     rootMode: modesOf(form),
     memoryMb: given(form.memoryMb),
     cpus: given(form.cpus),
+    pids: given(form.pids),
+    diskMb: given(form.diskMb),
     timeoutS: given(form.timeoutS),
   }
 }
@@ -123,6 +129,8 @@ export const spawnFields = [
   'hosts',
   'memoryMb',
   'cpus',
+  'pids',
+  'diskMb',
   'timeoutS',
   'level',
 ] as const
@@ -137,6 +145,8 @@ const fieldNames: Readonly<Record<SpawnField, string>> = {
   hosts: 'Hosts it may reach',
   memoryMb: 'Memory',
   cpus: 'CPUs',
+  pids: 'Processes',
+  diskMb: 'Disk',
   timeoutS: 'Time',
   level: 'Isolation',
 }
@@ -176,6 +186,8 @@ function troublesIn(form: SpawnForm): Troubles {
     hosts: troubleWithHosts(hostsOf(form.hosts)),
     memoryMb: troubleWithAmount(form.memoryMb, 'megabytes, as in 2048'),
     cpus: troubleWithAmount(form.cpus, 'processors, as in 2 or 0.5'),
+    pids: troubleWithCount(form.pids, 'processes, as in 512'),
+    diskMb: troubleWithAmount(form.diskMb, 'megabytes, as in 2048'),
     timeoutS: troubleWithAmount(form.timeoutS, 'seconds, as in 900'),
   }
   return Object.fromEntries(Object.entries(found).filter(([, why]) => why !== null))
@@ -235,6 +247,8 @@ export function terminalLine(form: SpawnForm): string {
           ...(contract.rootMode ?? []).flatMap((mode) => ['--root-mode', mode]),
           ...option('--memory-mb', contract.memoryMb),
           ...option('--cpus', contract.cpus),
+          ...option('--pids', contract.pids),
+          ...option('--disk-mb', contract.diskMb),
           ...option('--timeout-s', contract.timeoutS),
         ]),
     ...option('--name', given(form.name)),

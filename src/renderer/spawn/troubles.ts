@@ -6,6 +6,11 @@ export function troubleWithAmount(text: string, what: string): string | null {
   return text.trim() === '' || isAmount(text.trim()) ? null : `Give a number of ${what}.`
 }
 
+export function troubleWithCount(text: string, what: string): string | null {
+  const isWhole = isAmount(text.trim()) && Number.isInteger(Number(text))
+  return text.trim() === '' || isWhole ? null : `Give a whole number of ${what}.`
+}
+
 export function troubleWithHosts(hosts: readonly string[]): string | null {
   for (const text of hosts) {
     if (presetOf(text) !== null) continue
