@@ -77,6 +77,10 @@ orders() {
     tell)
       for pid in $two; do kill -s "$one" "$pid" 2>/dev/null; done
       echo "done $id" ;;
+    files)
+      set -- $two; most=$1; shift
+      for pid; do "$one" --pid "$pid" "--nofile=$most:" >/dev/null 2>&1; done
+      echo "done $id" ;;
     end)
       # The end of the first process inside is the end of all of them, and bubblewrap lives to report it.
       if [ "$one" = bubblewrap ]; then

@@ -124,10 +124,11 @@ export class Division {
   }
 
   async #narrow(root: HeldRoot, ids: ReadonlySet<string>): Promise<string | null> {
-    const { chain, tree, stillness, mounts } = this.#parts
+    const { plan, chain, tree, stillness, mounts } = this.#parts
     if (await mounts.assign(ids, 'ro')) return null
     const place = mounts.placeOf(root.target)
     const attempt = () => mounts.assign(ids, 'ro')
-    return narrowAgainstWriters({ chain, tree, stillness, mounts, place, attempt, only: ids })
+    const { prlimit } = plan.tools
+    return narrowAgainstWriters({ chain, tree, stillness, mounts, place, attempt, only: ids, prlimit })
   }
 }

@@ -144,6 +144,7 @@ export class LiveFiles {
         () => true,
         () => mounts.narrow(target),
       )
-    return narrowAgainstWriters({ chain: this.#chain, tree, stillness, mounts, place, attempt })
+    const { prlimit } = this.#plan.tools
+    return narrowAgainstWriters({ chain: this.#chain, tree, stillness, mounts, place, attempt, prlimit })
   }
 }

@@ -3,13 +3,20 @@ import { OrangeryError } from '../../../shared/errors.ts'
 import type { Chain } from '../holder/chain.ts'
 import type { InnerMounts } from '../holder/innerMounts.ts'
 import type { Place } from './mountTable.ts'
+import { Openings } from './openings.ts'
 import type { Stillness } from './stillness.ts'
 import { inSlices, type ProcessTree, type Survey } from './tree.ts'
 
 type Writer = { readonly pid: number; readonly name: string; readonly files: readonly string[] }
 
+/** Since the last time that one of them let go, and in all. */
 const patienceMs = 1500
+const longestMs = 4000
 const sliceMs = 8
+/** An attempt starts a program: not for each slice where a file is seen open, though what is seen may be another root's. */
+const slicesPerAttempt = 8
+/** Who can open nothing new has closed what it had after a few, if it ever does. */
+const slicesWithoutOpening = 25
 /** A file is let go a moment after the last that had it. */
 const unseenRounds = 10
 /** How long those that have to be ended are looked for, where they come again. */
@@ -57,32 +64,39 @@ export type Narrowing = {
   readonly attempt: () => Promise<boolean>
   /** The mounts that are to be, where that is not the whole root. */
   readonly only?: ReadonlySet<string>
+  /** The tool that limits how many files others may have open. */
+  readonly prlimit: string | null
 }
 
 const held = (what: string, hint: string) =>
   new OrangeryError('sandbox.files_held', `files stay writable${what}`, { kind: 'busy', hint })
 
+/** `areSeen`: with a file open for writing; others only may have one. */
+type Found = { readonly writers: readonly Writer[]; readonly areSeen: boolean }
+
 async function findWriters(
   { tree, place, mounts, only }: Narrowing,
   pids: readonly number[],
-): Promise<readonly Writer[]> {
+): Promise<Found> {
   const known = new Map()
   const writers = await findAll(pids, tree, (pid) => tree.writtenBy(pid, place, only, known))
-  if (writers.length > 0) return writers
+  if (writers.length > 0) return { writers, areSeen: true }
   // A file may be open in nobody's table but in a message of a socket, which whoever has it can take.
   // (escape: narrow-hidden-descriptor)
   const carriers = await findAll(pids, tree, async (pid) =>
     (await tree.carriedBy(pid)) === 0 ? [] : ['a file in a message of a socket'],
   )
-  if (carriers.length > 0 || mounts.canNarrow) return carriers
+  if (carriers.length > 0 || mounts.canNarrow) return { writers: carriers, areSeen: false }
   // Without the second way who only reads a file that was deleted is in the way as well.
-  return findAll(pids, tree, (pid) => tree.namelessOf(pid, place, known))
+  const nameless = await findAll(pids, tree, (pid) => tree.namelessOf(pid, place, known))
+  return { writers: nameless, areSeen: false }
 }
 
 /**
  * Makes a root read-only although files are open for writing, which the kernel refuses. Everything is
- * stopped, so that no new writer comes, and only the writers there are get short slices to finish. One that
- * does not is ended, and named: a boundary said to be read-only is. Where none is found, all but the agent are. Only
+ * stopped, so that no new writer comes, and only the writers there are get short slices to finish; one that writes file
+ * after file some more in which it can open none. One that does not finish is ended, and named: a boundary said to be
+ * read-only is. Where none is found, all but the agent are. Only
  * where that would be the agent itself is nothing done.
  */
 export async function narrowAgainstWriters(narrowing: Narrowing): Promise<string> {
@@ -98,28 +112,63 @@ export async function narrowAgainstWriters(narrowing: Narrowing): Promise<string
 }
 
 async function waitForWriters(narrowing: Narrowing): Promise<string> {
-  const { chain, stillness, attempt } = narrowing
+  const { chain, tree, stillness, attempt, prlimit } = narrowing
   await using still = await stillness.hold()
   let known = new Set<number>()
-  let writers: readonly Writer[] = []
+  let found: Found = { writers: [], areSeen: false }
+  /** What each was seen to write last, and who was seen to write something else before. */
+  const lastFiles = new Map<number, string>()
+  const goesOn = new Set<number>()
   /** Who stands still holds what it held: after the first look only writers and their children are looked at. */
   const look = async ({ theirs }: Survey) => {
-    const before = new Set(writers.map(({ pid }) => pid))
+    const before = new Set(found.writers.map(({ pid }) => pid))
     const changed = theirs.filter((pid) => before.has(pid) || !known.has(pid))
     known = new Set(theirs)
-    writers = changed.length === 0 ? [] : await findWriters(narrowing, changed)
-    if (writers.length === 0 && changed.length < theirs.length) writers = await findWriters(narrowing, theirs)
-    return writers
+    found = { writers: [], areSeen: false }
+    if (changed.length > 0) found = await findWriters(narrowing, changed)
+    if (found.writers.length === 0 && changed.length < theirs.length)
+      found = await findWriters(narrowing, theirs)
+    for (const { pid, files } of found.writers) {
+      const now = files.join('\0')
+      if ((lastFiles.get(pid) ?? now) !== now) goesOn.add(pid)
+      lastFiles.set(pid, now)
+    }
+    return found.writers
   }
   const first = await look(await still.again())
+  /** Gives the writers slices until none has a file, or what they are given is used up. */
+  const letFinish = async (mayGoOn: (slices: number) => boolean): Promise<boolean> => {
+    let unseen = 0
+    for (let slices = 0; mayGoOn(slices); slices++) {
+      const isLost = found.areSeen && slices % slicesPerAttempt !== 0
+      if (!isLost && (await attempt())) return true
+      const { writers } = found
+      unseen = writers.length === 0 ? unseen + 1 : 0
+      if (unseen > unseenRounds) return false
+      if (writers.length > 0) await chain.order(`tell CONT ${writers.map(({ pid }) => pid).join(' ')}`)
+      await sleep(sliceMs)
+      await look(await still.again())
+    }
+    return await attempt()
+  }
   // The first look takes its time where there are thousands: patience is with the writers.
   const start = performance.now()
-  for (let unseen = 0; performance.now() - start < patienceMs;) {
-    if (await attempt()) return first.length === 0 ? 'waited' : `waited for ${describe(first)}`
-    if (writers.length === 0 && ++unseen > unseenRounds) break
-    if (writers.length > 0) await chain.order(`tell CONT ${writers.map(({ pid }) => pid).join(' ')}`)
-    await sleep(sliceMs)
-    await look(await still.again())
+  let [fewest, since] = [first.length, start]
+  const hasPatience = () => {
+    const now = performance.now()
+    if (found.writers.length < fewest) [fewest, since] = [found.writers.length, now]
+    return now - since < patienceMs && now - start < longestMs
+  }
+  const waited = first.length === 0 ? 'waited' : `waited for ${describe(first)}`
+  if (await letFinish(hasPatience)) return waited
+  const last = found.writers.map(({ pid }) => pid)
+  const isLost = last.includes(tree.agent) && !goesOn.has(tree.agent)
+  if (found.areSeen && !isLost && prlimit !== null) {
+    // At nearly every moment one that writes file after file has some of them open, on a busy machine at every one.
+    await using openings = new Openings(chain, tree, prlimit)
+    await openings.hold(last.filter((pid) => goesOn.has(pid)))
+    if (openings.areHeld && (await letFinish((slices) => slices < slicesWithoutOpening)))
+      return `${waited}, until it could open no other file`
   }
   // Awaited: nothing is let go before it is done.
   return await endWriters(narrowing, async () => {

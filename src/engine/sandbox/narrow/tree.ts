@@ -215,6 +215,11 @@ export class ProcessTree {
     return (await this.read(pid, 'comm')).trim() || String(pid)
   }
 
+  /** Its path, as it was started; empty where that is not told. */
+  programOf(pid: number): string {
+    return this.#follow(this.pathOf(pid, 'exe'))
+  }
+
   /**
    * Bytes on disk of files in a place that have no name any more but are held open, or mapped; not whole where they could
    * not be looked at. `folders` are for the levels where what is written is no mount.
