@@ -62,12 +62,14 @@ export function tryGit(args: readonly string[], options: GitOptions = {}): Promi
   const call = gitCommand(args, options)
   const words = [call.file, ...call.args] as const
   const [file, ...rest] = options.through === undefined ? words : [...options.through.prefix, ...words]
-  return run(file, rest, { ...options, env: call.env }).catch((error: unknown) => {
+  // Where we stand may be gone, and git goes nowhere from there.
+  const cwd = options.cwd ?? '/'
+  return run(file, rest, { ...options, cwd, env: call.env }).catch((error: unknown) => {
     const { path, code } = error as NodeJS.ErrnoException
     // EACCES: a folder of PATH is closed, or what is there nobody may run.
     const isMissing = path === 'git' && (code === 'ENOENT' || code === 'EACCES')
     // A working directory that is gone is told with the same words.
-    if (!isMissing || (options.cwd !== undefined && !existsSync(options.cwd))) throw error
+    if (!isMissing || !existsSync(cwd)) throw error
     throw new OrangeryError(gitMissing, 'git: not installed on this host', {
       kind: 'preflight',
       hint: 'sudo apt install git',
