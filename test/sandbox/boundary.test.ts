@@ -2,14 +2,11 @@ import { access, cp, link, mkdir, readFile, readdir, writeFile } from 'node:fs/p
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { run } from '../../src/engine/base/process.ts'
-import { makeGround, runIn, startOn, type Ground } from '../../src/engine/sandbox/fixture.ts'
-import { detectHost, type HostFacts } from '../../src/engine/sandbox/host/host.ts'
+import { type Ground, lookAtHost, makeGround, runIn, startOn } from '../../src/engine/sandbox/fixture.ts'
+import type { HostFacts } from '../../src/engine/sandbox/host/host.ts'
 
 let host: HostFacts
-beforeAll(async () => {
-  await using ground = await makeGround()
-  host = await detectHost(ground.dataDir)
-})
+beforeAll(() => lookAtHost((found) => (host = found)))
 
 /** Narrowed once the script has a file open; it has ended when `finish` answers. */
 async function narrowed(ground: Ground, script: string) {
@@ -65,6 +62,28 @@ describe('narrowing while a file is open for writing', () => {
     await ground.writeHome('go')
     expect(await finish()).toMatchObject({ exitCode: 0, stdout: 'still\n' })
   })
+})
+
+/** Opens the next file before it closes the last, and starts somebody when it cannot open any. */
+const overlapping = `use Errno;
+open(my $sign, ">", "/home/agent/open"); close $sign;
+my ($last, $next, $child, $count);
+sub look { open(my $file, "<", "/etc/passwd") or die; syswrite STDOUT, "$_[0] reads on\\n" }
+until (-e "/home/agent/narrow") {
+  if (!open($next, ">", "file" . ++$count % 50) && $!{EMFILE} && !defined $child) {
+    $child = fork;
+    if ($child == 0) { close $last; select undef, undef, undef, 0.01 until -e "/home/agent/narrow"; look "child"; exit }
+  }
+  ($last, $next) = ($next, undef);
+}
+waitpid $child, 0; look "agent";`
+
+test('a writer with some file open at every moment, but none for long, lets go unharmed, be it the agent itself', async () => {
+  await using ground = await makeGround()
+  await writeFile(join(ground.home, 'overlap.pl'), overlapping)
+  const { note, finish } = await narrowed(ground, 'exec perl ~/overlap.pl')
+  expect(note).toMatch(/^waited for perl \(\d+\) with .*file\d+, until it could open no other file$/)
+  expect(await finish()).toMatchObject({ exitCode: 0, stdout: 'child reads on\nagent reads on\n' })
 })
 
 /** Has a file open and goes on in a child of its own, for ever. */

@@ -3,17 +3,14 @@ import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { Limits } from '../../src/shared/spec.ts'
-import { makeGround, runIn, startOn } from '../../src/engine/sandbox/fixture.ts'
+import { lookAtHost, makeGround, runIn, startOn } from '../../src/engine/sandbox/fixture.ts'
 import { cgroupName } from '../../src/engine/sandbox/limits/cgroups.ts'
-import { detectHost, type HostFacts } from '../../src/engine/sandbox/host/host.ts'
+import type { HostFacts } from '../../src/engine/sandbox/host/host.ts'
 import { planSandbox } from '../../src/engine/sandbox/plan/plan.ts'
 import { startSandbox } from '../../src/engine/sandbox/holder/start.ts'
 
 let host: HostFacts
-beforeAll(async () => {
-  await using ground = await makeGround()
-  host = await detectHost(ground.dataDir)
-})
+beforeAll(() => lookAtHost((found) => (host = found)))
 
 async function runLimited(script: string, limits: Limits, facts = host) {
   await using ground = await makeGround()

@@ -3,15 +3,12 @@ import { dirname, join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import type { RunningSandbox, SandboxRequest } from '../../src/engine/base/sandbox.ts'
 import type { WorkspaceRoot } from '../../src/engine/base/workspace.ts'
-import { makeGround, startOn, type Ground } from '../../src/engine/sandbox/fixture.ts'
+import { type Ground, lookAtHost, makeGround, startOn } from '../../src/engine/sandbox/fixture.ts'
 import { detectHost, type HostFacts } from '../../src/engine/sandbox/host/host.ts'
 import { Standing } from '../escape/standing.ts'
 
 let host: HostFacts
-beforeAll(async () => {
-  await using ground = await makeGround()
-  host = await detectHost(ground.dataDir)
-})
+beforeAll(() => lookAtHost((found) => (host = found)))
 
 /** Roots of the same last name in folders of their own, which lie in the private /tmp inside. */
 async function makeRoots(ground: Ground, folders: readonly string[]): Promise<readonly WorkspaceRoot[]> {

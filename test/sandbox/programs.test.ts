@@ -3,14 +3,11 @@ import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { git } from '../../src/engine/base/git.ts'
 import { run } from '../../src/engine/base/process.ts'
-import { makeGround, runIn, type Ground } from '../../src/engine/sandbox/fixture.ts'
-import { detectHost, type HostFacts } from '../../src/engine/sandbox/index.ts'
+import { type Ground, lookAtHost, makeGround, runIn } from '../../src/engine/sandbox/fixture.ts'
+import type { HostFacts } from '../../src/engine/sandbox/index.ts'
 
 let host: HostFacts
-beforeAll(async () => {
-  await using ground = await makeGround()
-  host = await detectHost(ground.dataDir)
-})
+beforeAll(() => lookAtHost((found) => (host = found)))
 
 type Program = {
   readonly name: string

@@ -1,14 +1,11 @@
 import { mkdir, readdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
-import { makeGround, runIn, startOn, type Ground } from '../../src/engine/sandbox/fixture.ts'
-import { detectHost, type HostFacts } from '../../src/engine/sandbox/host/host.ts'
+import { type Ground, lookAtHost, makeGround, runIn, startOn } from '../../src/engine/sandbox/fixture.ts'
+import type { HostFacts } from '../../src/engine/sandbox/host/host.ts'
 
 let host: HostFacts
-beforeAll(async () => {
-  await using ground = await makeGround()
-  host = await detectHost(ground.dataDir)
-})
+beforeAll(() => lookAtHost((found) => (host = found)))
 
 /** Appends to each of these whenever a number appears in its home, and says which of them took it. */
 const watching = (paths: readonly string[]) =>

@@ -9,7 +9,7 @@ import type { RunningSandbox, SandboxEnd, SandboxRequest } from '../base/sandbox
 import type { WorkspaceRoot } from '../base/workspace.ts'
 import { removeTree } from '../workspace/end/removeTree.ts'
 import { startSandbox } from './holder/start.ts'
-import type { HostFacts } from './host/host.ts'
+import { detectHost, type HostFacts } from './host/host.ts'
 import { planSandbox } from './plan/plan.ts'
 
 /** A project, a data folder and a home in one throw-away folder: real ones, for tests and the bench. */
@@ -96,6 +96,16 @@ export async function makeGround(name = 'project', parent = tmpdir()): Promise<G
       await removeTree(folder)
     },
   }
+}
+
+/**
+ * For `beforeAll`: tells the host as it is. What it found stands in a data folder, where sandboxes make layers, and goes
+ * when the last test of the file has ended.
+ */
+export async function lookAtHost(tell: (host: HostFacts) => void): Promise<() => Promise<void>> {
+  const ground = await makeGround()
+  tell(await detectHost(ground.dataDir))
+  return async () => ground[Symbol.asyncDispose]()
 }
 
 /**

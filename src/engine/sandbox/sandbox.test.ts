@@ -1,15 +1,12 @@
 import { access, chmod, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { makeGround, runIn, startOn, type Ground } from './fixture.ts'
+import { type Ground, lookAtHost, makeGround, runIn, startOn } from './fixture.ts'
 import { detectHost, type HostFacts } from './host/host.ts'
 import { describePlan, planSandbox } from './index.ts'
 
 let host: HostFacts
-beforeAll(async () => {
-  await using ground = await makeGround()
-  host = await detectHost(ground.dataDir)
-})
+beforeAll(() => lookAtHost((found) => (host = found)))
 
 describe('a level-1 sandbox', () => {
   test('shows the checkout at its own path and keeps what is written there out of it', async () => {

@@ -1,13 +1,10 @@
 import { lstat, statfs } from 'node:fs/promises'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { makeGround, runIn, startOn } from '../fixture.ts'
-import { detectHost, type HostFacts } from '../host/host.ts'
+import { lookAtHost, makeGround, runIn, startOn } from '../fixture.ts'
+import type { HostFacts } from '../host/host.ts'
 
 let host: HostFacts
-beforeAll(async () => {
-  await using ground = await makeGround()
-  host = await detectHost(ground.dataDir)
-})
+beforeAll(() => lookAtHost((found) => (host = found)))
 
 const everyDescriptor = 'for each in /proc/1/fd/*; do'
 

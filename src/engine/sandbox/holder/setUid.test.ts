@@ -1,14 +1,11 @@
 import { chmod, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
-import { makeGround, runIn, type Ground } from '../fixture.ts'
-import { detectHost, type HostFacts } from '../host/host.ts'
+import { type Ground, lookAtHost, makeGround, runIn } from '../fixture.ts'
+import type { HostFacts } from '../host/host.ts'
 
 let host: HostFacts
-beforeAll(async () => {
-  await using ground = await makeGround()
-  host = await detectHost(ground.dataDir)
-})
+beforeAll(() => lookAtHost((found) => (host = found)))
 
 /** As with `--changeset none`: what is written is the user's own files. */
 function realFiles(ground: Ground) {

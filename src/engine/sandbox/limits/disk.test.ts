@@ -5,15 +5,12 @@ import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { SandboxRequest } from '../../base/sandbox.ts'
 import { closedLister, countDisk, diskUse } from './disk.ts'
-import { makeGround, runIn, type Ground } from '../fixture.ts'
-import { detectHost, type HostFacts } from '../host/host.ts'
+import { type Ground, lookAtHost, makeGround, runIn } from '../fixture.ts'
+import type { HostFacts } from '../host/host.ts'
 import { planSandbox, type SandboxPlan } from '../plan/plan.ts'
 
 let host: HostFacts
-beforeAll(async () => {
-  await using ground = await makeGround()
-  host = await detectHost(ground.dataDir)
-})
+beforeAll(() => lookAtHost((found) => (host = found)))
 
 const megabyte = 1024 * 1024
 

@@ -6,16 +6,13 @@ import { beforeAll, expect, test } from 'vitest'
 import type { SandboxRequest } from '../../base/sandbox.ts'
 import { checkCommand, tilde } from './commandInView.ts'
 import { agentHome } from './etc.ts'
-import { makeGround, startOn, type Ground } from '../fixture.ts'
-import { detectHost, type HostFacts } from '../host/host.ts'
+import { type Ground, lookAtHost, makeGround, startOn } from '../fixture.ts'
+import type { HostFacts } from '../host/host.ts'
 
 const execute = promisify(execFile)
 
 let host: HostFacts
-beforeAll(async () => {
-  await using ground = await makeGround()
-  host = await detectHost(ground.dataDir)
-})
+beforeAll(() => lookAtHost((found) => (host = found)))
 
 /** Written by a process of its own: one that is forked here meanwhile would hold it open, and it would be busy. */
 async function program(path: string, mode = '755', text = '#!/bin/sh\necho started\n'): Promise<void> {

@@ -2,18 +2,15 @@ import { chmod, chown, link, lstat, mkdir, readdir, symlink, writeFile } from 'n
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import { pathBytes, pathText } from '../bytes.ts'
-import { makeGround, runIn, type Ground } from '../fixture.ts'
+import { type Ground, lookAtHost, makeGround, runIn } from '../fixture.ts'
 import { withHidden } from './hide.ts'
-import { currentHost, detectHost, type HostFacts } from '../host/host.ts'
+import { currentHost, type HostFacts } from '../host/host.ts'
 import { planSandbox } from './plan.ts'
 import { mostFolders, SecretWatch } from './secretWatch.ts'
 import { detectSecrets } from './systemView.ts'
 
 let host: HostFacts
-beforeAll(async () => {
-  await using ground = await makeGround()
-  host = await detectHost(ground.dataDir)
-})
+beforeAll(() => lookAtHost((found) => (host = found)))
 
 const secret = 'never to be read\n'
 

@@ -2,17 +2,14 @@ import { mkdir, symlink, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
-import { makeGround, runIn, type Ground } from '../fixture.ts'
+import { type Ground, lookAtHost, makeGround, runIn } from '../fixture.ts'
 import { withHidden } from './hide.ts'
 import { placedIn, refuseHide } from './hidePatterns.ts'
-import { detectHost, type HostFacts } from '../host/host.ts'
+import type { HostFacts } from '../host/host.ts'
 import { planSandbox } from './plan.ts'
 
 let host: HostFacts
-beforeAll(async () => {
-  await using ground = await makeGround()
-  host = await detectHost(ground.dataDir)
-})
+beforeAll(() => lookAtHost((found) => (host = found)))
 
 const files = [
   '.env',

@@ -1,15 +1,12 @@
 import { mkdir, rename, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
-import { makeGround, startOn } from '../fixture.ts'
-import { detectHost, type HostFacts } from '../host/host.ts'
+import { lookAtHost, makeGround, startOn } from '../fixture.ts'
+import type { HostFacts } from '../host/host.ts'
 import { checkLinkedRoots } from './linkedRoots.ts'
 
 let host: HostFacts
-beforeAll(async () => {
-  await using ground = await makeGround()
-  host = await detectHost(ground.dataDir)
-})
+beforeAll(() => lookAtHost((found) => (host = found)))
 
 test('a root named through a link in what the sandbox shows fails preflight with its real path, and elsewhere it starts', async () => {
   await using ground = await makeGround()

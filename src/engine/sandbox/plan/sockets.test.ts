@@ -3,18 +3,15 @@ import { chmod, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
-import { makeGround, runIn } from '../fixture.ts'
-import { detectHost, type HostFacts } from '../host/host.ts'
+import { lookAtHost, makeGround, runIn } from '../fixture.ts'
+import type { HostFacts } from '../host/host.ts'
 import { run } from '../../base/process.ts'
 import { boundPaths } from './sockets.ts'
 import { presentLayers } from '../host/systemLayers.ts'
 import { privateAmongSystem } from './systemView.ts'
 
 let host: HostFacts
-beforeAll(async () => {
-  await using ground = await makeGround()
-  host = await detectHost(ground.dataDir)
-})
+beforeAll(() => lookAtHost((found) => (host = found)))
 
 const isRoot = process.getuid?.() === 0
 const why = 'only root can put something below /opt'
