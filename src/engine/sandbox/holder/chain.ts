@@ -180,9 +180,14 @@ export class Chain {
     return null
   }
 
-  /** Lets the gate take its next step: first to probe, then to become the agent. */
+  /** Lets the gate take its next step, up to its answers. */
   step(): void {
     this.#writable(descriptor.gateIn).write('go\n')
+  }
+
+  /** Lets the gate become the agent, by what it is to read for that. */
+  become(lines: readonly string[]): void {
+    this.#writable(descriptor.gateIn).write(lines.map((line) => `${line}\n`).join(''))
   }
 
   /** Has the holder do something; rejects with what it said if it could not. */

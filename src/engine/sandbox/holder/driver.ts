@@ -15,6 +15,7 @@ import type {
   TurnedAway,
 } from '../../base/sandbox.ts'
 import { readerOf, unifiedGroupOf, type Cgroup, type CgroupReader } from '../limits/cgroups.ts'
+import { lastLines } from './agentEnvironment.ts'
 import { Chain, readProcess } from './chain.ts'
 import { WriteWatch } from '../denials/deniedWrites.ts'
 import { DiskLimit } from '../limits/diskLimit.ts'
@@ -241,7 +242,7 @@ export class LinuxSandbox implements RunningSandbox {
       )
     }
     this.#isReleased = true
-    this.#chain.step()
+    this.#chain.become(lastLines(this.#plan))
     void this.#watchUse()
     const { timeoutS } = this.#plan.limits
     if (timeoutS !== null) void this.#stopAfter(timeoutS * 1000)

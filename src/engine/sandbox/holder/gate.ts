@@ -1,5 +1,6 @@
 import type { WorkspaceRoot } from '../../base/workspace.ts'
 import { watchedFrom } from '../denials/deniedWrites.ts'
+import { becoming } from './agentEnvironment.ts'
 import { firstProcess } from '../limits/rlimit.ts'
 import type { SandboxPlan } from '../plan/plan.ts'
 import { isInside } from '../plan/view.ts'
@@ -20,12 +21,13 @@ export type GateQuestion = {
  * Runs inside the finished sandbox in the agent's place, with all that holds for the agent, and becomes the
  * agent when it is let go: there is no moment at which the agent runs under other rules than were probed.
  *
- * Arguments: bash cwd attempt console program count (ask path)… command…
+ * Arguments: bash cwd attempt console becomes program count (ask path)… command…
  * `bash` is empty where this is run by bash itself. `console` is named where the gate leads a session already: the
- * terminal it opens becomes that session's, and so the agent's.
+ * terminal it opens becomes that session's, and so the agent's. `becomes` is empty where the command itself does that.
  */
 export const gateScript = String.raw`
-bash=$1 cwd=$2 attempt=$3 console=$4 program=$5 count=$6 answers= code=; shift 6
+bash=$1 cwd=$2 attempt=$3 console=$4 becomes=$5 program=$6 count=$7 answers= code= nl='
+'; shift 7
 # The one attempt that needs a program of its own runs while we are waited for.
 # Where our filter is not there bubblewrap's limit refuses it, for lack of space.
 if [ -n "$attempt" ]; then
@@ -48,7 +50,8 @@ while [ "$count" -gt 0 ]; do
   count=$((count - 1))
 done
 echo "answers $answers" >&8
-read -r go <&7 || exit 70
+IFS= read -r given <&7 || exit 70
+eval "$given"
 # Told to us, in words of ours: the agent's own words come from programs that did start.
 case $program in
 */*) if [ ! -e "$program" ]; then code=127; elif [ -d "$program" ] || [ ! -x "$program" ]; then code=126; fi ;;
@@ -56,9 +59,9 @@ case $program in
 esac
 if [ -n "$code" ]; then echo unstartable >&8; exit "$code"; fi
 if [ -n "$console" ]; then exec 4<>"$console" 5>&4 6>&4; fi
-exec <&4 >&5 2>&6 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
+exec <&4 >&5 2>&6 3<&- 4<&- 5<&- 6<&- 8<&- 9<&-
 # Descriptors that leaked from the host process would be doors into it. A plain shell cannot name those
-# above 9; bash can. With -p it runs nothing that the agent's environment names.
+# above 9; bash can.
 for each in /proc/self/fd/*; do
   number=${'${each##*/}'}
   case $number in
@@ -66,10 +69,13 @@ for each in /proc/self/fd/*; do
   *) [ -e "$each" ] || continue
     if [ -z "$bash" ]; then eval "exec $number>&-"; continue; fi
     exec "$bash" --norc --noprofile -p -c 'for each in /proc/self/fd/*; do
-      number=${'${each##*/}'}; if [ "$number" -gt 2 ]; then eval "exec $number>&-"; fi; done
-      exec /usr/bin/env -u _ -u SHLVL -u OLDPWD "$@"' orangery "$@" ;;
+      number=${'${each##*/}'}; case $number in [0-2] | 7) ;; *) eval "exec $number>&-" ;; esac; done
+      becomes=$1; shift
+      set -- /usr/bin/env -u _ -u SHLVL -u OLDPWD "$@"
+      eval "$becomes"; exec "$@"' orangery "$becomes" "$@" ;;
   esac
 done
+eval "$becomes"
 exec "$@"
 `
 
@@ -137,17 +143,6 @@ export function gateQuestions(plan: SandboxPlan): readonly GateQuestion[] {
   ]
 }
 
-// A shell sets these for itself and does not hand on what it was given.
-export const shellNames = ['PS1', 'PS2', 'PS4', 'IFS', 'OPTIND', 'SHLVL', '_']
-
-function restoredEnvironment(environment: Readonly<Record<string, string>>): readonly string[] {
-  const pairs = shellNames.flatMap((name) => {
-    const value = environment[name]
-    return value === undefined ? [] : [`${name}=${value}`]
-  })
-  return pairs.length === 0 ? [] : ['/usr/bin/env', ...pairs]
-}
-
 /** On a terminal the agent leads a session that owns it; elsewhere at least a group that a signal can reach whole. */
 function session(plan: SandboxPlan): readonly string[] {
   const { setsid } = plan.shell
@@ -166,6 +161,13 @@ export function gateArguments(
   const { processes } = plan.limits
   const { bash } = plan.tools
   const shell = closesDescriptors && bash !== null ? [bash, '--norc', '--noprofile', '-p'] : [plan.shell.sh]
+  // Programs of ours: what the agent is given is none of theirs. A limit would be late.
+  const before = [
+    ...(processes === null
+      ? []
+      : [plan.tools.prlimit ?? 'prlimit', `--nproc=${processes + firstProcess}`, '--']),
+    ...(console === '' ? session(plan) : []),
+  ]
   return [
     ...watchedFrom(plan),
     ...shell,
@@ -177,14 +179,11 @@ export function gateArguments(
     plan.confinement === 'holder' ? plan.request.cwd : '',
     plan.confinement === 'holder' ? '' : `${plan.shell.unshare} -U ${plan.shell.sh} -c :`,
     console,
+    before.length === 0 ? becoming : '',
     plan.request.command[0] ?? '',
     String(questions.length),
     ...questions.flatMap(({ ask, path }) => [ask, path]),
-    ...(processes === null
-      ? []
-      : [plan.tools.prlimit ?? 'prlimit', `--nproc=${processes + firstProcess}`, '--']),
-    ...(console === '' ? session(plan) : []),
-    ...restoredEnvironment(plan.environment),
+    ...(before.length === 0 ? [] : [...before, plan.shell.sh, '-c', becoming, 'orangery']),
     ...plan.request.command,
   ]
 }

@@ -2,6 +2,7 @@ import { basename, dirname, join } from 'node:path'
 import { OrangeryError } from '../../../shared/errors.ts'
 import { ownName } from '../../base/sandbox.ts'
 import { givenFiles } from '../plan/etc.ts'
+import { quote } from './agentEnvironment.ts'
 import { gateArguments } from './gate.ts'
 import type { HeldRoot, SandboxPlan } from '../plan/plan.ts'
 import { emptyBelow, type SystemLayer } from '../host/systemLayers.ts'
@@ -313,7 +314,6 @@ export function bubblewrapOptions(plan: SandboxPlan, terminal: string | null): r
     '--chdir',
     plan.request.cwd,
     '--clearenv',
-    ...Object.entries(plan.environment).flatMap(([name, value]) => ['--setenv', name, value]),
   ]
 }
 
@@ -390,8 +390,6 @@ if [ -n "$2" ]; then mountAll "$2" /proc/self/fd/9 "$3" "$4" && echo ready || ec
 while [ "$go" != go ]; do read -r go <&3 || exit 0; done
 . /proc/self/fd/8
 `
-
-export const quote = (text: string) => `'${text.replaceAll("'", String.raw`'\''`)}'`
 
 /**
  * What the holder reads when it is told to go on, down to the agent's own command. `terminal` is the host's path

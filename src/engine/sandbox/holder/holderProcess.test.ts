@@ -2,7 +2,7 @@ import { openSync, closeSync, constants } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { ReadStream } from 'node:tty'
-import { writeFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { SandboxRequest } from '../../base/sandbox.ts'
 import { startSandbox } from './start.ts'
@@ -42,7 +42,11 @@ const exists = (pid: number | undefined) => {
 async function runOn(
   spare: SpareHolder | null,
   command: readonly [string, ...string[]],
-  { changes = {}, isStaged = false }: { changes?: Partial<SandboxRequest>; isStaged?: boolean } = {},
+  {
+    changes = {},
+    isStaged = false,
+    on = host,
+  }: { changes?: Partial<SandboxRequest>; isStaged?: boolean; on?: HostFacts } = {},
 ) {
   const pair = native.open(80, 24)
   const slave = openSync(pair.pty, constants.O_RDWR | constants.O_NOCTTY)
@@ -56,7 +60,7 @@ async function runOn(
     await spare?.stage(host, ground.dataDir, join(ground.folder, 'stage'), io)
     await expect.poll(() => spare?.isStaged, { timeout: 5000 }).toBe(true)
   }
-  const plan = planSandbox(ground.request(command, { terminal: true, ...changes }), asItIs(host))
+  const plan = planSandbox(ground.request(command, { terminal: true, ...changes }), asItIs(on))
   await using sandbox = await startSandbox(plan, io, { spare })
   closeSync(slave)
   const { pid, probe } = sandbox
@@ -102,7 +106,8 @@ const mountsInside = (screen: string) =>
 
 const environments = {
   'of names a shell has': { PLAIN: "it's $HOME\n`id`", EMPTY: '' },
-  'of names a shell cannot have': { 'ODD-NAME': "it's $HOME", SECONDS: '7' },
+  'of names a shell takes for its own': { SECONDS: '7', SHLVL: '5', code: 'red', nl: 'x', given: 'y' },
+  'of names a shell cannot have': { 'ODD-NAME': "it's $HOME", 'npm_config_//host/:token': 'x\ny' },
 }
 test.for(Object.entries(environments))(
   'a sandbox that stood before there was a dispatch, with an environment %s, is the same as one made for it',
@@ -110,7 +115,7 @@ test.for(Object.entries(environments))(
     if (host.etcLayer === null) return context.skip('no layer over /etc on this host')
     await writeFile(join(ground.root, 'secret.txt'), 'hidden')
     const show =
-      'cat /proc/self/mountinfo; id; env | sort; pwd; tty; ls -A / /home /tmp; cat secret.txt; echo $$'
+      'cat /proc/self/mountinfo; id; pwd; tty; ls -A / /home /tmp; cat secret.txt; echo $$; sort -z /proc/$$/environ | grep -zv "^SHLVL=[01]$" | tr "\\0" "\\t"'
     const changes = { hide: ['secret.txt'], env }
     const fresh = await runOn(null, ['sh', '-c', show], { changes })
     using spare = new SpareHolder(host, ground.dataDir)
@@ -121,6 +126,9 @@ test.for(Object.entries(environments))(
     const rest = (screen: string) => screen.split('\r\n').filter((line) => !line.includes(' - '))
     expect(rest(staged.screen)).toEqual(rest(fresh.screen))
     expect(staged.screen).not.toContain('hidden')
+    // A shell keeps what it takes for its own.
+    for (const [name, value] of Object.entries(env))
+      if (name !== 'SHLVL') expect(staged.screen).toContain(`${name}=${value.replaceAll('\n', '\r\n')}\t`)
   },
 )
 
@@ -133,6 +141,34 @@ test('a sandbox that stood before is not used for a plan it cannot become', asyn
   expect(outcome.pid).not.toBe(spare.pid)
   await expect.poll(() => exists(spare.pid)).toBe(false)
 })
+
+test.for([
+  ['a sandbox that stood before', {}],
+  ['one made for it', {}],
+  ['one with a limit that no control group holds', { limits: { pids: 200 } }],
+] as const)(
+  'of what the agent is given the loader sees nothing before the agent is: %s',
+  async ([kind, changes], context) => {
+    if (host.etcLayer === null) return context.skip('no layer over /etc on this host')
+    // Whatever is started under it, as with a library that LD_PRELOAD names, leaves a file.
+    const env = { LD_DEBUG: 'files', LD_DEBUG_OUTPUT: '/home/agent/loaded' }
+    const on: HostFacts =
+      'limits' in changes
+        ? { ...host, uid: 1000, cgroups: { kind: 'none', why: 'as on many hosts' }, mostProcesses: null }
+        : host
+    const isStaged = kind === 'a sandbox that stood before'
+    using spare = isStaged ? new SpareHolder(host, ground.dataDir) : null
+    const ended = await runOn(spare, ['cat', '/dev/null'], { changes: { ...changes, env }, isStaged, on })
+    expect({ ...ended.probe, checks: ended.probe.checks.filter(({ ok }) => !ok) }).toEqual({
+      ok: true,
+      checks: [],
+    })
+    if (isStaged) expect(ended.pid).toBe(spare?.pid)
+    const files = (await readdir(ground.home)).filter((name) => name.startsWith('loaded'))
+    const texts = await Promise.all(files.map((name) => readFile(join(ground.home, name), 'utf8')))
+    expect(texts.map((text) => /transferring control: (\S+)/.exec(text)?.[1])).toEqual(['cat'])
+  },
+)
 
 test('a spare that nobody needs ends with whoever lets go of it', async () => {
   let pid: number | undefined

@@ -1,5 +1,6 @@
-import { gateArguments, shellNames } from './gate.ts'
-import { bubblewrap, quote, tablePath } from './holder.ts'
+import { quote } from './agentEnvironment.ts'
+import { gateArguments } from './gate.ts'
+import { bubblewrap, tablePath } from './holder.ts'
 import type { SandboxPlan } from '../plan/plan.ts'
 import { placesOf, type Stage } from './stage.ts'
 
@@ -30,21 +31,9 @@ export function attachOrders(stage: Stage, plan: SandboxPlan): string {
   return `${known}said=$(${mount} 2>&1) && echo go >${quote(bell)}\n`
 }
 
-// Others a shell cannot set, or sets for itself; some of them only bash does.
-const ownNames =
-  /^(?:BASH.*|DIRSTACK|EPOCH.*|EUID|FUNCNAME|GROUPS|HISTCMD|LINENO|OLDPWD|PPID|RANDOM|SECONDS|SHELLOPTS|SRANDOM|UID)$/
-const isShellName = (name: string) =>
-  /^[A-Za-z_]\w*$/.test(name) && !shellNames.includes(name) && !ownNames.test(name)
-
 /** What stands inside becomes: the gate, as it would have been started by bubblewrap. */
 export function gateOrders(plan: SandboxPlan, closesDescriptors: boolean): string {
-  const { cwd } = plan.request
-  const environment = Object.entries({ ...plan.environment, PWD: cwd })
-  const pairs = environment.map(([name, value]) => `${name}=${value}`)
+  const cwd = quote(plan.request.cwd)
   const gate = gateArguments(plan, closesDescriptors, '/dev/console')
-  // Bubblewrap gave it an environment of nothing: what the shell can name it hands on by itself, one program less.
-  const isNamed = environment.every(([name]) => isShellName(name))
-  const give = isNamed ? `unset OLDPWD\nexport ${pairs.map(quote).join(' ')}\n` : ''
-  const command = isNamed ? gate : ['/usr/bin/env', '-i', ...pairs, ...gate]
-  return `cd -- ${quote(cwd)} || exit 70\n${give}exec ${command.map(quote).join(' ')}\n`
+  return `cd -- ${cwd} || exit 70\nunset OLDPWD\nexport PWD=${cwd}\nexec ${gate.map(quote).join(' ')}\n`
 }
