@@ -149,14 +149,19 @@ export async function detectSecrets(
   // Its time first: what comes while it is looked through makes it another.
   const folders = ['-type', 'd', '-printf', String.raw`@%C@ %p\0`]
   const notLink = ['!', '-type', 'l']
-  const etcTests = ['-xdev', ...folders, ',', ...notLink, '!', '-perm', '-o=r', ...action]
+  // A folder in which others see names they cannot follow is closed too.
+  const unlisted = ['-type', 'd', '!', '-perm', '-o=x']
+  const etcClosed = ['(', '!', '-perm', '-o=r', '-o', ...unlisted, ')']
+  const etcTests = ['-xdev', ...folders, ',', ...notLink, ...etcClosed, ...action]
   const etc = run(find, [...searched.etc, ...etcTests], { cwd, timeoutMs })
   // Only for root: others read there what is theirs or their group's, such as the programs they work with.
   // A folder that cannot be listed but entered holds programs for everyone.
-  const closed = ['(', '-type', 'd', '!', '-perm', '-o=x', '-o', '!', '-type', 'd', '!', '-perm', '-o=r', ')']
+  const closed = ['(', ...unlisted, '-o', '!', '-type', 'd', '!', '-perm', '-o=r', ')']
   const bounds = ['-xdev', '-maxdepth', softwareBounds.depth]
   const isRoot = uid === 0
-  const software = isRoot
+  // Told of no place, `find` looks where it stands.
+  const looksAtSoftware = isRoot && searched.software.length > 0
+  const software = looksAtSoftware
     ? run(find, [...searched.software, ...bounds, ...notLink, ...closed, ...action], { cwd, timeoutMs })
     : null
   const apart = searched.unsearched.filter((path) => isRoot || path.startsWith('/etc/'))
