@@ -27,6 +27,12 @@ test('a field that stands in the wrong place is named with the place where it wo
   ])
 })
 
+test('what would be acted on elsewhere is named in a group that nobody knows, too', () => {
+  expect(misspelt({ filesystem: { hide: ['*.env'], depth: 1 }, files: {} })).toEqual([
+    'filesystem.hide of the spec is not known, and nothing acts on it: is hide meant?',
+  ])
+})
+
 test('what is known, and what a later release may know, is nobody’s slip', () => {
   const spec = {
     outputs: { mode: 'open', read_only: true, deny: [], quota: 1 },

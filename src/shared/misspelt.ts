@@ -51,9 +51,20 @@ export function unknownFields(places: readonly Place[]): UnknownField[] {
       const moved = elsewhere.map((place) => ({ ...place, known: sameName(name, Object.keys(place.shape)) }))
       return moved.flatMap((place) => (place.known === undefined ? [] : [`${place.prefix}${place.known}`]))[0]
     }
-    return Object.keys(value ?? {})
-      .filter((name) => !Object.hasOwn(shape, name))
-      .map((name) => ({ prefix, name, meant: meantFor(name) }))
+    return Object.entries(value ?? {})
+      .filter(([name]) => !Object.hasOwn(shape, name))
+      .flatMap(([name, given]) => {
+        const own = { prefix, name, meant: meantFor(name) }
+        if (own.meant !== undefined || typeof given !== 'object' || given === null) return [own]
+        // A group that nobody knows: what is in it may be meant all the same.
+        const inner = Object.keys(given).flatMap((each) => {
+          const place = places.find(({ shape: known }) => sameName(each, Object.keys(known)) !== undefined)
+          if (place === undefined) return []
+          const meant = `${place.prefix}${sameName(each, Object.keys(place.shape))}`
+          return [{ prefix: `${prefix}${name}.`, name: each, meant }]
+        })
+        return inner.length > 0 ? inner : [own]
+      })
   })
 }
 
