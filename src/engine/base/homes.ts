@@ -1,5 +1,5 @@
 import { lstatSync, realpathSync } from 'node:fs'
-import { realpath } from 'node:fs/promises'
+import { readFile, realpath } from 'node:fs/promises'
 import { homedir, userInfo } from 'node:os'
 import { join } from 'node:path'
 
@@ -15,11 +15,24 @@ export function ownHomes(): readonly string[] {
   return [...new Set(asked)]
 }
 
+/** Of people, and not of services. */
+const isOfSomebody = ([, , uid, , , home = '', shell = '']: readonly string[]) =>
+  Number(uid) >= 1000 && Number(uid) < 60_000 && home.startsWith('/') && !/\/(?:nologin|false)$/.test(shell)
+
+/** Whose files the user can read: root those of everybody, and `sudo` in one's own home makes it root's. */
+export async function reachableHomes(uid = process.getuid?.()): Promise<readonly string[]> {
+  const own = ownHomes()
+  if (uid !== 0) return own
+  const users = await readFile('/etc/passwd', 'utf8').catch(() => '')
+  const fields = users.split('\n').map((line) => line.split(':'))
+  return [...new Set([...own, ...fields.filter(isOfSomebody).map(([, , , , , home = '']) => home)])]
+}
+
 /** A path as a person writes it for whoever reads it: `~` is that one's home. */
 export const fromHome = (path: string): string => path.replace(/^~(?=\/|$)/, () => homedir())
 
 /** The same with links followed, where they are there. */
-export async function realHomes(homes = ownHomes()): Promise<readonly string[]> {
+export async function realHomes(homes: readonly string[]): Promise<readonly string[]> {
   return Promise.all(homes.map((home) => realpath(home).catch(() => home)))
 }
 

@@ -11,6 +11,7 @@ export { readUserIdentity, type UserIdentity } from './git/userIdentity.ts'
 export { borrowedNotes, checkBorrowed } from './git/borrowed.ts'
 export { archiveDays, expireArchive, listArchive } from './end/archive.ts'
 export {
+  checkWriterAbove,
   claimLanding,
   claimTurn,
   claimWorkspace,

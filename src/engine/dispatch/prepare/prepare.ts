@@ -12,7 +12,7 @@ import { parseSandboxSpec } from '../../../shared/spec.ts'
 import { chooseCard, commandLine } from '../../agents/index.ts'
 import type { Contract } from '../../base/contract.ts'
 import { ensurePrivateDir } from '../../base/files.ts'
-import { findKeyFolders, realHomes } from '../../base/homes.ts'
+import { findKeyFolders, reachableHomes, realHomes } from '../../base/homes.ts'
 import {
   capabilitiesOf,
   configNotes,
@@ -52,6 +52,7 @@ import {
   borrowedNotes,
   checkBorrowed,
   checkRoots,
+  checkWriterAbove,
   chooseDriver,
   describeDriver,
   identifyProject,
@@ -236,7 +237,7 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
       const [mounts, dataDir, homes] = await Promise.all([
         readFile('/proc/self/mountinfo', 'utf8').catch(() => ''),
         realpath(parts.layout.dataDir),
-        realHomes(),
+        reachableHomes().then(realHomes),
       ])
       const keyFolders = findKeyFolders(homes)
       const workingDir = contract.level === 0 ? null : contract.workingDir
@@ -244,6 +245,7 @@ async function examine(parts: Parts, worked: Worked): Promise<Examined> {
         ...reachable,
         ...project.roots.map(({ path }) => checkNotGitFolder(path)),
         ...checkRoots(project, dataDir, mounts, { ...contract, homes, keyFolders }),
+        ...(await checkWriterAbove(parts.layout, project.roots)),
         ...(contract.strategy === 'worktree' && contract.level > 0
           ? [await checkBorrowed(project, contract.level)]
           : []),

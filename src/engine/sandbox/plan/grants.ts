@@ -2,7 +2,7 @@ import { constants } from 'node:fs'
 import { access, realpath } from 'node:fs/promises'
 import { isAbsolute, join, relative, resolve } from 'node:path'
 import type { CheckResult } from '../../../shared/doctor.ts'
-import { findKeyPlaces, ownHomes, realHomes } from '../../base/homes.ts'
+import { findKeyPlaces, reachableHomes, realHomes } from '../../base/homes.ts'
 import { doorPath, type SandboxRequest } from '../../base/sandbox.ts'
 import { agentHome } from './etc.ts'
 import { systemCandidates } from './systemView.ts'
@@ -19,10 +19,11 @@ const real = (path: string): Promise<string | null> => realpath(path).catch(() =
 /** What is wrong with what the agent's card grants to read: each is found before anything is made. */
 export async function checkGrants(
   { grants, secretDirs, level }: SandboxRequest,
-  homes = ownHomes(),
+  known?: readonly string[],
 ): Promise<readonly CheckResult[]> {
   // There the agent reads what the user reads.
   if (level === 0 || grants.length === 0) return []
+  const homes = known ?? (await reachableHomes())
   const [secrets, own, named] = await Promise.all([
     Promise.all(secretDirs.map(real)),
     realHomes(homes),

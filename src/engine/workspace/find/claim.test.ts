@@ -9,7 +9,14 @@ import { makeDispatchId } from '../../../shared/ids.ts'
 import type { Workspace } from '../../base/workspace.ts'
 import { claimCopying } from './claim.ts'
 import { Ground } from '../fixture.ts'
-import { claimLanding, claimWorkspace, identifyProject, listRunning, prepareWorkspace } from '../index.ts'
+import {
+  checkWriterAbove,
+  claimLanding,
+  claimWorkspace,
+  identifyProject,
+  listRunning,
+  prepareWorkspace,
+} from '../index.ts'
 
 let ground: Ground
 beforeEach(async () => {
@@ -194,4 +201,25 @@ test('landings in two worktrees of one repository need not wait for each other, 
   await expect(claimLanding(ground.layout, landings[0]!)).rejects.toMatchObject({
     code: 'workspace.agent_running',
   })
+})
+
+test('below a folder whose real files an agent writes nothing else starts, until that has ended or was killed', async () => {
+  const above = await ground.folder('shop')
+  const at = (path: string) => checkWriterAbove(ground.layout, [{ path }])
+  const workspace = { ...(await prepare(above)), strategy: 'none' as const }
+  const runner = await otherRunner(workspace)
+  expect(await at(join(above, 'inner'))).toMatchObject([
+    { ok: false, detail: expect.stringContaining(workspace.id) as string },
+  ])
+  // What it may write it may not move; and what lies elsewhere it cannot reach.
+  expect(await at(above)).toEqual([])
+  expect(await at(`${above}-other`)).toEqual([])
+  runner.kill('SIGKILL')
+  await once(runner, 'exit')
+  expect(await at(join(above, 'inner'))).toEqual([])
+  {
+    await using _overlay = await claimWorkspace(ground.layout, await prepare(above))
+    expect(await at(join(above, 'inner'))).toEqual([])
+  }
+  expect((await readdir(ground.layout.locks)).filter((name) => name.startsWith('real-'))).toEqual([])
 })

@@ -2,6 +2,7 @@ import { readdirSync } from 'node:fs'
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { CheckResult } from '../../../shared/doctor.ts'
 import { OrangeryError } from '../../../shared/errors.ts'
 import { isDispatchId, type DispatchId, type RepoId } from '../../../shared/ids.ts'
 import { createRepoLock, sweepLocks } from '../../base/lock.ts'
@@ -9,7 +10,7 @@ import type { Layout } from '../../base/paths.ts'
 import type { Workspace } from '../../base/workspace.ts'
 import { readInvocationMeta, workspaceOf } from './invocation.ts'
 import { isShownInside, parseMounts, readMountinfo } from './mounts.ts'
-import { overlaps } from './pathSafety.ts'
+import { isInside, overlaps } from './pathSafety.ts'
 
 /**
  * Who is at work on which folders. A running agent holds a lock named after its workspace, a landing one named
@@ -50,7 +51,9 @@ export async function claimWorkspace(
   workspace: Pick<Workspace, 'repoId' | 'id' | 'roots' | 'strategy'>,
   options: StartOptions = {},
 ): Promise<AsyncDisposable> {
-  return claimToStart(layout, workspace, seenPaths(workspace), options)
+  const paths = seenPaths(workspace)
+  const show = showNote(writingPath(layout, workspace), paths)
+  return claimToStart(layout, workspace, paths, options, workspace.strategy === 'none' ? show : undefined)
 }
 
 async function claimToStart(
@@ -103,11 +106,34 @@ export async function claimCopying(
   paths: readonly string[],
   options: StartOptions = {},
 ): Promise<AsyncDisposable> {
-  const note = copyingPath(layout, workspace)
-  return claimToStart(layout, workspace, paths, options, async (claim) => {
-    claim.defer(() => rm(note, { force: true }))
-    await writeFile(note, JSON.stringify({ paths }), { mode: 0o600 })
-  })
+  return claimToStart(layout, workspace, paths, options, showNote(copyingPath(layout, workspace), paths))
+}
+
+const showNote = (note: string, paths: readonly string[]) => async (claim: AsyncDisposableStack) => {
+  claim.defer(() => rm(note, { force: true }))
+  await writeFile(note, JSON.stringify({ paths }), { mode: 0o600 })
+}
+
+/**
+ * Who writes the real files of a folder in which one of these lies: it could put another in its place, or a link to one,
+ * between our look at it and the mount. (escape: swapped-root)
+ */
+async function findWriterAbove(
+  layout: Layout,
+  paths: readonly string[],
+): Promise<{ readonly id: DispatchId; readonly folder: string; readonly path: string } | null> {
+  for (const name of namesIn(layout.locks)) {
+    const [, repoId = '', id = ''] = /^real-([0-9a-f]{16})-(.+)\.json$/.exec(name) ?? []
+    if (!isDispatchId(id)) continue
+    const note = join(layout.locks, name)
+    const found = ((await readNote(note))?.paths ?? []).flatMap((folder) =>
+      paths.filter((path) => path !== folder && isInside(path, folder)).map((path) => ({ id, folder, path })),
+    )[0]
+    if (found === undefined) continue
+    if (!(await isFree(layout, runName({ repoId: repoId as RepoId, id })))) return found
+    await rm(note, { force: true })
+  }
+  return null
 }
 
 /** What a landing writes. */
@@ -147,6 +173,25 @@ export async function claimLanding(
   })
 }
 
+/** That no agent can put another folder in the place of a root before it is mounted. */
+export async function checkWriterAbove(
+  layout: Layout,
+  roots: readonly { readonly path: string }[],
+): Promise<CheckResult[]> {
+  const paths = roots.map(({ path }) => path)
+  const writer = await findWriterAbove(layout, paths)
+  if (writer === null) return []
+  const { id, folder, path } = writer
+  return [
+    {
+      name: 'writer above',
+      ok: false,
+      detail: `${path} lies in ${folder}, whose real files ${id} writes now: it could put another folder in its place`,
+      fix: `Start it when that has ended, stop that (orangery dispatch kill ${id}), or name ${folder} itself.`,
+    },
+  ]
+}
+
 /** The dispatches other than `own` that run now on one of these folders. */
 export function listRunningOn(layout: Layout, own: DispatchId, paths: readonly string[]): Promise<Running[]> {
   return listRunning(
@@ -159,7 +204,8 @@ export function listRunningOn(layout: Layout, own: DispatchId, paths: readonly s
 export function sweepClaims(layout: Layout): Promise<void> {
   return sweepLocks(layout, (name) => {
     const id = name.replace(/^(?:land|run-[0-9a-f]{16})-/, '')
-    return id !== name && isDispatchId(id) ? [join(layout.locks, `${name}.json`)] : []
+    const notes = [name, name.replace(/^run-/, 'real-')].map((note) => join(layout.locks, `${note}.json`))
+    return id !== name && isDispatchId(id) ? notes : []
   })
 }
 
@@ -252,6 +298,9 @@ const runName = ({ repoId, id }: Pick<Workspace, 'repoId' | 'id'>): string => `r
 /** What is copied for a workspace that has no record yet. */
 const copyingPath = (layout: Layout, workspace: Pick<Workspace, 'repoId' | 'id'>): string =>
   join(layout.locks, `${runName(workspace)}.json`)
+/** Whose real files it writes. */
+const writingPath = (layout: Layout, { repoId, id }: Pick<Workspace, 'repoId' | 'id'>): string =>
+  join(layout.locks, `real-${repoId}-${id}.json`)
 const notePath = (layout: Layout, id: DispatchId): string => join(layout.locks, `land-${id}.json`)
 
 async function retry(

@@ -84,7 +84,7 @@ const unfitFor: Readonly<Record<WorkspaceStrategy, string>> = {
 export type CheckRootsOptions = {
   readonly strategy?: WorkspaceStrategy
   readonly level?: SandboxLevel
-  /** The user's, with links followed. */
+  /** Those the user can look into, with links followed. */
   readonly homes?: readonly string[]
   /** Those of the homes that are there. */
   readonly keyFolders?: readonly KeyPlace[]
@@ -168,8 +168,9 @@ export function checkRoots(
 
 function systemReason(path: string, homes: readonly string[]): string | null {
   if (path === '/') return 'is the whole system'
-  if (homes.includes(path)) return 'is your home folder'
-  if (homes.some((home) => isInside(home, path))) return 'contains your home folder'
+  const home = homes.find((each) => isInside(each, path))
+  const whose = home !== undefined && ownHomes().includes(home) ? 'your' : 'a'
+  if (home !== undefined) return `${home === path ? 'is' : 'contains'} ${whose} home folder`
   if ([...systemDirs, ...sealedDirs].some((dir) => isInside(dir, path))) return 'is a folder of the system'
   // Shared memory is a place for files like any other.
   const isSealed = sealedDirs.some((dir) => isInside(path, dir)) && !path.startsWith('/dev/shm/')
