@@ -27,6 +27,24 @@ const sandbox = [
     'takes nothing from inside',
   ),
   proof(
+    'loaded-at-the-gate',
+    'speaks for the gate, by a library that a variable passed to it names (LD_PRELOAD), and answers what is probed',
+    'src/engine/sandbox',
+    'of what the agent is given the loader sees nothing before the agent is',
+  ),
+  proof(
+    'swapped-root',
+    'puts a link in the place of a folder, for a dispatch that begins there to be shown what the link leads to',
+    'src/engine',
+    'below a folder whose real files an agent writes nothing else starts',
+  ),
+  proof(
+    'listed-folder',
+    'reads below /etc, run by root, in a folder that others may list and not enter',
+    'src/engine/sandbox',
+    'a folder they may list and not enter',
+  ),
+  proof(
     'pipe-in-real-files',
     'writes to a pipe of the host among the real files',
     'src/engine/sandbox',

@@ -1,4 +1,4 @@
-import { access, chmod, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { access, chmod, mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { type Ground, lookAtHost, makeGround, runIn, startOn } from './fixture.ts'
@@ -303,7 +303,7 @@ test.each([
   ['shows our own folder', (ground: Ground) => `--ro-bind '${ground.dataDir}' '${ground.dataDir}'`, 'see '],
   ['leaves a place writable', () => '--bind /usr /usr', 'writable places'],
   ['is root to itself', () => '--uid 0 --gid 0', 'user and group'],
-  ['passes a variable on', () => '--setenv LEAKED 1', 'environment'],
+  ['passes a variable on', () => '--setenv LEAKED 1', 'environment at the gate'],
   ['shows another folder', () => '--ro-bind /var /tmp/x', 'mounts beyond the plan'],
   ['covers what was planned', () => '--ro-bind /var /home/agent', 'mounts beyond the plan'],
 ])(
@@ -331,3 +331,30 @@ test.each([
     await expect(access('/usr/.orangery-probe')).rejects.toThrow('ENOENT')
   },
 )
+
+test('a root of real files that became a link before it was mounted keeps the gate shut', async () => {
+  await using ground = await makeGround()
+  const { workspace } = ground.request(['true'])
+  const roots = workspace.roots.map((root) => ({
+    ...root,
+    mount: { kind: 'bind' as const, source: ground.root },
+  }))
+  const request = ground.request(['cat', 'key'], {
+    workspace: { ...workspace, strategy: 'none', driver: 'direct', roots },
+  })
+  const asBefore = await startOn(ground, request, host)
+  await using before = asBefore.sandbox
+  expect(before.probe.checks.filter(({ ok }) => !ok)).toEqual([])
+  await before.kill()
+  const keys = join(ground.folder, 'keys')
+  await mkdir(keys)
+  await writeFile(join(keys, 'key'), 'secret')
+  await rename(ground.root, `${ground.root}-moved`)
+  await symlink(keys, ground.root)
+  const { sandbox } = await startOn(ground, request, host)
+  await using _ = sandbox
+  expect(sandbox.probe.checks.filter(({ ok }) => !ok).map(({ name }) => name)).toContain(
+    `folder ${ground.root}`,
+  )
+  expect(() => sandbox.release()).toThrow('not what was declared')
+})

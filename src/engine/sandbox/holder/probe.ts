@@ -6,6 +6,7 @@ import { unifiedGroupOf } from '../limits/cgroups.ts'
 import { gateQuestions } from './gate.ts'
 import { pointOf } from './innerMounts.ts'
 import type { SandboxPlan } from '../plan/plan.ts'
+import { isInside } from '../plan/view.ts'
 import { pathBytes, unescapeMount } from '../bytes.ts'
 
 const say = (isTrue: boolean) => (isTrue ? 'yes' : 'no')
@@ -127,6 +128,31 @@ function judgePlaces({ places, view }: SandboxPlan, mounts: readonly Mount[]): r
   })
 }
 
+/**
+ * That what stands at a root without a layer is that folder of the host: its name may have come to lead elsewhere since
+ * it was looked at. (escape: swapped-root)
+ */
+function judgeRealFolders({ request }: SandboxPlan, mounts: readonly Mount[]): readonly ProbeCheck[] {
+  const folders = request.workspace.roots.flatMap(({ mount, access, target }) =>
+    mount.kind === 'bind' && access !== 'hidden' ? [{ source: mount.source, target }] : [],
+  )
+  if (folders.length === 0) return []
+  const ofHost = readMounts(process.pid)
+  const say = ({ device, begins }: Pick<Mount, 'device' | 'begins'>) => `${device} ${begins}`
+  return folders.map(({ source, target }) => {
+    const around = ofHost
+      .filter(({ point }) => isInside(source, point))
+      .reduce<Mount | undefined>((best, mount) => {
+        return best !== undefined && best.point.length > mount.point.length ? best : mount
+      }, undefined)
+    const rest = around === undefined ? source : source.slice(around.point === '/' ? 0 : around.point.length)
+    const begins = `${around === undefined || around.begins === '/' ? '' : around.begins}${rest}` || '/'
+    const mount = mounts.findLast(({ point }) => point === target)
+    const declared = say({ device: around?.device ?? '', begins })
+    return equal(`folder ${target}`, declared, mount === undefined ? 'nothing' : say(mount))
+  })
+}
+
 // Bubblewrap's own covers.
 const coveredByBubblewrap = new Set(['/proc/sys', '/proc/sysrq-trigger', '/proc/irq', '/proc/bus'])
 
@@ -242,7 +268,8 @@ export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeChec
   const environ = readProcess(pid, 'environ')
   const lines = interfaces.split('\n').flatMap((line) => /^\s*(\S+):/.exec(line)?.[1] ?? [])
   const names = environ.split('\0').flatMap((pair) => (pair === '' ? [] : [pair.split('=')[0] ?? '']))
-  const declaredNames = [...Object.keys(plan.environment), 'PWD'].sort()
+  // What the agent is given comes last: until then there is nothing of it.
+  const declaredNames = ['PWD']
   // A shell keeps these for itself; they say nothing about the host.
   const actualNames = [
     ...new Set([...names.filter((name) => name !== 'OLDPWD' && name !== '_'), 'PWD']),
@@ -252,6 +279,7 @@ export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeChec
     ...mounts,
     ...judgeMounts(plan, mountsInside),
     ...judgePlaces(plan, mountsInside),
+    ...judgeRealFolders(plan, mountsInside),
     ...judgeLimits(plan, pid, status),
     equal('user and group', identityOf(plan.identity), identityOf(readIdentity(pid))),
     equal('capabilities', '0000000000000000', statusField(status, 'CapEff')),
@@ -261,6 +289,6 @@ export function judgeProcess(plan: SandboxPlan, pid: number): readonly ProbeChec
     equal('session', 'own', judgeSession(status)),
     equal('seccomp', '2', statusField(status, 'Seccomp')),
     equal('network interfaces', 'lo', lines.join(' ')),
-    equal('environment', declaredNames.join(' '), actualNames.join(' ')),
+    equal('environment at the gate', declaredNames.join(' '), actualNames.join(' ')),
   ]
 }
