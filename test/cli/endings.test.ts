@@ -224,3 +224,13 @@ test('two runs in one folder at once both get their own changeset', async () => 
   expect(JSON.parse(listed.stdout)).toHaveLength(2)
   expect(await leftovers(place.home)).toEqual([])
 })
+
+test('a limit that a command ran into and coped with is told, though its exit code says nothing', async () => {
+  using place = new Place('cli')
+  const copes =
+    'for (1 .. 40) { my $p = fork; if (defined $p && !$p) { sleep 1; exit } } 1 while wait > 0; exit 0'
+  const ran = await place.orangery('run', '--pids', '12', '--', 'perl', '-e', copes)
+  expect(ran).toMatchObject({ code: 0, stderr: expect.stringMatching(/^orangery: \S+: .*limit/m) as string })
+  const quiet = await place.orangery('run', '-q', '--pids', '12', '--', 'perl', '-e', copes)
+  expect(quiet).toMatchObject({ code: 0, stderr: '' })
+})

@@ -2,7 +2,9 @@ import { accessSync, constants, existsSync, statSync, writeFileSync } from 'node
 import { dirname } from 'node:path'
 import type { Command } from 'commander'
 import type { DispatchDetail } from '../../shared/dispatch.ts'
+import { sandboxEffectiveSchema } from '../../shared/effective.ts'
 import { OrangeryError } from '../../shared/errors.ts'
+import { showAll } from '../../shared/visible.ts'
 import { printError } from '../failure.ts'
 import { stayWithoutReaders } from '../terminal/streams.ts'
 import { plural } from '../terminal/words.ts'
@@ -55,6 +57,7 @@ async function runCommand(command: readonly string[], options: RunOptions): Prom
   if (error !== null) printError(`run: ${error}`, hintFor(error, id))
   if (isQuiet) return
   denials.sumUp(detail)
+  if (error === null) tellOfLimits(detail)
   tellOfChangeset(detail)
 }
 
@@ -105,6 +108,17 @@ function writeSummary(file: string, id: string, json: string): void {
       `The dispatch itself is recorded: orangery dispatch status ${id}`,
     )
   }
+}
+
+const limits = new Set(['memory', 'pids', 'disk', 'timeout'])
+
+/** A command that copes, or ends by itself before it is stopped, has an exit code that says nothing of them. */
+function tellOfLimits({ id, sandbox_effective: effective }: DispatchDetail): void {
+  const parsed = sandboxEffectiveSchema.safeParse(effective)
+  if (!parsed.success) return
+  for (const { kind, detail, certain } of parsed.data.violations)
+    if (limits.has(kind))
+      process.stderr.write(`orangery: ${id}: ${showAll(detail)}${certain ? '' : ' (likely)'}\n`)
 }
 
 function tellOfChangeset({ id, changeset }: DispatchDetail): void {
