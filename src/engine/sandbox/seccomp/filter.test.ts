@@ -106,6 +106,11 @@ describe.each(['x64', 'arm64'] as const satisfies readonly Architecture[])(
       expect(call('ioctl', 0n, 0x5413n)).toBe('allow')
     })
 
+    test('refuses to have a terminal read in another way (TIOCSETD), and lets the way be asked for', () => {
+      expect(call('ioctl', 0n, 0x5423n)).toBe('EPERM')
+      expect(call('ioctl', 0n, 0x5424n)).toBe('allow')
+    })
+
     test('refuses to plant a set-uid program by chmod, whatever garbage is above the mode', () => {
       const places = { chmod: 1, fchmod: 1, fchmodat: 2, fchmodat2: 2 } as const
       for (const [name, place] of Object.entries(places) as [keyof typeof places, number][]) {

@@ -32,7 +32,8 @@ const newNamespaceBits =
 // For clone the lowest byte is the exit signal, so CLONE_NEWTIME (0x80) cannot be asked for there.
 const newNamespaceBitsOfClone = newNamespaceBits & ~0xff
 
-const terminalInjection = [0x5412 /* TIOCSTI */, 0x541c /* TIOCLINUX */]
+// The first two type into a terminal, the last has it read by kernel code that hardly anybody uses.
+const terminalRequests = [0x5412 /* TIOCSTI */, 0x541c /* TIOCLINUX */, 0x5423 /* TIOCSETD */]
 const socketFamilies = [1 /* AF_UNIX */, 2 /* AF_INET */, 10 /* AF_INET6 */, 16 /* AF_NETLINK */]
 
 const setUid = 0o4000
@@ -178,7 +179,7 @@ export const rules: readonly Rule[] = [
   ),
   {
     call: 'ioctl',
-    when: { kind: 'if-equal', argument: 1, values: terminalInjection },
+    when: { kind: 'if-equal', argument: 1, values: terminalRequests },
     answer: 'EPERM',
     stops: "typing into the user's terminal",
   },
