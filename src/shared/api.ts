@@ -71,7 +71,8 @@ const byId = z.object({ id: dispatchIdSchema })
 const landsWhen = z.enum(['now', 'idle']).default('now')
 const nearReference = reference.extend({ near: z.string().optional() })
 
-export const spawnInputSchema = z.object({
+// A field that nobody knows may be a contract that is misspelt: without it the agent would start with another.
+export const spawnInputSchema = z.strictObject({
   agent: z.string().default('command'),
   /** For the agent `command`: what to run. */
   command: z.array(z.string()).default([]),
