@@ -52,6 +52,13 @@ describe('a limit that is run into', () => {
     expect(empty.resources.disk_mb).toBeGreaterThan(2)
   })
 
+  test('of processes is of as many as the agent has, itself among them, and not one more', async (context) => {
+    if (!hasCgroup('pids') && host.uid === 0) return context.skip('nothing here limits processes')
+    const count = 'for (;;) { my $p = fork; last if !defined $p; $n++; if (!$p) { sleep 600 } } print $n + 1'
+    const outcome = await runLimited(`exec perl -e '${count}; kill 9, -1'`, { pids: 20 })
+    expect(outcome.stdout).toBe('20')
+  })
+
   test('is not the disk limit where a kept home was that large before', async () => {
     await using ground = await makeGround()
     await writeFile(join(ground.home, 'kept'), Buffer.alloc(16 * 1024 * 1024, 1))
@@ -118,7 +125,7 @@ test.for(['rw', 'ro'] as const)(
   async (files, { skip }) => {
     skip(!hasCgroup('pids') || !hasCgroup('memory'), 'no control groups here')
     await using ground = await makeGround()
-    for (const limits of [{ pids: 3 }, { memory_mb: 4 }]) {
+    for (const limits of [{ pids: 4 }, { memory_mb: 4 }]) {
       expect(await runIn(ground, host, 'exit 3', { limits, files })).toMatchObject({
         exitCode: 3,
         limits: [],

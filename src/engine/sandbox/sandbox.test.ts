@@ -304,6 +304,8 @@ test.each([
   ['leaves a place writable', () => '--bind /usr /usr', 'writable places'],
   ['is root to itself', () => '--uid 0 --gid 0', 'user and group'],
   ['passes a variable on', () => '--setenv LEAKED 1', 'environment at the gate'],
+  ['has the name of another host', () => '--hostname elsewhere', 'host name'],
+  ['stands elsewhere', () => '--chdir /', 'stand in '],
   ['shows another folder', () => '--ro-bind /var /tmp/x', 'mounts beyond the plan'],
   ['covers what was planned', () => '--ro-bind /var /home/agent', 'mounts beyond the plan'],
 ])(
@@ -357,4 +359,17 @@ test('a root of real files that became a link before it was mounted keeps the ga
     `folder ${ground.root}`,
   )
   expect(() => sandbox.release()).toThrow('not what was declared')
+})
+
+test('where what is left of an overlay cannot be read, nothing starts; a copy needs nobody for that', async () => {
+  await using ground = await makeGround()
+  const without = { ...host, tools: { ...host.tools, getfattr: null } }
+  const request = ground.request(['true'])
+  expect(() => planSandbox(request, without)).toThrow('getfattr: not installed on this host')
+  const roots = request.workspace.roots.map((root) => ({
+    ...root,
+    mount: { kind: 'bind' as const, source: ground.upper },
+  }))
+  const workspace = { ...request.workspace, strategy: 'clone' as const, driver: 'plain-copy' as const, roots }
+  expect(planSandbox(ground.request(['true'], { workspace }), without).roots).toEqual([])
 })

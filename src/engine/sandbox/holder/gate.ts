@@ -1,3 +1,4 @@
+import { ownName } from '../../base/sandbox.ts'
 import type { WorkspaceRoot } from '../../base/workspace.ts'
 import { watchedFrom } from '../denials/deniedWrites.ts'
 import { becoming } from './agentEnvironment.ts'
@@ -10,9 +11,9 @@ export type GateQuestion = {
   readonly name: string
   /**
    * `create`, `read`: try to make it, to open it. `write`: may we. `exist`: is it there. `attempt`: did it succeed.
-   * `filter`: was it our filter that refused the attempt.
+   * `filter`: was it our filter that refused the attempt. `host`: is that the host's name. `here`: do we stand there.
    */
-  readonly ask: 'create' | 'write' | 'read' | 'exist' | 'attempt' | 'filter'
+  readonly ask: 'create' | 'write' | 'read' | 'exist' | 'attempt' | 'filter' | 'host' | 'here'
   readonly path: string
   readonly expected: boolean
 }
@@ -45,6 +46,8 @@ while [ "$count" -gt 0 ]; do
   exist) [ -e "$2" ] ;;
   attempt) wait $!; tried=$?; [ $tried = 0 ] ;;
   filter) [ $tried = 1 ] ;;
+  host) read -r name </proc/sys/kernel/hostname && [ "$name" = "$2" ] ;;
+  here) [ . -ef "$2" ] ;;
   esac && answers=$answers"y" || answers=$answers"n"
   shift 2
   count=$((count - 1))
@@ -140,6 +143,8 @@ export function gateQuestions(plan: SandboxPlan): readonly GateQuestion[] {
       expected: false,
     },
     { name: 'filter of system calls', ask: 'filter', path: '', expected: true },
+    { name: `host name ${ownName}`, ask: 'host', path: ownName, expected: true },
+    { name: `stand in ${request.cwd}`, ask: 'here', path: request.cwd, expected: true },
   ]
 }
 

@@ -201,7 +201,7 @@ function judgeLimits({ limits }: SandboxPlan, pid: number, status: string): read
   const { cgroup, scope, affinity } = limits
   const groups = (cgroup?.folders ?? []).map((folder) => {
     const isMember = readLimit(join(folder, 'cgroup.procs')).split('\n').includes(String(pid))
-    return equal(`control group ${basename(dirname(folder))}`, 'own', isMember ? 'own' : 'another')
+    return equal(`control group ${hierarchyOf(folder)}`, 'own', isMember ? 'own' : 'another')
   })
   const group = unifiedGroupOf(readProcess(pid, 'cgroup')) ?? ''
   const ofScope = Object.entries(scope?.settings ?? {}).map(([name, value]) => ({
@@ -218,6 +218,10 @@ function judgeLimits({ limits }: SandboxPlan, pid: number, status: string): read
     ...(affinity === null ? [] : [equal('processors', affinity, statusField(status, 'Cpus_allowed_list'))]),
   ]
 }
+
+/** Of version 1 the name of its controllers. */
+const hierarchyOf = (folder: string): string =>
+  /^\/sys\/fs\/cgroup\/([^/]+)\/./.exec(folder)?.[1] ?? basename(dirname(folder))
 
 type Identity = { readonly uid: number; readonly gid: number }
 const identityOf = ({ uid, gid }: Identity): string => `${uid}:${gid}`

@@ -19,6 +19,7 @@ const packages: Partial<Record<ToolName, string>> = {
   git: 'git',
   mkfifo: 'coreutils',
   find: 'findutils',
+  getfattr: 'attr',
 }
 
 function toolCheck(host: HostFacts, name: ToolName): CheckResult {
@@ -65,7 +66,7 @@ function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
   const common = [
     check('data folder', host.dataFolder, 'can be written'),
     check('user namespaces', host.userNamespaces, 'available to this user'),
-    ...(['sh', 'unshare', 'setpriv', 'setsid', 'mount', 'mkfifo', 'git'] as const).map((name) =>
+    ...(['sh', 'unshare', 'setpriv', 'setsid', 'mount', 'git', 'getfattr'] as const).map((name) =>
       toolCheck(host, name),
     ),
   ]
@@ -113,7 +114,8 @@ function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
     driver:
       level === 0 ? 'bare-cli' : host.bubblewrap === null ? null : `bubblewrap ${host.bubblewrap.version}`,
     workspace: workspaceOf(host),
-    checks: [...required, ...workspace, denied, ...layers],
+    // Only a host that stays is quicker by it.
+    checks: [...required, ...workspace, toolCheck(host, 'mkfifo'), denied, ...layers],
   }
 }
 
@@ -131,7 +133,12 @@ function limitMeans(host: HostFacts): DoctorReport['limits'] {
   const pidsHint = noProcessLimit(host)
   return {
     memory: by('memory', notHere(noGroup(cgroups, 'memory'), groupHint(cgroups, memoryHint))),
-    cpus: by('cpu', groupHint(cgroups, 'CPU affinity, whole numbers only.')),
+    cpus: by(
+      'cpu',
+      host.tools.taskset === null
+        ? notHere(noGroup(cgroups, 'cpu'), groupHint(cgroups, 'sudo apt install util-linux'))
+        : groupHint(cgroups, 'CPU affinity, whole numbers only.'),
+    ),
     pids: by(
       'pids',
       pidsHint === null

@@ -47,6 +47,7 @@ const toolNames = [
   'mount',
   'find',
   'git',
+  'getfattr',
   'mkfifo',
   'fuse-overlayfs',
   'systemd-run',

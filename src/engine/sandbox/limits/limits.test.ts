@@ -105,9 +105,9 @@ test('a limit too small for a sandbox to start in fails preflight, with the smal
     )
     expect(small).toThrow('limit pids: 2 is too small for a sandbox to start in on this host')
     expect(small).toThrow(
-      expect.objectContaining({ hint: expect.stringContaining('Give at least 3') as string }),
+      expect.objectContaining({ hint: expect.stringContaining('Give at least 4') as string }),
     )
-    expect(() => planOn(cgroups, { pids: 3, memory_mb: 4 })).not.toThrow()
+    expect(() => planOn(cgroups, { pids: 4, memory_mb: 4 })).not.toThrow()
   }
   // Set when all that comes before the agent is done.
   const ordinary = { ...host, uid: 1000, cgroups: { kind: 'none', why: 'there is none' } as const }
@@ -321,10 +321,10 @@ test('a sandbox whose scope does not hold it to what was asked for does not get 
   const { sandbox } = await startOn(ground, request, facts)
   await using _ = sandbox
   expect((await readFile(noted, 'utf8')).split('\n')).toEqual(
-    expect.arrayContaining(['--user', '--scope', '-p', 'TasksMax=14', '--']) as string[],
+    expect.arrayContaining(['--user', '--scope', '-p', 'TasksMax=13', '--']) as string[],
   )
   expect(sandbox.probe.checks.filter(({ ok }) => !ok)).toMatchObject([
-    { name: 'limit pids.max', declared: '14' },
+    { name: 'limit pids.max', declared: '13' },
   ])
   expect(() => sandbox.release()).toThrow('limit pids.max')
 })

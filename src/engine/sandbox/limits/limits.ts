@@ -34,11 +34,19 @@ export type LimitsPlan = {
 
 // Bubblewrap's own two processes and our gate live in the same group as the agent.
 const ownProcesses = 3
+/** What stands in the agent's group beside it: bubblewrap, outside and inside, and who made its session on a terminal. */
+export const processesBeside = ({
+  level,
+  terminal,
+}: {
+  readonly level: number
+  readonly terminal: boolean
+}) => (level === 0 ? 0 : terminal ? ownProcesses : ownProcesses - 1)
 // In a scope the holder's are too.
 const holderProcesses = 6
 // Under less a sandbox does not come to the agent's first instruction: what is probed before runs in the group too, and
 // forks. RLIMIT_NPROC is set after that.
-const fewest = { pids: 3, memory_mb: 4 }
+const fewest = { pids: 4, memory_mb: 4 }
 const period = 100_000
 // What a control group takes: no share of processors under a millisecond of its period, and no more processes than the
 // kernel has numbers for.
@@ -89,6 +97,7 @@ function wantedSettings(
   limits: Limits,
   kind: 'systemd' | 'v1' | 'v2',
   countsSwap: boolean,
+  beside: number,
 ): readonly Wanted[] {
   const wanted: Wanted[] = []
   if (limits.memory_mb !== undefined) {
@@ -117,7 +126,7 @@ function wantedSettings(
     })
   }
   if (limits.pids !== undefined) {
-    const most = String(limits.pids + ownProcesses + (kind === 'systemd' ? holderProcesses : 0))
+    const most = String(limits.pids + beside + (kind === 'systemd' ? holderProcesses : 0))
     wanted.push({ controller: 'pids', settings: { 'pids.max': most }, properties: [`TasksMax=${most}`] })
   }
   return wanted
@@ -136,6 +145,11 @@ function shareOf(processors: readonly number[], count: number, id: DispatchId): 
   return processors.filter((processor) => share.has(processor))
 }
 
+const cpusHint = ({ cpus }: Limits, { tools }: Pick<HostFacts, 'tools'>): string =>
+  tools.taskset === null && Number.isInteger(cpus)
+    ? 'sudo apt install util-linux'
+    : 'Give a whole number of CPUs, or leave it out.'
+
 /** Why control groups do not hold what this controller would. */
 export function noGroup(cgroups: CgroupFacts, controller: Controller): string {
   return cgroups.kind === 'none' ? cgroups.why : `no control group for ${controller} is ours to write`
@@ -148,7 +162,12 @@ export function groupHint({ more }: CgroupFacts, otherwise: string): string {
 export const memoryHint = 'Run it where systemd keeps a user session, or leave the limit out.'
 
 /** Every limit that is asked for is enforced by some means, or this throws: never silently less. */
-export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): LimitsPlan {
+export function planLimits(
+  limits: Limits,
+  host: HostFacts,
+  id: DispatchId,
+  beside = ownProcesses,
+): LimitsPlan {
   const means: string[] = []
   const folders = new Set<string>()
   const settings: { file: string; value: string }[] = []
@@ -168,6 +187,7 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
     limits,
     kind,
     countsSwap,
+    beside,
   )) {
     const parent = parents[controller]
     const limit = limitOf[controller]
@@ -204,7 +224,7 @@ export function planLimits(limits: Limits, host: HostFacts, id: DispatchId): Lim
     } else if (controller === 'pids') {
       failures.push(cannot('pids', why, groupHint(cgroups, noProcessLimit(host) ?? 'Leave the limit out.')))
     } else {
-      failures.push(cannot('cpus', why, groupHint(cgroups, 'Give a whole number of CPUs, or leave it out.')))
+      failures.push(cannot('cpus', why, groupHint(cgroups, cpusHint(limits, host))))
     }
   }
   if (properties.length > 0) means.unshift(`systemd user scope: ${properties.join(' ')}`)

@@ -53,7 +53,10 @@ function exceptions({ request, level }: SandboxPlan): string {
 export function describePlan(plan: SandboxPlan): string {
   const { request } = plan
   const seccomp = plan.seccomp
-  const refused = seccomp === null ? [] : [...new Set(seccomp.rules.map((rule) => rule.call))].sort()
+  const refused = (isWhole: boolean) => {
+    const rules = (seccomp?.rules ?? []).filter(({ when }) => (when.kind === 'always') === isWhole)
+    return [...new Set(rules.map(({ call }) => call))].sort().join(' ')
+  }
   return [
     `level ${plan.level}, ${plan.driver}`,
     `command    ${request.command.map(quote).join(' ')}`,
@@ -80,7 +83,9 @@ export function describePlan(plan: SandboxPlan): string {
     ...plan.view.map(describeStep),
     ...lesserView(plan).map((text) => `lesser     ${text}`),
     ...(plan.sealsDevices ? ['sealed     nodes in /dev'] : []),
-    ...(seccomp === null ? [] : [`seccomp    ${seccomp.architecture}, refuses ${refused.join(' ')}`]),
+    ...(seccomp === null
+      ? []
+      : [`seccomp    ${seccomp.architecture}, refuses ${refused(true)}; in part ${refused(false)}`]),
     `environment ${plan.inheritsEnvironment ? "the user's own and " : ''}${Object.keys(plan.environment).sort().join(' ')}`,
     ...plan.limits.means.map((means) => `limit      ${means}`),
     '',

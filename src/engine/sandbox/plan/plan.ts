@@ -5,7 +5,7 @@ import { doorPath, type SandboxRequest } from '../../base/sandbox.ts'
 import { agentHome, agentUid } from './etc.ts'
 import { isOldBubblewrap, newBubblewrap } from '../host/bubblewrap.ts'
 import type { HostFacts, ToolName } from '../host/host.ts'
-import { planLimits, type LimitsPlan } from '../limits/limits.ts'
+import { planLimits, processesBeside, type LimitsPlan } from '../limits/limits.ts'
 import { reasonsOf, together } from './reasons.ts'
 import { affinityRule, rules, type Rule } from '../seccomp/rules.ts'
 import type { Architecture } from '../seccomp/syscalls.ts'
@@ -265,11 +265,13 @@ function requireWorkspace(request: SandboxRequest, host: HostFacts) {
     throw cannot('sandbox.no_overlay', `workspace: ${host.overlay.why}`, host.overlay.fix)
   }
   if (workspaceBy === 'fuse-overlayfs') requireTool(host, 'fuse-overlayfs', 'sudo apt install fuse-overlayfs')
+  // Without it what is left of a layer cannot be read, and nothing could be reviewed.
+  if (roots.length > 0) requireTool(host, 'getfattr', 'sudo apt install attr')
   return { roots, workspaceBy } as const
 }
 
 function requireLimits(request: SandboxRequest, host: HostFacts): LimitsPlan {
-  const limits = planLimits(request.limits, host, request.id)
+  const limits = planLimits(request.limits, host, request.id, processesBeside(request))
   if (limits.diskMb !== null && request.workspace.driver === 'direct') {
     throw cannot(
       'sandbox.limit_not_enforceable',
