@@ -226,7 +226,7 @@ test('two runs in one folder at once both get their own changeset', async () => 
 })
 
 test('a limit that a command ran into and coped with is told, though its exit code says nothing', async () => {
-  using place = new Place('cli')
+  using place = new Place()
   const copes =
     'for (1 .. 40) { my $p = fork; if (defined $p && !$p) { sleep 1; exit } } 1 while wait > 0; exit 0'
   const ran = await place.orangery('run', '--pids', '12', '--', 'perl', '-e', copes)
