@@ -47,5 +47,5 @@ test('narrowing names and ends a writer that closed its descriptors to us, and n
   expect(await asUser(place, user, {}, 'boundary', 'narrow', id, 'readonly')).toMatchObject({ code: 0 })
   expect((await running).stdout).toBe('stayed\n')
   const status = await asUser(place, user, {}, 'dispatch', 'status', id, '--json')
-  expect(status.stdout).toMatch(/"why": "ended python3 \(\d+\) with a file, which did not let go"/)
+  expect(status.stdout).toMatch(/"why": "ended python3 \(\d+\) with a file, which did not let go in time"/)
 })

@@ -46,7 +46,7 @@ describe('narrowing while a file is open for writing', () => {
       'sh -c "exec 3>held; touch ~/open; while :; do sleep 0.01; done" & ' +
       'while [ ! -e ~/narrow ]; do sleep 0.01; done; touch late 2>/dev/null || echo refused; wait $!; echo $?'
     const { note, finish } = await narrowed(ground, script)
-    expect(note).toMatch(/^ended .*sh \(\d+\) with .*held.*, which did not let go$/)
+    expect(note).toMatch(/^ended .*sh \(\d+\) with .*held.*, which did not let go in time$/)
     expect((await finish()).stdout).toMatch(/refused\n137\n/)
   })
 
@@ -86,6 +86,18 @@ test('a writer with some file open at every moment, but none for long, lets go u
   expect(await finish()).toMatchObject({ exitCode: 0, stdout: 'child reads on\nagent reads on\n' })
 })
 
+test('of one who keeps a file open and one who writes over and over only the first is ended', async () => {
+  await using ground = await makeGround()
+  // One file or the other is open at every moment, by the same name.
+  const over = 'my ($last, $next); for (;;) { open($next, ">", "over"); ($last, $next) = ($next, undef) }'
+  const script =
+    `perl -e '${over}' & busy=$!; perl -e 'open my $held, ">", "held"; open my $sign, ">", "/home/agent/open"; sleep 60' & ` +
+    'while [ ! -e ~/narrow ]; do sleep 0.01; done; kill -0 $busy && echo lives; kill $busy'
+  const { note, finish } = await narrowed(ground, script)
+  expect(note).toMatch(/^ended perl \(\d+\) with \S+held, which did not let go in time$/)
+  expect((await finish()).stdout).toBe('lives\n')
+})
+
 /** Has a file open and goes on in a child of its own, for ever. */
 const hopping = `use POSIX;
 open my $held, ">>", "held" or die;
@@ -102,7 +114,7 @@ test('a writer that goes on in ever new processes is ended and named when files 
     'touch late 2>/dev/null || echo refused; kill $! && echo spared'
   const start = performance.now()
   const { note, finish } = await narrowed(ground, script)
-  expect(note).toMatch(/^ended (perl \(\d+\) with \S+held(, )?)+, which did not let go$/)
+  expect(note).toMatch(/^ended (perl \(\d+\) with \S+held(, )?)+, which did not let go in time$/)
   expect(performance.now() - start).toBeLessThan(8000)
   expect((await finish()).stdout).toBe('refused\nspared\n')
 })
@@ -118,7 +130,7 @@ test('writers that timers let go on while all is stopped, in ever new processes,
     'for each in 1 2 3 4 5 6; do ~/evader; done; while [ ! -e ~/narrow ]; do sleep 0.01; done; ' +
     'touch late 2>/dev/null || echo refused'
   const { note, finish } = await narrowed(ground, script)
-  expect(note).toMatch(/^ended evader \(\d+\).*, which did not let go$/)
+  expect(note).toMatch(/^ended evader \(\d+\).*, which did not let go in time$/)
   expect((await finish()).stdout).toBe('refused\n')
 })
 
@@ -140,7 +152,7 @@ test('files become read-only in time where thousands of processes stand by', asy
   }, 5)
   const { note, tookMs } = await sandbox.setFiles('ro')
   clearInterval(beat)
-  expect(note).toMatch(/^ended .*sh \(\d+\) with .*held.*, which did not let go$/)
+  expect(note).toMatch(/^ended .*sh \(\d+\) with .*held.*, which did not let go in time$/)
   // Whoever asked waits ten seconds.
   expect(tookMs).toBeLessThan(10_000)
   expect(longestWaitMs).toBeLessThan(1000)
@@ -187,7 +199,7 @@ libc.syscall(60 if platform.machine() == "x86_64" else 93, 0)`,
       'python3 ~/hold.py & while [ ! -e ~/narrow ]; do sleep 0.01; done; touch late 2>/dev/null || echo refused'
     const { note, finish } = await narrowed(ground, script)
     expect(note).toMatch(
-      /^ended python3 \(\d+\) with .*(held|a message of a socket).*, which did not let go$/,
+      /^ended python3 \(\d+\) with .*(held|a message of a socket).*, which did not let go in time$/,
     )
     expect((await finish()).stdout).toBe('refused\n')
   })
@@ -273,7 +285,7 @@ for child in children: child.kill()
 `,
     )
     const { note, finish } = await narrowed(ground, 'python3 ~/hold.py')
-    expect(note).toMatch(/^ended python3 \(\d+\) with \S+\/held, which did not let go$/)
+    expect(note).toMatch(/^ended python3 \(\d+\) with \S+\/held, which did not let go in time$/)
     expect((await finish()).stdout).toBe('Read-only file system\n[None, None, -9]\n')
   })
 })

@@ -98,7 +98,7 @@ test('who writes in a folder that stays writable is left alone, and who writes e
   sandbox.release()
   await ground.waitForHome('open')
   const { note } = await sandbox.setFiles('ro', [join(ground.root, 'src')])
-  expect(note).toMatch(/^ended sh \(\d+\) with .*docs\/ended, which did not let go$/)
+  expect(note).toMatch(/^ended sh \(\d+\) with .*docs\/ended, which did not let go in time$/)
   await ground.writeHome('go')
   expect((await finish()).stdout).toBe('137\nkept\n')
 })

@@ -17,6 +17,8 @@ const sliceMs = 8
 const slicesPerAttempt = 8
 /** Who can open nothing new has closed what it had after a few, if it ever does. */
 const slicesWithoutOpening = 25
+/** It takes a program for each. */
+const mostWithoutOpening = 40
 /** A file is let go a moment after the last that had it. */
 const unseenRounds = 10
 /** How long those that have to be ended are looked for, where they come again. */
@@ -163,10 +165,11 @@ async function waitForWriters(narrowing: Narrowing): Promise<string> {
   if (await letFinish(hasPatience)) return waited
   const last = found.writers.map(({ pid }) => pid)
   const isLost = last.includes(tree.agent) && !goesOn.has(tree.agent)
-  if (found.areSeen && !isLost && prlimit !== null) {
-    // At nearly every moment one that writes file after file has some of them open, on a busy machine at every one.
+  if (found.areSeen && !isLost && prlimit !== null && last.length <= mostWithoutOpening) {
+    // At nearly every moment one that writes file after file has some of them open, on a busy machine at every one. It is
+    // gentler than what follows for whoever does not let go; the agent itself is spared it where it would be in vain.
     await using openings = new Openings(chain, tree, prlimit)
-    await openings.hold(last.filter((pid) => goesOn.has(pid)))
+    await openings.hold(last)
     if (openings.areHeld && (await letFinish((slices) => slices < slicesWithoutOpening)))
       return `${waited}, until it could open no other file`
   }
@@ -197,7 +200,7 @@ async function endWriters(narrowing: Narrowing, look: () => Promise<Look>): Prom
     ended.push(...last)
     // Not for long: one that goes on in new processes is to be found while they are few.
     for (let round = 0; round < attemptsPerLook; round++) {
-      if (await attempt()) return `ended ${describe(ended)}, which did not let go`
+      if (await attempt()) return `ended ${describe(ended)}, which did not let go in time`
       await sleep(2)
     }
   } while (performance.now() - start < endingMs)
