@@ -253,7 +253,7 @@ describe('a plan is refused before anything starts', () => {
         ...facts,
         tools: { ...facts.tools, setsid: null, bwrap: null, nsenter: null, find: null },
       }),
-      /^setsid: .*; bwrap: .*; nsenter: .*; find: /,
+      /^setsid: .*; find: .*; bwrap: .*; nsenter: /,
     ],
     [
       'without an overlay',
@@ -372,4 +372,14 @@ test('where what is left of an overlay cannot be read, nothing starts; a copy ne
   }))
   const workspace = { ...request.workspace, strategy: 'clone' as const, driver: 'plain-copy' as const, roots }
   expect(planSandbox(ground.request(['true'], { workspace }), without).roots).toEqual([])
+})
+
+test('where descriptors that leaked into us could not be closed, nothing starts', async () => {
+  await using ground = await makeGround()
+  const request = ground.request(['true'])
+  const tools = { ...host.tools, bash: null }
+  expect(() => planSandbox(request, { ...host, tools, inheritsDescriptors: true })).toThrow(
+    'bash: not installed on this host',
+  )
+  expect(planSandbox(request, { ...host, tools, inheritsDescriptors: false }).roots).toHaveLength(1)
 })

@@ -1,10 +1,10 @@
 import type { ChildProcess } from 'node:child_process'
-import { existsSync, readdirSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import type { LimitName } from '../../base/sandbox.ts'
 import { descriptor } from './holder.ts'
 import { pathOf, startHolder, type Descriptors, type SpareHolder } from './holderProcess.ts'
 import { keepTail, onLines } from '../lines.ts'
+import { hasInherited } from '../host/inherited.ts'
 import type { SandboxPlan } from '../plan/plan.ts'
 import { childrenOf, gateBelow, readProcess } from '../narrow/processes.ts'
 import type { RelayProgram } from './relayProgram.ts'
@@ -38,18 +38,6 @@ export function lastTimes(lines: readonly string[]): number {
   const ms = parts.map(([, minutes, seconds]) => Number(minutes) * 60_000 + Number(seconds) * 1000)
   return Math.round(ms.reduce((sum, one) => sum + one, 0))
 }
-
-/** Whether we were ourselves started with descriptors that every process we start would inherit. */
-function inheritsDescriptors(): boolean {
-  if (!existsSync('/proc/self/fdinfo')) return false
-  return readdirSync('/proc/self/fdinfo').some((number) => {
-    const flags = /^flags:\s*(\d+)/m.exec(readProcess(process.pid, `fdinfo/${number}`))?.[1]
-    return Number(number) > 2 && flags !== undefined && (Number.parseInt(flags, 8) & closeOnExec) === 0
-  })
-}
-const closeOnExec = 0o2000000
-// They do not change, and looking takes as long as starting a shell. What comes later the gate finds itself.
-const hasInherited = inheritsDescriptors()
 
 /** The processes around one agent, from our child down to the gate, and the pipes between us and them. */
 export class Chain {

@@ -20,6 +20,7 @@ const packages: Partial<Record<ToolName, string>> = {
   mkfifo: 'coreutils',
   find: 'findutils',
   getfattr: 'attr',
+  bash: 'bash',
 }
 
 function toolCheck(host: HostFacts, name: ToolName): CheckResult {
@@ -66,7 +67,8 @@ function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
   const common = [
     check('data folder', host.dataFolder, 'can be written'),
     check('user namespaces', host.userNamespaces, 'available to this user'),
-    ...(['sh', 'unshare', 'setpriv', 'setsid', 'mount', 'git', 'getfattr'] as const).map((name) =>
+    ...(host.inheritsDescriptors && host.tools.bash === null ? [toolCheck(host, 'bash')] : []),
+    ...(['sh', 'unshare', 'setpriv', 'setsid', 'mount', 'git', 'getfattr', 'find'] as const).map((name) =>
       toolCheck(host, name),
     ),
   ]
@@ -84,9 +86,7 @@ function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
       : [
           ...bubblewrapChecks(host),
           toolCheck(host, 'nsenter'),
-          host.tools.find === null
-            ? toolCheck(host, 'find')
-            : check('find', host.secretSearch, host.tools.find),
+          ...(host.tools.find === null ? [] : [check('search for secrets', host.secretSearch, 'done')]),
         ]
   const seesDenied = host.tools.perl !== null && host.tools.nsenter !== null
   const denied: CheckResult = {
@@ -107,15 +107,28 @@ function levelReport(level: 0 | 1, host: HostFacts): LevelReport {
       : 'Unmount what is mounted inside (`findmnt` lists it), or use Linux 5.11 or newer.',
   }))
   const required = [...common, ...confined]
+  // There the agent sees the host's own files, so no copy can take their place.
+  const hasNone = level === 0 && workspaceOf(host) === 'copy'
+  const onlyReal: readonly CheckResult[] = hasNone
+    ? [
+        {
+          name: 'workspace',
+          ok: false,
+          detail:
+            'level 0 shows no copy in the place of a folder: here it writes the real files (--changeset none), or not at all',
+          fix: host.overlay.ok ? null : host.overlay.fix,
+        },
+      ]
+    : []
   return {
     level,
     name: levelNames[level],
     available: required.every(({ ok }) => ok),
     driver:
       level === 0 ? 'bare-cli' : host.bubblewrap === null ? null : `bubblewrap ${host.bubblewrap.version}`,
-    workspace: workspaceOf(host),
+    workspace: hasNone ? 'none' : workspaceOf(host),
     // Only a host that stays is quicker by it.
-    checks: [...required, ...workspace, toolCheck(host, 'mkfifo'), denied, ...layers],
+    checks: [...required, ...workspace, ...onlyReal, toolCheck(host, 'mkfifo'), denied, ...layers],
   }
 }
 

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { minimalEnv, systemFolders } from '../../base/process.ts'
 import { detectContainer } from './container.ts'
+import { hasInherited } from './inherited.ts'
 import { detectBubblewrap, type Bubblewrap } from './bubblewrap.ts'
 import { detectCgroups, type CgroupFacts } from '../limits/cgroups.ts'
 import { ownMostProcesses } from '../limits/rlimit.ts'
@@ -77,6 +78,8 @@ export type HostFacts = {
   /** The container around us; null on a plain host. */
   readonly insideContainer: string | null
   readonly cgroups: CgroupFacts
+  /** We were started with descriptors that whatever we start would have too. */
+  readonly inheritsDescriptors: boolean
   /** The processors we may run on. */
   readonly processors: readonly number[]
   /** How many processes RLIMIT_NPROC may be set to at most; null: any number. */
@@ -168,6 +171,7 @@ export async function detectHost(dataDir: string): Promise<HostFacts> {
     filesystem,
     insideContainer,
     cgroups,
+    inheritsDescriptors: hasInherited,
     processors: ownProcessors(),
     mostProcesses: ownMostProcesses(),
     system,

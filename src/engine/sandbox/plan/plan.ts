@@ -140,7 +140,7 @@ function planRoots({ workspace, writableFiles, level }: SandboxRequest): readonl
 }
 
 /** What only a view of one's own can give, asked for where the agent sees everything. */
-function refuseAtLevelZero({ hide, workspace, files }: SandboxRequest): void {
+function refuseAtLevelZero({ hide, workspace, files }: SandboxRequest, host: HostFacts): void {
   const hidden = workspace.roots.find((root) => root.access === 'hidden')
   if (hide.length > 0 || hidden !== undefined) {
     throw cannot(
@@ -163,7 +163,9 @@ function refuseAtLevelZero({ hide, workspace, files }: SandboxRequest): void {
     throw cannot(
       'sandbox.level_shows_no_copy',
       `${copied.target}: level 0 cannot show the agent a copy in its place: it sees the host’s own files there, and would write them`,
-      'Choose `--changeset overlay`, whose changes wait for review all the same, or `--level 1`.',
+      host.overlay.ok || host.fuseOverlay.ok
+        ? 'Choose `--changeset overlay`, whose changes wait for review all the same, or `--level 1`.'
+        : host.overlay.fix,
     )
   }
   const direct = workspace.roots.find((root) => root.mount.kind === 'bind' && root.role === 'project')
@@ -224,11 +226,20 @@ const requirements = (request: SandboxRequest, host: HostFacts): readonly Requir
   ...hostRequirements(request.level, host),
   () => requireWorkspace(request, host),
   () => requireLimits(request, host),
-  ...(request.level === 0 ? [() => refuseAtLevelZero(request)] : [() => refuseHostNetwork(request)]),
+  ...(request.level === 0 ? [() => refuseAtLevelZero(request, host)] : [() => refuseHostNetwork(request)]),
 ]
+
+const requireFind = (host: HostFacts) => requireTool(host, 'find', 'sudo apt install findutils')
+
+/** A plain shell cannot close those above 9, which would be doors into the host. */
+function requireCloser(host: HostFacts): void {
+  if (host.inheritsDescriptors) requireTool(host, 'bash', 'sudo apt install bash')
+}
 
 const hostRequirements = (level: SandboxLevel, host: HostFacts): readonly Requirement[] => [
   () => requireNamespaces(host),
+  () => requireCloser(host),
+  () => requireFind(host),
   ...shellTools.map((name) => () => requireTool(host, name, shellFixes[name])),
   () => requireGit(host),
   ...(level === 0
@@ -288,7 +299,7 @@ function refuseHostNetwork({ network }: SandboxRequest): void {
 }
 
 function requireSecretSearch(host: HostFacts): void {
-  requireTool(host, 'find', 'sudo apt install findutils')
+  requireFind(host)
   if (host.secretSearch.ok) return
   throw cannot('sandbox.secrets_unknown', `secrets: ${host.secretSearch.why}`, host.secretSearch.fix)
 }
@@ -324,6 +335,8 @@ function planWhole(request: SandboxRequest, host: HostFacts): SandboxPlan {
   }
   requireNamespaces(host)
   const shell = requireShell(host)
+  requireCloser(host)
+  requireFind(host)
   requireGit(host)
   const { roots, workspaceBy } = requireWorkspace(request, host)
   const limits = requireLimits(request, host)
@@ -341,7 +354,7 @@ function planWhole(request: SandboxRequest, host: HostFacts): SandboxPlan {
     shell,
   } as const
   if (request.level === 0) {
-    refuseAtLevelZero(request)
+    refuseAtLevelZero(request, host)
     return {
       ...common,
       driver: 'bare-cli',
