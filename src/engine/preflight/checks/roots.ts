@@ -1,6 +1,7 @@
 import { access, constants, realpath, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { CheckResult } from '../../../shared/doctor.ts'
+import { OrangeryError } from '../../../shared/errors.ts'
 import { configInReach, configLinkedBelow } from '../../base/obeyed.ts'
 import { run } from '../../base/process.ts'
 
@@ -86,7 +87,15 @@ async function integrationTreeAround(root: string): Promise<string | null> {
     if (folder === dirname(folder)) break
   }
   const tests = ['-name', 'INTEGRATION_MARKER', '-path', '*/.agency/*', '-print0', '-quit']
-  const found = await run('find', [root, '-xdev', '-maxdepth', '8', ...tests], { timeoutMs: 5000 })
+  const args = [root, '-xdev', '-maxdepth', '8', ...tests]
+  const found = await run('find', args, { cwd: '/', timeoutMs: 5000 }).catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    throw new OrangeryError('preflight.no_find', 'find: not installed on this host', {
+      kind: 'preflight',
+      hint: 'sudo apt install findutils',
+      cause: error,
+    })
+  })
   const marker = found.stdout.toString().split('\0')[0]
   return marker === undefined || marker === '' ? null : dirname(dirname(marker))
 }
