@@ -46,6 +46,13 @@ class Person implements Disposable {
     this.#stream.write(text)
   }
 
+  /** Bash names a job before it hands it the terminal: until then a key is for bash, which does not mind. */
+  async typesUntil(key: string, text: string): Promise<void> {
+    const again = setInterval(() => this.types(key), 250)
+    this.types(key)
+    await this.sees(text).finally(() => clearInterval(again))
+  }
+
   resize(columns: number, rows: number): void {
     native.resize(this.#master, columns, rows)
   }
@@ -87,8 +94,7 @@ for (const level of [1, 0] as const) {
     await person.sees(/\[1\]\+\s+Running\s+sleep 1000/)
     person.types('fg\r')
     await person.sees('sleep 1000')
-    person.types('\x1a')
-    await person.sees('Stopped')
+    await person.typesUntil('\x1a', 'Stopped')
     person.types('echo to the tty >/dev/tty\r')
     await person.sees(/tty\r\nto the tty/)
     // A shell that still counts a stopped job does not exit at once.
