@@ -140,7 +140,7 @@ test('a limit that keeps the probe from its work is told as the cause, and not a
   skip(host.cgroups.kind !== 'v1' && host.cgroups.kind !== 'v2', 'no control groups of our own here')
   await using ground = await makeGround()
   // Bash tries again for 15 seconds.
-  const facts = { ...host, tools: { ...host.tools, bash: null } }
+  const facts = { ...host, inheritsDescriptors: false, tools: { ...host.tools, bash: null } }
   const plan = planSandbox(ground.request(['true'], { limits: { pids: 9 } }), facts)
   const { cgroup } = plan.limits
   if (cgroup === null) return skip('no control group for processes here')
